@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tutti.controller.supervision import leaves
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
 from tutti_bench.document import DocumentError, Scenario, Workload
@@ -147,7 +148,7 @@ class Session:
             here = asyncio.current_task()
             if here is not None and here.cancelling():
                 here.uncancel()
-            cause = next(_leaves(errors))
+            cause = next(leaves(errors))
             if not isinstance(cause, Refused | Stalled | WireError | ValueError):
                 raise
             raise WorkloadFailed(f"{task.name}: operation {at}, {task.operations[at].opcode}: {cause}") from errors
@@ -188,14 +189,6 @@ async def _end(run: Run) -> None:
         going_on.cancel()
     if run.measuring is not None:
         await run.measuring.cancel()
-
-
-def _leaves(errors: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in errors.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 @asynccontextmanager

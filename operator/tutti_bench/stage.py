@@ -22,6 +22,7 @@ import yaml
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
 from tutti.api.model import API_VERSION
+from tutti.controller.supervision import leaves
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
@@ -185,7 +186,7 @@ class Stage:
                 yield Process(child.pid, contender.drains)
                 watch.cancel()
         except BaseExceptionGroup as errors:
-            raise next(_leaves(errors)) from errors
+            raise next(leaves(errors)) from errors
         finally:
             await child.stop()
 
@@ -245,11 +246,3 @@ async def install(client: Client) -> None:
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-
-
-def _leaves(errors: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in errors.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

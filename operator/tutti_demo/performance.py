@@ -21,6 +21,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
 from tutti.controller.discovery import OUR_RESOURCES, installed
 from tutti.controller.health import Health
+from tutti.controller.supervision import leaves
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
@@ -277,13 +278,5 @@ async def _in_time(deadline: float, problem: str, log: Path) -> AsyncIterator[No
 
 def _cause(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error that tells most: that a process has died, else the first one."""
-    leaves = list(_leaves(errors))
-    return next((error for error in leaves if isinstance(error, ChildDied)), leaves[0])
-
-
-def _leaves(errors: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in errors.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+    found = list(leaves(errors))
+    return next((error for error in found if isinstance(error, ChildDied)), found[0])

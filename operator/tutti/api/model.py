@@ -198,6 +198,8 @@ class PrinterColumn(NamedTuple):
     description: str = ""
 
 
+ACTIVE_COLUMN = PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status')
+WHY_INACTIVE_COLUMN = PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1)
 AGE_COLUMN = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 

@@ -188,13 +188,7 @@ class Engine:
                 workload = state.workloads.get(key)
                 if workload is None:
                     continue
-                if not self._bulkheads.is_shut(state, workload):
-                    try:
-                        read_workload(state, workload)
-                        reconciliation.reconcile(state, workload)
-                        backfill.note_expected_end(state, workload)
-                    except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-                        self._bulkheads.set_aside(state, workload, error, "settling")
+                self._guard_open(workload, "settling", _bring_up_to_date)
                 if reconciliation.is_gone(state, workload):
                     self._forget(workload)
                 else:
@@ -427,6 +421,13 @@ class Engine:
         self._queue.drop(workload)
         state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.places.put(workload)
+
+
+def _bring_up_to_date(state: State, workload: Workload) -> None:
+    """Read what a workload asks for, and do what follows from what was observed of it."""
+    read_workload(state, workload)
+    reconciliation.reconcile(state, workload)
+    backfill.note_expected_end(state, workload)
 
 
 def _restore(state: State, workload: Workload) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import ssl
 import tempfile
@@ -94,10 +93,6 @@ class Certificate:
 
     def _read(self) -> x509.Certificate:
         return x509.load_pem_x509_certificate(self.pem)
-
-    def encoded(self) -> str:
-        """The certificate as a kubeconfig holds it."""
-        return base64.b64encode(self.pem).decode()
 
     def context(self) -> ssl.SSLContext:
         """Return a context that serves with it.

@@ -28,7 +28,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.domains import Domains
 from tutti.placement.framework import Counts, Mask, Reserving, Rows
-from tutti.placement.gang import Ask, place_ask
+from tutti.placement.gang import Ask, has_room_together, place_ask, required_amounts
 from tutti.placement.node_choice import NodeChoice, discriminating_scores, reserve_given
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
@@ -242,12 +242,7 @@ class ArrangementSearch:
             if upper_bound_in_all(self.nodes, ask, self._classes, room) < ask.required:
                 return True
         open_rows = np.logical_or.reduce([room > 0 for room in self._rooms])
-        for name, amount in self._wanted(self.asks).items():
-            column = self.nodes.axis.column(name)
-            free = self.nodes.allocatable[open_rows, column] - self.nodes.requested[open_rows, column]
-            if int(np.maximum(free, 0).sum()) < amount:
-                return True
-        return False
+        return not has_room_together(self.nodes, open_rows, self.asks, self.profile)
 
     def _by_order(self, order: Sequence[int], failed: int, steps: int) -> list[Rows] | None:
         """Try other orders: each time what failed goes to the front; then, for few asks, all that are left."""
@@ -344,22 +339,13 @@ class ArrangementSearch:
         for ask, room in zip(self.asks, inside, strict=True):
             if any(ask is one for one in there):
                 enough &= room >= ask.required
-        for name, amount in self._wanted(there).items():
+        for name, amount in required_amounts(there, self.profile).items():
             column = self.nodes.axis.column(name)
             free = np.maximum(self.nodes.allocatable[:, column] - self.nodes.requested[:, column], 0)
             enough &= domains.sum_all(free) >= amount
         for code in np.argsort(inside[index], kind="stable").tolist():
             if enough[code]:
                 yield domains.codes == code
-
-    def _wanted(self, asks: Sequence[Ask]) -> dict[str, int]:
-        """Return what some asks require together of each resource that is looked at."""
-        wanted: dict[str, int] = {}
-        for ask in asks:
-            for name, amount in ask.klass.requests.items():
-                if amount and not self.profile.fit.is_ignored(name):
-                    wanted[name] = wanted.get(name, 0) + amount * ask.required
-        return wanted
 
     def _in_place(self, placed: dict[int, Rows]) -> list[Rows]:
         nothing = np.zeros(0, dtype=np.int64)

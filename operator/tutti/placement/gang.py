@@ -6,13 +6,14 @@ Capacity per node is one expression; the choice equals what k sequential decisio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.resources import Amounts
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
@@ -47,6 +48,29 @@ class Ask:
     extra: int = 0
     where: FlavorConstraints = NO_FLAVOR
     near: TopologyPlacement | None = None
+
+
+def required_amounts(asks: Iterable[Ask], profile: Profile) -> Amounts:
+    """Return what some asks require together of each resource that the profile looks at, in scheduling units."""
+    wanted: Amounts = {}
+    for ask in asks:
+        for name, amount in ask.klass.requests.items():
+            if amount and not profile.fit.is_ignored(name):
+                wanted[name] = wanted.get(name, 0) + amount * ask.required
+    return wanted
+
+
+def has_room_together(nodes: NodeColumns, rows: Mask, asks: Iterable[Ask], profile: Profile) -> bool:
+    """Whether some rows, bool[rows], have as much free of each resource as some asks require together.
+
+    Where they have not, no choice of nodes among them is enough; where they have, one may still not be.
+    """
+    for name, amount in required_amounts(asks, profile).items():
+        column = nodes.axis.column(name)
+        free = nodes.allocatable[rows, column] - nodes.requested[rows, column]
+        if int(np.maximum(free, 0).sum()) < amount:
+            return False
+    return True
 
 
 def place_ask(

@@ -23,7 +23,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import UnboundClaim
 from tutti.placement.framework import Counts, Mask, Rows
-from tutti.placement.gang import Ask
+from tutti.placement.gang import Ask, has_room_together
 from tutti.placement.plugins.static_volumes import where_usable
 from tutti.placement.plugins.volume_binding import VolumeTopology, makeable, volume_topology
 from tutti.placement.profile import Profile
@@ -179,25 +179,12 @@ class SharedClaimSearch:
             return False
         within = dict.fromkeys(rooms, self.nodes.present)
         for claim, way in zip(self.claims, ways, strict=True):
-            if not self._offers(claim, way.rows):
+            users = (self.asks[index] for index in claim.users)
+            if not has_room_together(self.nodes, way.rows, users, self.profile):
                 return False
             for index in claim.users:
                 within[index] = within[index] & way.rows
         return all(int(rooms[index][rows].sum()) >= self.asks[index].required for index, rows in within.items())
-
-    def _offers(self, claim: OpenClaim, rows: Mask) -> bool:
-        """Whether some rows have as much free of each resource as all pods that use a claim ask for."""
-        wanted: dict[str, int] = {}
-        for index in claim.users:
-            for name, amount in self.asks[index].klass.requests.items():
-                if amount and not self.profile.fit.is_ignored(name):
-                    wanted[name] = wanted.get(name, 0) + amount * self.asks[index].required
-        for name, amount in wanted.items():
-            column = self.nodes.axis.column(name)
-            free = self.nodes.allocatable[rows, column] - self.nodes.requested[rows, column]
-            if int(np.maximum(free, 0).sum()) < amount:
-                return False
-        return True
 
 
 Placing = Callable[[], list[Rows] | None]

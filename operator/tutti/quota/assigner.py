@@ -40,7 +40,7 @@ from tutti.quota.assignment import (
 )
 from tutti.quota.flavors import VIRTUAL, Flavor, PodSet, Queue, by_topology_only, mismatch
 from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode, PreemptionPolicy, is_better, stops
-from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, add_to, borrowing_level
 
 
 class PodSetGroup(NamedTuple):
@@ -92,8 +92,7 @@ class PodSetRequests:
             for pods, total in zip(members, totals, strict=True):
                 if VIRTUAL in indexes:
                     total[VIRTUAL] = pods.count
-                for name, amount in total.items():
-                    requests[name] = requests.get(name, 0) + amount
+                add_to(requests, total)
             concerned: dict[int, list[str]] = {}
             for name in sorted(requests.keys() & indexes.keys()):
                 concerned.setdefault(indexes[name], []).append(name)

@@ -34,7 +34,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tutti.quota.fair_sharing import ShareKey
-from tutti.quota.tree import FlavorResource, QuotaNode
+from tutti.quota.tree import FlavorResource, QuotaNode, add_to
 
 Amount = Fraction | int
 
@@ -263,8 +263,7 @@ class Proportion:
         """Work out what a node could make use of, and return what it waits for that its parent would have to lend."""
         waiting = dict(self._pending.of(node.name)) if node.leaf else {}
         for child in node.children:
-            for resource, amount in self._call(child).items():
-                waiting[resource] = waiting.get(resource, 0) + amount
+            add_to(waiting, self._call(child))
         used, limit = _by_resource(node.usage.items()), node.lendable()
         private = _by_resource(node.local.items())
         unused = _by_resource((what, node.unused(what)) for what in node.subtree)

@@ -12,6 +12,7 @@ from pydantic import Field
 from tutti.api.kinds.matching import LabelValue, Taint, Toleration
 from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import (
+    ACTIVE_COLUMN,
     AGE_COLUMN,
     ATOMIC,
     LabelKey,
@@ -59,7 +60,7 @@ class ResourceFlavor(Object):
     SHORT_NAMES: ClassVar = ("rf", "flavor", "flavors")
     COLUMNS: ClassVar = (
         PrinterColumn("Topology", ".spec.topologyName", priority=1),
-        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
+        ACTIVE_COLUMN,
         AGE_COLUMN,
     )
 

@@ -13,7 +13,9 @@ from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
 from tutti.api.model import (
+    ACTIVE_COLUMN,
     AGE_COLUMN,
+    WHY_INACTIVE_COLUMN,
     Lenient,
     Model,
     Name,
@@ -210,8 +212,8 @@ class ClusterQueue(Object):
         PrinterColumn("Strategy", ".spec.queueingStrategy"),
         PrinterColumn("Pending", ".status.pendingWorkloads", "integer"),
         PrinterColumn("Admitted", ".status.admittedWorkloads", "integer"),
-        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
-        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        ACTIVE_COLUMN,
+        WHY_INACTIVE_COLUMN,
         AGE_COLUMN,
     )
 
@@ -282,8 +284,8 @@ class LocalQueue(Object):
         PrinterColumn("ClusterQueue", ".spec.clusterQueue"),
         PrinterColumn("Pending", ".status.pendingWorkloads", "integer"),
         PrinterColumn("Admitted", ".status.admittedWorkloads", "integer"),
-        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
-        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        ACTIVE_COLUMN,
+        WHY_INACTIVE_COLUMN,
         AGE_COLUMN,
     )
 

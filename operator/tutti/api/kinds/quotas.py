@@ -11,9 +11,11 @@ from pydantic_core import PydanticCustomError
 from tutti.api import quantity
 from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import (
+    ACTIVE_COLUMN,
     AGE_COLUMN,
     ATOMIC,
     QUANTITY_SCHEMA,
+    WHY_INACTIVE_COLUMN,
     Model,
     Name,
     Object,
@@ -157,8 +159,8 @@ class Cohort(Object):
     PLURAL: ClassVar = "cohorts"
     COLUMNS: ClassVar = (
         PrinterColumn("Parent", ".spec.parentName"),
-        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
-        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        ACTIVE_COLUMN,
+        WHY_INACTIVE_COLUMN,
         AGE_COLUMN,
     )
 

@@ -27,6 +27,7 @@ from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import AdmittedWorkload, Demand
+from tutti.quota.tree import add_to
 
 
 def precedence_of(state: State, entry: QueueEntry) -> Precedence:
@@ -138,9 +139,7 @@ def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArr
     nodes = state.cluster.nodes
     found: dict[int, dict[str, int]] = {}
     for node, amounts in kept:
-        here = found.setdefault(nodes.rows[node], {})
-        for name, amount in amounts.items():
-            here[name] = here.get(name, 0) + amount
+        add_to(found.setdefault(nodes.rows[node], {}), amounts)
     rows = np.array(list(found), dtype=np.int64)
     most = np.zeros((len(rows), nodes.allocatable.shape[1]), dtype=np.int64)
     for index, (row, here) in enumerate(found.items()):

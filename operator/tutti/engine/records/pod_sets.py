@@ -21,7 +21,7 @@ from tutti.placement.spec_limits import (
     unsupported_fields,
 )
 from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
-from tutti.quota.tree import FlavorResource
+from tutti.quota.tree import FlavorResource, add_to
 
 TOO_MANY_TERMS = "TooManyTerms"
 """Why a pod, or a workload, waits that asks for more than is weighed."""
@@ -216,8 +216,7 @@ def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
     """Return per resource what all pods of needs ask for, those beyond the required ones included."""
     total: dict[str, int] = {}
     for need in needs:
-        for resource, amount in need.klass.requests.items():
-            total[resource] = total.get(resource, 0) + amount * (need.required + need.extra)
+        add_to(total, need.klass.requests, need.required + need.extra)
     return total
 
 

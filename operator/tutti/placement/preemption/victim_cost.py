@@ -157,8 +157,3 @@ class VictimCost(NamedTuple):
 def started_at(record: PodRecord) -> float:
     """Return when a pod was started, Unix seconds; infinity where it has not been."""
     return record.started if record.started is not None else float("inf")
-
-
-def importance_key(record: PodRecord) -> tuple[int, float]:
-    """Order pods from the most important: by priority, then by who has run longest."""
-    return -record.priority, started_at(record)

@@ -31,7 +31,7 @@ from tutti.placement.together import Diagnosis, place_together
 from tutti.placement.topology.request import Together
 from tutti.quota.assignment import AssignmentMode
 from tutti.quota.flavors import FlavorByResource, Queue, flavor_assignments
-from tutti.quota.tree import UNLIMITED, FlavorResource
+from tutti.quota.tree import UNLIMITED, FlavorResource, add_to
 
 
 def quota_shortage(
@@ -49,8 +49,7 @@ def quota_uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tu
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
-        for resource, amount in need.klass.requests.items():
-            asked[resource] = asked.get(resource, 0) + amount * need.required
+        add_to(asked, need.klass.requests, need.required)
     return tuple(
         _use(state, queue, (flavor, resource), asked[resource])
         for group in queue.groups
