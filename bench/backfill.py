@@ -212,7 +212,7 @@ class Simulation:
         if self.pods[f"{GANG}-0"].spec.node_name:
             self.gang_started = self.now
         elif self.promised is None:
-            shadow = self.engine.state.shadows.of.get("cq")
+            shadow = self.engine.state.backfill_reservations.of.get("cq")
             if shadow is not None and shadow.starts_at is not None and shadow.workload[2] == GANG:
                 self.promised = shadow.starts_at - START
 

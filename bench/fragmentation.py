@@ -178,7 +178,7 @@ class Cluster:
     def free_gpus(self) -> list[int]:
         """How many GPUs are free on each node."""
         nodes = self.engine.state.cluster.nodes
-        column = nodes.axis.column(GPU)
+        column = nodes.resource_index.column(GPU)
         free: list[int] = (nodes.allocatable[:, column] - nodes.requested[:, column]).tolist()
         return free
 

@@ -38,7 +38,7 @@ def cluster_of(nodes: list[tuple[str, bool, str, int]]) -> Cluster:
 @given(NODES)
 def test_what_nodes_offer_is_the_sum_of_those_that_are_ready_and_take_pods(nodes):
     cluster = cluster_of(nodes)
-    column = cluster.nodes.axis.column("gpu")
+    column = cluster.nodes.resource_index.column("gpu")
     fit = [gpus for kind, cordoned, taint, gpus in nodes if kind == "a" and not cordoned and taint != "not-ready"]
     amounts = allocatable_of_nodes(cluster.nodes, [("kind", "a")])
     assert (amounts[column] if column < len(amounts) else 0) == sum(fit)
@@ -47,7 +47,7 @@ def test_what_nodes_offer_is_the_sum_of_those_that_are_ready_and_take_pods(nodes
 @given(NODES, st.booleans(), st.booleans())
 def test_what_is_free_leaves_out_taints_that_are_not_the_flavors(nodes, own, tolerated):
     cluster = cluster_of(nodes)
-    column = cluster.nodes.axis.column("gpu")
+    column = cluster.nodes.resource_index.column("gpu")
     taint = TAINTS["dedicated"]
     assert taint is not None
     room = free_capacity(
@@ -70,11 +70,11 @@ def test_a_label_that_no_node_has_offers_nothing():
 
 def test_supply_grows_when_it_changes_and_only_then():
     cluster = cluster_of([("a", False, "", 8)])
-    before = cluster.nodes.supply
+    before = cluster.nodes.capacity_version
     same = Node(ObjectMeta(name="n0", labels={"kind": "a"}), NodeSpec(), NodeStatus({"gpu": "8"}))
     cluster.put_node(same)
-    assert cluster.nodes.supply == before
+    assert cluster.nodes.capacity_version == before
     cluster.put_node(Node(ObjectMeta(name="n0", labels={"kind": "a"}), NodeSpec(), NodeStatus({"gpu": "7"})))
     cluster.put_node(Node(ObjectMeta(name="n0", labels={"kind": "a"}), NodeSpec(True), NodeStatus({"gpu": "7"})))
     cluster.remove_node("n0")
-    assert cluster.nodes.supply == before + 3
+    assert cluster.nodes.capacity_version == before + 3

@@ -45,8 +45,8 @@ def changed(**fields) -> PodSpec:
 )
 def test_what_does_not_matter_to_placement_does_not_split_a_class(fields):
     book = ClassBook()
-    klass = book.of(SPEC)
-    assert book.of(changed(**fields)) is klass
+    pod_class = book.of(SPEC)
+    assert book.of(changed(**fields)) is pod_class
     assert len(book) == 1
 
 
@@ -63,8 +63,8 @@ def test_what_does_not_matter_to_placement_does_not_split_a_class(fields):
 )
 def test_what_matters_to_placement_splits(fields):
     book = ClassBook()
-    klass = book.of(SPEC)
-    assert book.of(changed(**fields)) is not klass
+    pod_class = book.of(SPEC)
+    assert book.of(changed(**fields)) is not pod_class
 
 
 def test_a_class_asks_for_what_its_pods_ask_for():
@@ -73,17 +73,17 @@ def test_a_class_asks_for_what_its_pods_ask_for():
 
 def test_a_class_is_forgotten_with_the_last_pod_of_it():
     book = ClassBook()
-    klass = book.of(SPEC)
+    pod_class = book.of(SPEC)
     assert len(book) == 1
-    del klass
+    del pod_class
     gc.collect()
     assert len(book) == 0
 
 
 def test_a_class_whose_requests_cannot_be_read_asks_for_nothing_and_says_why():
-    klass = ClassBook().of(PodSpec(containers=[Container(resources=ResourceRequirements({"cpu": "x"}))]))
-    assert klass.requests == {}
-    assert "'x' is not a quantity" in klass.problem
+    pod_class = ClassBook().of(PodSpec(containers=[Container(resources=ResourceRequirements({"cpu": "x"}))]))
+    assert pod_class.requests == {}
+    assert "'x' is not a quantity" in pod_class.problem
 
 
 def test_the_signature_is_the_same_in_every_process():
@@ -129,8 +129,8 @@ def test_a_label_counts_from_when_somebody_reads_it():
 
 def test_however_many_specs_were_seen_few_are_remembered_and_a_class_stays_the_same():
     book = ClassBook()
-    klass = book.of(SPEC)
+    pod_class = book.of(SPEC)
     for count in range(_MOST_SPECS + 8):
         book.of(changed(node_selector={"a": str(count)}))
     assert len(book._copies) <= _MOST_SPECS
-    assert book.of(SPEC) is klass
+    assert book.of(SPEC) is pod_class

@@ -46,15 +46,15 @@ def pod(
 
 
 def used(cluster: Cluster, name: str, resource: str = GPU) -> int:
-    return int(cluster.nodes.requested[cluster.nodes.rows[name], cluster.nodes.axis.column(resource)])
+    return int(cluster.nodes.requested[cluster.nodes.rows[name], cluster.nodes.resource_index.column(resource)])
 
 
 def take(cluster: Cluster, name: str, gpus: int) -> int:
     """Take room for one pod in a transaction, as placement does; returns its row."""
-    klass = cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+    pod_class = cluster.classes.of(pod("x", gpus=gpus).spec, "default")
     row = cluster.nodes.rows[name]
     with cluster.transaction() as transaction:
-        transaction.put(np.array([row]), np.array([1]), klass)
+        transaction.put(np.array([row]), np.array([1]), pod_class)
         transaction.commit()
     return row
 
@@ -161,8 +161,8 @@ def test_a_pod_of_the_same_name_replaces_its_predecessor():
 def test_held_room_is_handed_over_or_given_back():
     cluster = Cluster()
     cluster.put_node(node("n"))
-    klass = cluster.classes.of(pod("p").spec, "default")
-    first, second = (cluster.hold(klass, take(cluster, "n", 1)) for _ in range(2))
+    pod_class = cluster.classes.of(pod("p").spec, "default")
+    first, second = (cluster.hold(pod_class, take(cluster, "n", 1)) for _ in range(2))
     assert used(cluster, "n") == 2
     record = cluster.put_pod(pod("p"), keep=True)
     cluster.adopt(first, record)
@@ -256,7 +256,7 @@ class Interleavings(RuleBasedStateMachine):
         if record is not None and record.placeable and on in self.cluster.nodes.rows:
             row = self.cluster.nodes.rows[on]
             with self.cluster.transaction() as transaction:
-                transaction.put(np.array([row]), np.array([1]), record.klass)
+                transaction.put(np.array([row]), np.array([1]), record.pod_class)
                 transaction.commit()
             self.cluster.assume(record, row)
 
@@ -269,16 +269,16 @@ class Interleavings(RuleBasedStateMachine):
     @rule(on=NODES, gpus=st.integers(0, 3))
     def hold(self, on: str, gpus: int) -> None:
         if on in self.cluster.nodes.rows:
-            klass = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
-            self.holds.append((self.cluster.hold(klass, take(self.cluster, on, gpus)), klass))
+            pod_class = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+            self.holds.append((self.cluster.hold(pod_class, take(self.cluster, on, gpus)), pod_class))
 
     @rule(data=st.data(), name=PODS)
     def end_hold(self, data: st.DataObject, name: str) -> None:
         if not self.holds:
             return
-        hold, klass = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
+        hold, pod_class = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
         record = self.cluster.pods.get(("default", name))
-        if record is not None and record.placeable and record.klass is klass and self.cluster.is_held(hold):
+        if record is not None and record.placeable and record.pod_class is pod_class and self.cluster.is_held(hold):
             self.cluster.adopt(hold, record)
         else:
             self.cluster.release(hold)

@@ -30,12 +30,12 @@ def test_a_name_that_no_node_offers_makes_no_column():
     assert record is not None
     cluster.put_pod(pod("q", "n1", **{f"example.com/{at}": "9E" for at in range(1_000)}), keep=True)
     nodes = cluster.nodes
-    assert nodes.vector(record.klass.requests).tolist() == [1000, 0, 0, 1, 1000]
+    assert nodes.vector(record.pod_class.requests).tolist() == [1000, 0, 0, 1, 1000]
     assert nodes.allocatable.shape == nodes.requested.shape == (1, len(FIRST_RESOURCES) + 1)
     assert nodes.requested[0, UNKNOWN_RESOURCE] == 1_000
     fit = NodeResourcesFit()
-    assert fit.capacity(nodes, record.klass, nodes.present).tolist() == [0]
-    (first, *_), rejections = NAMES, fit.pre_filter(record.klass, nodes, NO_FLAVOR).rejections()
+    assert fit.capacity(nodes, record.pod_class, nodes.present).tolist() == [0]
+    (first, *_), rejections = NAMES, fit.pre_filter(record.pod_class, nodes, NO_FLAVOR).rejections()
     assert [one.reason for one in rejections[1:3]] == [f"Insufficient {first}", "Insufficient example.com/1"]
     assert all(one.final is True for one in rejections[1:-1])
 
@@ -46,7 +46,7 @@ def test_what_is_taken_of_a_resource_is_counted_once_a_node_offers_it():
     cluster.put_pod(pod("p", "n1", **{NAMES[0]: "3", NAMES[1]: "1"}), keep=True)
     cluster.put_pod(pod("elsewhere", "n2", **{NAMES[0]: "2"}), keep=True)
     cluster.put_node(node("n2", **{NAMES[0]: "4"}))
-    nodes, column = cluster.nodes, cluster.nodes.axis.column(NAMES[0])
+    nodes, column = cluster.nodes, cluster.nodes.resource_index.column(NAMES[0])
     assert nodes.requested[:, column].tolist() == [3, 2]
     assert nodes.requested[:, UNKNOWN_RESOURCE].tolist() == [1, 0]
     assert (nodes.requested == cluster.recount()).all()
@@ -77,4 +77,4 @@ def test_what_is_taken_adds_up_whatever_is_offered_first(steps):
         else:
             cluster.remove_pod(("a", f"p{number}"))
         assert (cluster.nodes.requested == cluster.recount()).all()
-        assert set(cluster.nodes.axis.names) == {*FIRST_RESOURCES, "", *offered}
+        assert set(cluster.nodes.resource_index.names) == {*FIRST_RESOURCES, "", *offered}

@@ -44,7 +44,7 @@ def scored(cluster: Cluster) -> np.ndarray:
 
 def tenants(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
     """What the columns of the pods say of each, by its name."""
-    columns, axis = cluster.pod_columns, cluster.nodes.axis
+    columns, axis = cluster.pod_columns, cluster.nodes.resource_index
     slots = np.flatnonzero(columns.row >= 0)
     held, weight = columns.held(slots, axis).tolist(), columns.weight(slots, axis).tolist()
     said = (columns.row, columns.priority, columns.started, columns.bound, columns.leaving)
@@ -102,10 +102,10 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
             cluster.put_pod(one, keep=True)
         elif what == "gang":
             waiting = [record for record in cluster.pods.values() if record.placeable]
-            gang = [record for record in waiting if record.klass is waiting[0].klass]
+            gang = [record for record in waiting if record.pod_class is waiting[0].pod_class]
             with cluster.transaction() as transaction:
                 rows = (
-                    place_ask(cluster.nodes, transaction, Ask(gang[0].klass, len(gang)), DEFAULT_PROFILE)
+                    place_ask(cluster.nodes, transaction, Ask(gang[0].pod_class, len(gang)), DEFAULT_PROFILE)
                     if gang
                     else None
                 )
@@ -193,17 +193,17 @@ def test_a_namespace_that_changes_its_labels_changes_the_answer():
 def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
     cluster = Cluster()
     cluster.put_node(node("n0"))
-    klass = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
+    pod_class = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
-        transaction.put(np.array([0]), np.array([2]), klass)
+        transaction.put(np.array([0]), np.array([2]), pod_class)
         assert transaction.unshown
         transaction.show()
-        assert cluster.nodes.label_index.snapshot() == {(klass.pod_signature, False, 0): 2}
+        assert cluster.nodes.label_index.snapshot() == {(pod_class.pod_signature, False, 0): 2}
         transaction.rollback()
         assert cluster.nodes.label_index.snapshot() == {}
         assert not cluster.nodes.scored.any()
-        transaction.put(np.array([0]), np.array([1]), klass)
+        transaction.put(np.array([0]), np.array([1]), pod_class)
         transaction.show()
         transaction.commit()
     assert cluster.nodes.label_index.snapshot() == {}
-    assert cluster.nodes.scored[0].tolist() == list(klass.weight)
+    assert cluster.nodes.scored[0].tolist() == list(pod_class.weight)

@@ -28,7 +28,7 @@ def test_a_node_has_one_row_however_often_it_changes():
     row = columns.put(node("a"), {"cpu": 1000})
     assert columns.put(node("a", off=True), {"cpu": 2000}) == row
     assert (columns.count, len(columns)) == (1, 1)
-    assert columns.allocatable[row, columns.axis.column("cpu")] == 2000
+    assert columns.allocatable[row, columns.resource_index.column("cpu")] == 2000
     assert columns.unschedulable[row]
 
 
@@ -42,7 +42,7 @@ def test_the_row_of_a_node_that_is_gone_is_reused_and_keeps_nothing_of_it():
     assert not columns.present[row]
     assert columns.put(node("b"), {"cpu": 500}) == row
     assert columns.names[row] == "b"
-    assert columns.allocatable[row].tolist()[: len(columns.axis)] == columns.vector({"cpu": 500}).tolist()
+    assert columns.allocatable[row].tolist()[: len(columns.resource_index)] == columns.vector({"cpu": 500}).tolist()
     assert not columns.requested[row].any()
     assert not columns.unschedulable[row]
     assert columns.taint_sets[columns.taint_code[row]] == ()
@@ -52,20 +52,20 @@ def test_the_row_of_a_node_that_is_gone_is_reused_and_keeps_nothing_of_it():
 def test_a_resource_seen_for_the_first_time_gets_a_column_and_moves_nothing():
     columns = NodeColumns()
     row = columns.put(node("a"), {"cpu": 1000})
-    columns.requested[row, columns.axis.column("cpu")] = 300
+    columns.requested[row, columns.resource_index.column("cpu")] = 300
     for number in range(20):
         columns.put(node(f"n{number}"), {f"example.com/{number}": number + 1})
-    assert columns.allocatable[row, columns.axis.column("cpu")] == 1000
-    assert columns.requested[row, columns.axis.column("cpu")] == 300
-    assert columns.allocatable[columns.rows["n19"], columns.axis.column("example.com/19")] == 20
-    assert columns.allocatable.shape == columns.requested.shape == (21, len(columns.axis))
+    assert columns.allocatable[row, columns.resource_index.column("cpu")] == 1000
+    assert columns.requested[row, columns.resource_index.column("cpu")] == 300
+    assert columns.allocatable[columns.rows["n19"], columns.resource_index.column("example.com/19")] == 20
+    assert columns.allocatable.shape == columns.requested.shape == (21, len(columns.resource_index))
 
 
 def test_a_resource_that_is_not_offered_any_more_is_gone():
     columns = NodeColumns()
     row = columns.put(node("a"), {"cpu": 1000, "gpu": 8})
     columns.put(node("a"), {"cpu": 1000})
-    assert columns.allocatable[row, columns.axis.column("gpu")] == 0
+    assert columns.allocatable[row, columns.resource_index.column("gpu")] == 0
 
 
 def test_the_version_grows_only_with_what_masks_are_made_of():
@@ -103,7 +103,7 @@ def test_the_columns_are_what_was_said_last_in_any_order_of_changes(steps, when)
     for name, (labels, off, cpu) in truth.items():
         row = columns.rows[name]
         assert columns.names[row] == name
-        assert columns.allocatable[row, columns.axis.column("cpu")] == cpu
+        assert columns.allocatable[row, columns.resource_index.column("cpu")] == cpu
         assert columns.unschedulable[row] == off
         for key in ("zone", "rack"):
             assert value(columns, key, name) == labels.get(key)
@@ -116,4 +116,4 @@ def test_many_nodes_fit():
         columns.put(node(f"n{number}", labels={"zone": f"z{number % 3}"}), {"cpu": number})
     assert columns.count == 1000
     assert value(columns, "zone", "n998") == "z2"
-    assert columns.allocatable[columns.rows["n999"], columns.axis.column("cpu")] == 999
+    assert columns.allocatable[columns.rows["n999"], columns.resource_index.column("cpu")] == 999

@@ -56,7 +56,7 @@ def test_what_was_taken_stays_after_a_commit():
     with Transaction(columns) as transaction:
         take(columns, transaction, {1, 3}, 2, 10)
         transaction.commit()
-    assert columns.requested[:, columns.axis.column("cpu")].tolist() == [0, 21, 2, 23]
+    assert columns.requested[:, columns.resource_index.column("cpu")].tolist() == [0, 21, 2, 23]
 
 
 def test_an_error_in_the_middle_undoes_everything():

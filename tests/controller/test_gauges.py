@@ -130,7 +130,7 @@ def test_what_nodes_offer_is_split_into_what_becomes_of_it(world):
 
     assert shares == {"bound": 6, "reserved": 4, "free": 22, "closed": 8}
     nodes = world.engine.state.cluster.nodes
-    assert sum(shares.values()) == nodes.allocatable[:, nodes.axis.column(GPU)].sum()
+    assert sum(shares.values()) == nodes.allocatable[:, nodes.resource_index.column(GPU)].sum()
 
 
 def test_fragmentation_is_what_is_free_outside_of_whole_domains():

@@ -103,8 +103,8 @@ def _best(expected: Case) -> list[str]:
 
 def _scores(world: World, expected: Case) -> list[str]:
     cluster, pod = world.cluster(), world.probe
-    klass = cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
-    decision = decide(klass, cluster.nodes)
+    pod_class = cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
+    decision = decide(pod_class, cluster.nodes)
     out = []
     if len(decision.rows) != expected["feasibleNodes"] and expected["reason"] != "SchedulerError":
         out.append(f"feasible: {sorted(decision.names)} instead of {expected['feasibleNodes']}")

@@ -51,7 +51,7 @@ class Invariants:
         """To be called before each decision."""
         state = self.engine.state
         self.reserved_before = {key for key, member in state.members.items() if member.charge or member.pod.assumed}
-        self.kept_before = {key: list(kept.spots) for key, kept in state.kept.items()}
+        self.kept_before = {key: list(kept.spots) for key, kept in state.kept_for_successors.items()}
         self.short_before = {key: None for key, one in state.workloads.items() if one.degraded_since is not None}
 
     def check_state(self) -> None:
@@ -78,7 +78,7 @@ class Invariants:
         for member in self.newly_reserved():
             row = cluster.nodes.rows[member.pod.assumed]
             for name, amount in member.pod.held.items():
-                column = cluster.nodes.axis.column(name)
+                column = cluster.nodes.resource_index.column(name)
                 fits = cluster.nodes.requested[row, column] <= cluster.nodes.allocatable[row, column]
                 assert fits or not amount, f"{name} on {member.pod.assumed}"
 
@@ -87,7 +87,9 @@ class Invariants:
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
-        charges += [charge for one in state.kept.values() for charge, pods in one.charges for _ in range(pods)]
+        charges += [
+            charge for one in state.kept_for_successors.values() for charge, pods in one.charges for _ in range(pods)
+        ]
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         ledger = state.ledger
@@ -130,7 +132,7 @@ class Invariants:
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
-            kept = state.kept.get(key)
+            kept = state.kept_for_successors.get(key)
             charges += [c for c, pods in (kept.charges if kept else ()) for _ in range(pods)]
             nominated = state.nominations.ours.get(key)
             charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
@@ -172,7 +174,7 @@ class Invariants:
             gated = sum(m.pod.gated and not (m.pod.terminated or m.pod.deleting or m.pod.place) for m in members)
             mine = found.setdefault(place, Counter())
             mine.update({"workloads": int(whole), "pods": waiting, "gated": gated})
-        waiting_now = self.engine.state.waiting.places()
+        waiting_now = self.engine.state.waiting_counts.places()
         said = {place: Counter(workloads=c.workloads, pods=c.pods, gated=c.gated) for place, c in waiting_now.items()}
         assert said == {place: numbers for place, numbers in found.items() if any(numbers.values())}
 
@@ -247,7 +249,7 @@ class Invariants:
         """What a degraded gang needs to be whole again has nodes together, or none of it has."""
         state = self.engine.state
         for member in self.newly_reserved():
-            key, name = state.home[member.pod.key]
+            key, name = state.pod_group_of[member.pod.key]
             workload = state.workloads[key]
             group = workload.groups[name]
             if key not in self.short_before or workload.phase is not Phase.SCHEDULED or group.on_loss is None:
@@ -261,15 +263,15 @@ class Invariants:
         state = self.engine.state
         nodes = state.cluster.nodes
         for member in self.newly_reserved():
-            mine = self.engine.state.home[member.pod.key][0]
+            mine = self.engine.state.pod_group_of[member.pod.key][0]
             row = nodes.rows[member.pod.assumed]
-            for key, kept in state.kept.items():
+            for key, kept in state.kept_for_successors.items():
                 if key == mine or member.pod.priority > kept.priority:
                     continue
                 spots = [one for one in self.kept_before.get(key, ()) if one in kept.spots]
                 for _, amounts in (spot for spot in spots if spot[0] == member.pod.assumed):
                     for name, amount in amounts.items():
-                        column = nodes.axis.column(name)
+                        column = nodes.resource_index.column(name)
                         left = nodes.allocatable[row, column] - nodes.requested[row, column]
                         assert left >= amount, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
 
@@ -280,7 +282,7 @@ class Invariants:
             queue = state.catalog.queues.get(workload.cluster_queue)
             if workload.degraded_since is None or key in state.nominations.ours or queue is None:
                 continue
-            kept = state.kept.get(key)
+            kept = state.kept_for_successors.get(key)
             left = sum(pods for _, pods in kept.charges) if kept else 0
             for group in workload.groups.values():
                 for loss in [one for one in workload.losses if one.group == group.name][: group.missing]:
@@ -295,7 +297,7 @@ class Invariants:
         state = self.engine.state
         asked: dict[tuple[WorkloadKey, str], int] = {}
         for one in evictions:
-            home = state.home.get((one.namespace, one.name))
+            home = state.pod_group_of.get((one.namespace, one.name))
             if home is not None:
                 asked[home] = asked.get(home, 0) + 1
         for (key, name), count in asked.items():

@@ -42,10 +42,10 @@ def test_asking_when_to_decide_again_changes_no_decision():
     world.outcomes["p"] = ["Failed"]
     world.pod("p")
     world.until(5.0)
-    before = list(world.engine.state.timed)
+    before = list(world.engine.state.timers)
     for _ in range(3):
         world.engine.wakeup()
-    assert list(world.engine.state.timed) == before
+    assert list(world.engine.state.timers) == before
 
 
 def test_a_decision_that_was_changed_is_reported_with_its_line():

@@ -64,7 +64,7 @@ class World:
     def _assessed(self, cluster: Cluster) -> FilterResult:
         record = cluster.put_pod(self.probe, keep=True)
         assert record is not None
-        return filter_nodes(record.klass, cluster.nodes)
+        return filter_nodes(record.pod_class, cluster.nodes)
 
 
 @dataclass

@@ -141,21 +141,21 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-def one_after_another(cluster: Cluster, klass: PodClass, count: int, profile: Profile) -> list[int]:
+def one_after_another(cluster: Cluster, pod_class: PodClass, count: int, profile: Profile) -> list[int]:
     """The rows of pods decided one by one, each seeing those before it as bound; the lowest row wins a tie."""
     out: list[int] = []
     cluster_nodes = cluster.nodes
     for _ in range(count):
-        decision = decide(klass, cluster_nodes, NO_FLAVOR, profile)
+        decision = decide(pod_class, cluster_nodes, NO_FLAVOR, profile)
         if not len(decision.rows):
             break
         row = int(decision.rows[int(np.argmax(decision.total))])
         out.append(row)
-        cluster_nodes.requested[row] += cluster_nodes.vector(klass.requests)
-        cluster_nodes.scored[row] += np.array(klass.weight)
-        cluster_nodes.label_index.add(klass.pod_signature, row)
+        cluster_nodes.requested[row] += cluster_nodes.vector(pod_class.requests)
+        cluster_nodes.scored[row] += np.array(pod_class.weight)
+        cluster_nodes.label_index.add(pod_class.pod_signature, row)
     for row in out:
-        cluster_nodes.requested[row] -= cluster_nodes.vector(klass.requests)
-        cluster_nodes.scored[row] -= np.array(klass.weight)
-        cluster_nodes.label_index.add(klass.pod_signature, row, count=-1)
+        cluster_nodes.requested[row] -= cluster_nodes.vector(pod_class.requests)
+        cluster_nodes.scored[row] -= np.array(pod_class.weight)
+        cluster_nodes.label_index.add(pod_class.pod_signature, row, count=-1)
     return out

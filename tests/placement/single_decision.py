@@ -49,18 +49,18 @@ class Decision:
 
 
 def decide(
-    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
 ) -> Decision:
     """Decide where one pod of a class goes on the nodes as they are now."""
-    said = filter_nodes(klass, nodes, where, profile)
+    said = filter_nodes(pod_class, nodes, where, profile)
     rows = np.flatnonzero(said.feasible)
     several = len(rows) > 1
-    scores = _scores(klass, nodes, rows, profile) if several else {}
+    scores = _scores(pod_class, nodes, rows, profile) if several else {}
     text = ""
     if not len(rows):
         text = fit_error_message(nodes.count, said.reasons) if nodes.count else NO_NODES
-        if nodes.count and klass.volumes.problem:
-            text = refusal_message(nodes.count, klass.volumes.problem)
+        if nodes.count and pod_class.volumes.problem:
+            text = refusal_message(nodes.count, pod_class.volumes.problem)
     return Decision(
         rows=rows,
         scores=scores,
@@ -72,20 +72,20 @@ def decide(
     )
 
 
-def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -> dict[str, Scores]:
+def _scores(pod_class: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -> dict[str, Scores]:
     out: dict[str, Scores] = {}
-    for fill in profile.fill_of(klass):
-        levels = fill.scores(klass, nodes, rows, _FIRST)
+    for fill in profile.fill_of(pod_class):
+        levels = fill.scores(pod_class, nodes, rows, _FIRST)
         if levels is not None:
             out[fill.name] = levels[0] * fill.weight
     for preference in (*profile.preferences, *profile.changing):
-        points = preference.points(klass, nodes)
+        points = preference.points(pod_class, nodes)
         if points is not None:
             mine = points[rows]
             mine = scaled(mine, reverse=preference.reverse) if preference.scaled else mine
             out[preference.name] = mine * preference.weight
     for neighbour in profile.neighbours:
-        state = neighbour.pre_score(klass, nodes)
+        state = neighbour.pre_score(pod_class, nodes)
         found = state.scores(rows) if state is not None else None
         if found is not None:
             out[neighbour.name] = found * neighbour.weight

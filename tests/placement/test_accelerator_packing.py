@@ -53,9 +53,9 @@ def cluster_with(*free: int, size: int = 8) -> Cluster:
 
 def placed(cluster: Cluster, one: Pod, count: int, profile: Profile = PACKED) -> list[int]:
     """How many of so many equal pods go to each node."""
-    klass = cluster.classes.of(one.spec, "default", one.metadata.labels)
+    pod_class = cluster.classes.of(one.spec, "default", one.metadata.labels)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, count), profile)
     assert rows is not None
     return np.bincount(rows, minlength=cluster.nodes.count).tolist()
 
@@ -77,8 +77,8 @@ def test_a_single_pod_goes_where_it_fits_tightest(free, gpus, goes_to):
 
 def test_the_score_is_what_is_in_use_with_the_pod_by_what_there_is():
     cluster = cluster_with(8, 3, 2)
-    klass = cluster.classes.of(gpu_pod("p", 2).spec)
-    said = decide(klass, cluster.nodes, profile=PACKED)
+    pod_class = cluster.classes.of(gpu_pod("p", 2).spec)
+    said = decide(pod_class, cluster.nodes, profile=PACKED)
     assert said.scores["AcceleratorPacking"].tolist() == [250, 870, 1000]  # 2/8, 7/8 and 8/8 in percent, times 10
     assert not {"NodeResourcesFit", "NodeResourcesBalancedAllocation"} & set(said.scores)
 
@@ -106,8 +106,8 @@ def test_filling_the_fullest_nodes_scatters_a_gang():
 
 def test_pods_that_ask_for_no_accelerator_are_scored_as_ever():
     cluster = cluster_with(8, 3, 2)
-    klass = cluster.classes.of(gpu_pod("p", 0).spec)
-    usual, packed = (decide(klass, cluster.nodes, profile=profile) for profile in (DEFAULT_PROFILE, PACKED))
+    pod_class = cluster.classes.of(gpu_pod("p", 0).spec)
+    usual, packed = (decide(pod_class, cluster.nodes, profile=profile) for profile in (DEFAULT_PROFILE, PACKED))
     assert {name: column.tolist() for name, column in usual.scores.items()} == {
         name: column.tolist() for name, column in packed.scores.items()
     }
@@ -140,15 +140,15 @@ def test_members_that_must_keep_apart_do_so():
     assert placed(cluster, gpu_pod("p", 1, labels={"app": "x"}, affinity=apart), 3) == [1, 1, 1]
 
 
-def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) -> list[int]:
+def one_by_one(cluster: Cluster, pod_class: PodClass, count: int, profile: Profile) -> list[int]:
     """Decide pod by pod, in plain words: the node that would hold the most of the gang, then the fullest, is best."""
     nodes, packing = cluster.nodes, profile.packing
     assert packing is not None
-    request = nodes.vector(klass.requests)
+    request = nodes.vector(pod_class.requests)
     asked = np.flatnonzero(request)
-    column, each = nodes.axis.column(GPU), klass.requests[GPU]
+    column, each = nodes.resource_index.column(GPU), pod_class.requests[GPU]
     before = nodes.requested.copy()
-    first = decide(klass, nodes, NO_FLAVOR, profile)
+    first = decide(pod_class, nodes, NO_FLAVOR, profile)
     room = dict.fromkeys(range(len(nodes)), 0)
     for row in first.rows.tolist():
         free = nodes.allocatable[row] - nodes.requested[row]
@@ -156,7 +156,7 @@ def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) 
     most = max(1, *room.values())
     out: list[int] = []
     for done in range(count):
-        said = decide(klass, nodes, NO_FLAVOR, profile)
+        said = decide(pod_class, nodes, NO_FLAVOR, profile)
         if not len(said.rows):
             break
         others = said.total - said.scores.get(packing.name, 0)
@@ -170,12 +170,12 @@ def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) 
         row = int(said.rows[worth.index(max(worth))])
         out.append(row)
         nodes.requested[row] += request
-        nodes.scored[row] += np.array(klass.weight)
-        nodes.label_index.add(klass.pod_signature, row)
+        nodes.scored[row] += np.array(pod_class.weight)
+        nodes.label_index.add(pod_class.pod_signature, row)
     for row in out:
         nodes.requested[row] -= request
-        nodes.scored[row] -= np.array(klass.weight)
-        nodes.label_index.add(klass.pod_signature, row, count=-1)
+        nodes.scored[row] -= np.array(pod_class.weight)
+        nodes.label_index.add(pod_class.pod_signature, row, count=-1)
     return sorted(out)
 
 
@@ -206,10 +206,10 @@ def scenes(draw: st.DrawFn) -> tuple[Cluster, Pod]:
 def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight):
     cluster, one = scene
     profile = Profile(packing=AcceleratorPacking(("nvidia.com/*",), weight=weight))
-    klass = cluster.classes.of(one.spec, "default", one.metadata.labels)
-    expected = one_by_one(cluster, klass, count, profile)
+    pod_class = cluster.classes.of(one.spec, "default", one.metadata.labels)
+    expected = one_by_one(cluster, pod_class, count, profile)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
         assert rows is not None
         assert sorted(rows.tolist()) == expected
     assert (cluster.nodes.requested == cluster.recount()).all()
@@ -219,18 +219,18 @@ def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight
 @given(scenes(), st.integers(0, 24))
 def test_packing_never_leaves_a_pod_behind_that_fits(scene, beyond):
     cluster, one = scene
-    klass = cluster.classes.of(one.spec, "default", one.metadata.labels)
-    column, each = cluster.nodes.axis.column(GPU), klass.requests[GPU]
+    pod_class = cluster.classes.of(one.spec, "default", one.metadata.labels)
+    column, each = cluster.nodes.resource_index.column(GPU), pod_class.requests[GPU]
     free = cluster.nodes.allocatable[:, column] - cluster.nodes.requested[:, column]
     fits = int((free // each).sum())  # devices run out first on these nodes
     for required, extra, expected in ((fits, 0, fits), (fits, beyond, fits), (0, fits + beyond, fits)):
         with cluster.transaction() as transaction:
-            rows = place_ask(cluster.nodes, transaction, Ask(klass, required, extra), PACKED)
+            rows = place_ask(cluster.nodes, transaction, Ask(pod_class, required, extra), PACKED)
             assert rows is not None
             assert len(rows) == expected
             assert (cluster.nodes.requested <= cluster.nodes.allocatable).all()
     with cluster.transaction() as transaction:
-        assert place_ask(cluster.nodes, transaction, Ask(klass, fits + 1), PACKED) is None
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, fits + 1), PACKED) is None
 
 
 @examples(100)

@@ -121,13 +121,13 @@ def as_written(one: Pod, known: PodClass) -> PodClass:
     )
 
 
-def outcome(klass: PodClass, cluster: Cluster) -> tuple[object, ...]:
+def outcome(pod_class: PodClass, cluster: Cluster) -> tuple[object, ...]:
     """What every plugin says."""
-    if klass.problem:
-        return (klass.problem,)
-    decision = decide(klass, cluster.nodes)
+    if pod_class.problem:
+        return (pod_class.problem,)
+    decision = decide(pod_class, cluster.nodes)
     scores = {name: column.tolist() for name, column in decision.scores.items()}
-    reasons = unsupported_fields(klass.spec)
+    reasons = unsupported_fields(pod_class.spec)
     return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.message, reasons
 
 
@@ -162,11 +162,11 @@ def enriched(draw: st.DrawFn, one: Pod) -> Pod:
 def judge(cluster: Cluster, one: Pod, other: Pod) -> bool:
     """Hold two pods to the property; returns whether they are of one class."""
     first, second = cluster.put_pod(one, keep=True), cluster.put_pod(other, keep=True)
-    if first.klass is not second.klass:
+    if first.pod_class is not second.pod_class:
         return False
-    said = outcome(as_written(one, first.klass), cluster)
-    assert said == outcome(as_written(other, second.klass), cluster)
-    assert said == outcome(first.klass, cluster)
+    said = outcome(as_written(one, first.pod_class), cluster)
+    assert said == outcome(as_written(other, second.pod_class), cluster)
+    assert said == outcome(first.pod_class, cluster)
     return True
 
 
@@ -218,11 +218,11 @@ def test_waiting_pods_are_classed_anew_when_a_label_comes_to_matter():
     cluster = Cluster()
     first = cluster.put_pod(pod("a", labels={"app": "x"}), keep=True)
     second = cluster.put_pod(pod("b", labels={"app": "y"}), keep=True)
-    assert first.klass is second.klass
+    assert first.pod_class is second.pod_class
 
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     cluster.put_pod(pod("c", affinity=apart), keep=True)
 
-    assert first.klass is not second.klass
-    assert first.klass is cluster.classes.of(pod("d").spec, "default", {"app": "x"})
+    assert first.pod_class is not second.pod_class
+    assert first.pod_class is cluster.classes.of(pod("d").spec, "default", {"app": "x"})

@@ -26,30 +26,30 @@ PACKINGS = [AllocationScore(), AllocationScore(most=True), AllocationScore(shape
 )
 def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels, cpu, count, packing):
     one = pod("p", labels=labels, cpu=cpu, **spec)
-    klass = cluster.classes.of(one.spec, "default", labels)
+    pod_class = cluster.classes.of(one.spec, "default", labels)
     profile = with_packing(packing)
     before = cluster.nodes.label_index.snapshot()
-    expected = one_after_another(cluster, klass, count, profile)
+    expected = one_after_another(cluster, pod_class, count, profile)
 
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
         assert sorted(rows.tolist()) == sorted(expected)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, count), profile)
         assert (rows is None) == (len(expected) < count)
-    assert in_turn(cluster, klass, count, profile) == expected
+    assert in_turn(cluster, pod_class, count, profile) == expected
     assert cluster.nodes.label_index.snapshot() == before
     assert (cluster.nodes.requested == cluster.recount()).all()
 
 
-def placed(cluster, klass, count, profile):
+def placed(cluster, pod_class, count, profile):
     with cluster.transaction() as transaction:
-        return sorted(place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile).tolist())
+        return sorted(place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile).tolist())
 
 
-def in_turn(cluster, klass, count, profile):
+def in_turn(cluster, pod_class, count, profile):
     with cluster.transaction() as transaction:
-        return place_in_turn(cluster.nodes, transaction, Ask(klass, 1), profile, count).tolist()
+        return place_in_turn(cluster.nodes, transaction, Ask(pod_class, 1), profile, count).tolist()
 
 
 sizes = st.lists(
@@ -79,12 +79,12 @@ def test_preferences_are_scaled_anew_when_the_best_nodes_are_full(sizes, weights
         for level, weight in enumerate(weights)
     ]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    klass = cluster.classes.of(pod("p", cpu="1", affinity=affinity).spec)
+    pod_class = cluster.classes.of(pod("p", cpu="1", affinity=affinity).spec)
     profile = with_packing(packing)
 
-    expected = one_after_another(cluster, klass, count, profile)
-    assert placed(cluster, klass, count, profile) == sorted(expected)
-    assert in_turn(cluster, klass, count, profile) == expected
+    expected = one_after_another(cluster, pod_class, count, profile)
+    assert placed(cluster, pod_class, count, profile) == sorted(expected)
+    assert in_turn(cluster, pod_class, count, profile) == expected
 
 
 @examples(200)
@@ -98,12 +98,12 @@ def test_one_node_can_be_worth_many_pods(sizes, count, cpu, packing):
     cluster = Cluster()
     for i, (cores, memory) in enumerate(sizes):
         cluster.put_node(node(f"n{i}", cpu=cores, memory=memory, pods=60))
-    klass = cluster.classes.of(pod("p", cpu=cpu).spec)
+    pod_class = cluster.classes.of(pod("p", cpu=cpu).spec)
     profile = with_packing(packing)
 
-    expected = one_after_another(cluster, klass, count, profile)
-    assert placed(cluster, klass, count, profile) == sorted(expected)
-    assert in_turn(cluster, klass, count, profile) == expected
+    expected = one_after_another(cluster, pod_class, count, profile)
+    assert placed(cluster, pod_class, count, profile) == sorted(expected)
+    assert in_turn(cluster, pod_class, count, profile) == expected
 
 
 @pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])
@@ -117,11 +117,11 @@ def test_pods_that_like_or_dislike_their_own_kind_see_those_placed_before(side, 
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "x"}}}
     weighted = {"weight": 100, "podAffinityTerm": term}
     affinity = {side: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
-    klass = cluster.classes.of(pod("p", affinity=affinity).spec, "default", {"app": "x"})
+    pod_class = cluster.classes.of(pod("p", affinity=affinity).spec, "default", {"app": "x"})
     profile = with_packing(packing)
 
-    expected = one_after_another(cluster, klass, 10, profile)
-    assert placed(cluster, klass, 10, profile) == sorted(expected)
+    expected = one_after_another(cluster, pod_class, 10, profile)
+    assert placed(cluster, pod_class, 10, profile) == sorted(expected)
 
 
 def test_a_slight_preference_decides_once_the_strong_one_is_full():
@@ -136,8 +136,8 @@ def test_a_slight_preference_decides_once_the_strong_one_is_full():
         for level, weight in (("best", 100), ("good", 2), ("fair", 1))
     ]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    klass = cluster.classes.of(pod("p", affinity=affinity).spec)
+    pod_class = cluster.classes.of(pod("p", affinity=affinity).spec)
     profile = with_packing(AllocationScore())
 
-    assert one_after_another(cluster, klass, 2, profile) == [0, 1]
-    assert placed(cluster, klass, 2, profile) == [0, 1]
+    assert one_after_another(cluster, pod_class, 2, profile) == [0, 1]
+    assert placed(cluster, pod_class, 2, profile) == [0, 1]

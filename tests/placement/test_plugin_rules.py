@@ -33,8 +33,8 @@ def cluster_of(*nodes: Any) -> Cluster:
 def decided(
     cluster: Cluster, one: Any, profile: Profile | None = None, where: FlavorConstraints = NO_FLAVOR
 ) -> Decision:
-    klass = cluster.classes.of(one.spec, one.metadata.namespace, one.metadata.labels)
-    return decide(klass, cluster.nodes, where, profile or Profile())
+    pod_class = cluster.classes.of(one.spec, one.metadata.namespace, one.metadata.labels)
+    return decide(pod_class, cluster.nodes, where, profile or Profile())
 
 
 def with_requests(**requests: str) -> Any:
@@ -43,9 +43,9 @@ def with_requests(**requests: str) -> Any:
 
 
 def fit(cluster: Cluster, one: Any, packing: AllocationScore) -> list[int]:
-    klass = cluster.classes.of(one.spec)
+    pod_class = cluster.classes.of(one.spec)
     rows = np.arange(len(cluster.nodes))
-    return packing.scores(klass, cluster.nodes, rows, FIRST)[0].tolist()
+    return packing.scores(pod_class, cluster.nodes, rows, FIRST)[0].tolist()
 
 
 # Numbers: kube-scheduler 1.36, plugins/noderesources/requested_to_capacity_ratio.go, worked out by hand.
@@ -90,9 +90,9 @@ def test_an_extended_resource_scores_only_pods_that_ask_for_it():
 
 def test_balance_of_three_resources_is_their_deviation():
     cluster = cluster_of(node("n0", cpu=10, memory=10, pods=10))
-    klass = cluster.classes.of(with_requests(cpu="5", memory="5Gi").spec)
+    pod_class = cluster.classes.of(with_requests(cpu="5", memory="5Gi").spec)
     scorer = BalancedAllocation(resources=("cpu", "memory", "pods"))
-    scores = scorer.scores(klass, cluster.nodes, np.array([0]), FIRST)
+    scores = scorer.scores(pod_class, cluster.nodes, np.array([0]), FIRST)
     # parts 0.5, 0.5, 0.1: deviation sqrt(0.32 / 9) = 0.1886, so 81; without the pod 100
     assert scores.tolist() == [[50 + (50 + 81 - 100) // 2]]
 
@@ -107,9 +107,9 @@ def test_ignored_resources_do_not_limit():
     ):
         profile = Profile(fit=fit_filter)
         assert decided(cluster, one, profile).best == ["n0"]
-        klass = cluster.classes.of(one.spec)
+        pod_class = cluster.classes.of(one.spec)
         with cluster.transaction() as transaction:
-            assert len(place_ask(cluster.nodes, transaction, Ask(klass, 2), profile)) == 2
+            assert len(place_ask(cluster.nodes, transaction, Ask(pod_class, 2), profile)) == 2
 
 
 def test_affinity_that_the_profile_adds_is_told_apart():
@@ -148,11 +148,11 @@ def test_images_count_less_where_few_nodes_hold_them():
         ),
     )
     cluster = cluster_of(plain, holder)
-    klass = cluster.classes.of(pod("p", containers=[{"name": "c", "image": "a/b"}]).spec)
+    pod_class = cluster.classes.of(pod("p", containers=[{"name": "c", "image": "a/b"}]).spec)
     # half of the nodes hold it: 250 MiB, between 23 and 1000
-    assert ImageLocality().points(klass, cluster.nodes).tolist() == [0, 100 * (250 - 23) // (1000 - 23)]
+    assert ImageLocality().points(pod_class, cluster.nodes).tolist() == [0, 100 * (250 - 23) // (1000 - 23)]
     cluster.put_node(msgspec.structs.replace(holder, status=plain.status))
-    assert ImageLocality().points(klass, cluster.nodes).tolist() == [0, 0]
+    assert ImageLocality().points(pod_class, cluster.nodes).tolist() == [0, 0]
 
 
 def required_near(app: str) -> dict[str, Any]:
@@ -226,8 +226,8 @@ def test_a_preference_that_kube_scheduler_refuses_is_taken_at_its_word():
 
 def test_the_first_of_pods_that_want_their_own_kind_needs_no_one():
     cluster = cluster_of(node("n0"), node("n1"))
-    klass = cluster.classes.of(pod("p", affinity=required_near("x")).spec, "default", {"app": "x"})
+    pod_class = cluster.classes.of(pod("p", affinity=required_near("x")).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 4), Profile())
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 4), Profile())
         assert rows.tolist() == [0, 0, 0, 0]
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), Profile()) is None
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 1), Profile()) is None

@@ -167,5 +167,5 @@ def test_nothing_is_changed_and_the_pod_would_fit(cluster, spec, cpu):
     if found is not None:
         for record in found.victims:
             cluster.remove_pod(record.key)
-        klass = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
-        assert found.rows[0][0] in np.flatnonzero(filter_nodes(klass, cluster.nodes).feasible)
+        pod_class = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
+        assert found.rows[0][0] in np.flatnonzero(filter_nodes(pod_class, cluster.nodes).feasible)

@@ -44,11 +44,11 @@ def alike_clusters(draw: st.DrawFn) -> Cluster:
     st.sampled_from([AllocationScore(), AllocationScore(most=True)]),
 )
 def test_pods_that_mind_each_other_go_where_sequential_decisions_put_them(cluster, spec, labels, count, packing):
-    klass = cluster.classes.of(pod("p", labels=labels, cpu="500m", **spec).spec, "default", labels)
+    pod_class = cluster.classes.of(pod("p", labels=labels, cpu="500m", **spec).spec, "default", labels)
     profile = with_packing(packing)
-    expected = one_after_another(cluster, klass, count, profile)
+    expected = one_after_another(cluster, pod_class, count, profile)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
     assert sorted(rows.tolist()) == sorted(expected)
 
 
@@ -64,10 +64,10 @@ def test_more_kinds_than_are_worth_telling_apart_change_nothing(when):
         "whenUnsatisfiable": when,
         "labelSelector": {"matchLabels": {"app": "x"}},
     }
-    klass = cluster.classes.of(pod("p", topologySpreadConstraints=[spread]).spec, "default", {"app": "x"})
-    expected = one_after_another(cluster, klass, 12, DEFAULT_PROFILE)
+    pod_class = cluster.classes.of(pod("p", topologySpreadConstraints=[spread]).spec, "default", {"app": "x"})
+    expected = one_after_another(cluster, pod_class, 12, DEFAULT_PROFILE)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 12), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 12), DEFAULT_PROFILE)
     assert sorted(rows.tolist()) == sorted(expected)
 
 

@@ -69,10 +69,10 @@ def test_nothing_is_kept_for_pods_whose_claims_are_all_bound():
     cluster.put_storage(claim("x", volume="v", modes=MANY))
     cluster.put_storage(volume("v", claim="x", uid="uid-x", phase="Bound", where=at(ZONE, "a"), modes=MANY))
     cluster.put_pod(pod("p", **using("x")), keep=True)
-    klass = cluster.pods["default", "p"].klass
-    state = VolumeBinding().pre_filter(klass, cluster.nodes, NO_FLAVOR)
+    pod_class = cluster.pods["default", "p"].pod_class
+    state = VolumeBinding().pre_filter(pod_class, cluster.nodes, NO_FLAVOR)
     with cluster.transaction() as transaction:
-        transaction.put(np.array([0]), np.array([1]), klass)
+        transaction.put(np.array([0]), np.array([1]), pod_class)
         state.add(0)
         state.settle(transaction)
         transaction.commit()
@@ -107,8 +107,8 @@ def test_pods_that_share_claims_are_placed_where_there_is_a_way(zones, rooms, ro
             cluster.put_pod(pod(f"{name}{i}", cpu="1", **using(name)), keep=True)
     by_class: dict = {}
     for i in range(len(pods)):
-        by_class.setdefault(cluster.pods["default", f"p{i}"].klass, []).append(i)
-    asks = [Ask(klass, len(several)) for klass, several in by_class.items()]
+        by_class.setdefault(cluster.pods["default", f"p{i}"].pod_class, []).append(i)
+    asks = [Ask(pod_class, len(several)) for pod_class, several in by_class.items()]
 
     with cluster.transaction() as transaction:
         found = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)

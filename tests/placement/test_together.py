@@ -232,7 +232,7 @@ def gangs(draw: st.DrawFn) -> tuple[Cluster, list[Ask]]:
 
 def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
     """Whether any assignment of pods to nodes, reached in any order, keeps every rule; company may come later."""
-    pods = [ask.klass for ask in asks for _ in range(ask.required)]
+    pods = [ask.pod_class for ask in asks for _ in range(ask.required)]
     deferred = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
     rows = range(len(cluster.nodes))
     for where in product(rows, repeat=len(pods)):
@@ -242,22 +242,22 @@ def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
     return False
 
 
-def fits(klass: PodClass, cluster: Cluster, row: int) -> bool:
+def fits(pod_class: PodClass, cluster: Cluster, row: int) -> bool:
     """Whether a pod of a class may go to a node as things are now."""
-    return bool(filter_nodes(klass, cluster.nodes, NO_FLAVOR, DEFAULT_PROFILE).feasible[row])
+    return bool(filter_nodes(pod_class, cluster.nodes, NO_FLAVOR, DEFAULT_PROFILE).feasible[row])
 
 
 def reaches(cluster: Cluster, pods: list[PodClass], deferred: list[bool], where, order) -> bool:
     with cluster.transaction() as transaction:
         owing = []
         for i in order:
-            klass, row = pods[i], where[i]
+            pod_class, row = pods[i], where[i]
             transaction.show()
-            if not fits(klass, cluster, row):
-                if not deferred[i] or not fits(without_affinity(klass), cluster, row):
+            if not fits(pod_class, cluster, row):
+                if not deferred[i] or not fits(without_affinity(pod_class), cluster, row):
                     return False
                 owing.append(i)
-            transaction.put(np.array([row]), np.ones(1, dtype=np.int64), klass)
+            transaction.put(np.array([row]), np.ones(1, dtype=np.int64), pod_class)
         transaction.show()
         return all(has_affinity_satisfied(pods[i], [where[i]], cluster.nodes) for i in owing)
 
@@ -272,7 +272,7 @@ def test_a_gang_is_placed_whenever_any_arrangement_of_it_fits(scene, most):
     else:
         assert [len(rows) for rows in found] == [ask.required for ask in asks]
         rows = [cluster.nodes.rows[name] for names in found for name in names]
-        pods = [ask.klass for ask in asks for _ in range(ask.required)]
+        pods = [ask.pod_class for ask in asks for _ in range(ask.required)]
         deferred = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
         assert any(reaches(cluster, pods, deferred, rows, order) for order in permutations(range(len(pods))))
 
@@ -292,7 +292,8 @@ def blocks(**gpus: tuple[int, ...]) -> Cluster:
 
 def places(cluster: Cluster, *asks: tuple[str, int, TopologyPlacement | None]) -> list[list[str]] | None:
     made = [
-        Ask(cluster.classes.of(pod(f"p{i}", cpu=cpu).spec), count, near=how) for i, (cpu, count, how) in enumerate(asks)
+        Ask(cluster.classes.of(pod(f"p{i}", cpu=cpu).spec), count, topology=how)
+        for i, (cpu, count, how) in enumerate(asks)
     ]
     before = cluster.nodes.requested.copy()
     with cluster.transaction() as transaction:

@@ -56,7 +56,7 @@ def cluster_of(*objects: Any, zones: str = "ab") -> Cluster:
 def waiting(cluster: Cluster, name: str = "p", **spec: Any) -> PodClass:
     record = cluster.put_pod(pod(name, **spec), keep=True)
     assert record is not None
-    return record.klass
+    return record.pod_class
 
 
 def said(cluster: Cluster, *objects: Any, **spec: Any) -> Decision:
@@ -108,10 +108,10 @@ def test_what_keeps_a_pod_from_any_node(objects, spec, message):
     assert decision.message.startswith(f"0/2 nodes are available: {message}")
     assert decision.rows.tolist() == []
     assert decision.final.tolist() == [True, True]
-    klass = waiting(cluster, **spec)
+    pod_class = waiting(cluster, **spec)
     with cluster.transaction() as transaction:
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
-    assert diagnose(cluster.nodes, Ask(klass, 1), DEFAULT_PROFILE).message == decision.message
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 1), DEFAULT_PROFILE) is None
+    assert diagnose(cluster.nodes, Ask(pod_class, 1), DEFAULT_PROFILE).message == decision.message
 
 
 # plugins/volumebinding/binder.go, checkBoundClaims.
@@ -243,13 +243,13 @@ def test_a_volume_that_is_reserved_for_a_claim_is_the_only_one_for_it():
     assert given(cluster, waiting(cluster, **using("d"))) == [("n1", ("mine",))]
 
 
-def given(cluster: Cluster, klass: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
+def given(cluster: Cluster, pod_class: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
     """The nodes and volumes that pods of a class would get."""
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, count), DEFAULT_PROFILE)
         assert rows is not None
         nodes = [cluster.nodes.names[row] for row in rows.tolist()]
-        kept = {name: cluster.nodes.volumes.pledges.earmarks(klass, name) for name in nodes}
+        kept = {name: cluster.nodes.volumes.pledges.earmarks(pod_class, name) for name in nodes}
         return [(name, kept[name].pop(0) if kept[name] else ()) for name in nodes]
 
 
@@ -261,9 +261,9 @@ def test_the_smallest_volume_is_taken_first():
     cluster.put_storage(claim("small", size="2Gi"))
     cluster.put_storage(claim("large", size="3Gi"))
 
-    klass = waiting(cluster, **using("large", "small"))
+    pod_class = waiting(cluster, **using("large", "small"))
 
-    assert given(cluster, klass) == [("n0", ("v2", "v5"))]
+    assert given(cluster, pod_class) == [("n0", ("v2", "v5"))]
 
 
 def test_a_volume_serves_one_claim_of_a_pod():
@@ -285,8 +285,8 @@ def test_what_is_not_there_is_made_where_the_class_has_a_provisioner():
     decision = said(cluster, claim("d"), **using("d"))
 
     assert decision.rows.tolist() == [0, 1]
-    klass = waiting(cluster, **using("d"))
-    assert sorted(given(cluster, klass)) in ([("n0", ("v0",))], [("n1", ("",))])
+    pod_class = waiting(cluster, **using("d"))
+    assert sorted(given(cluster, pod_class)) in ([("n0", ("v0",))], [("n1", ("",))])
 
 
 def test_several_volumes_count_for_each_thing_that_is_the_matter():
@@ -355,15 +355,15 @@ def test_a_claim_for_one_pod_is_in_use_wherever_that_pod_is():
 def test_a_claim_for_one_pod_is_given_to_one_pod_of_a_gang():
     cluster = cluster_of(claim("d", volume="v", modes=("ReadWriteOncePod",)), volume("v"))
     waiting(cluster, "p0", **using("d"))
-    klass = waiting(cluster, "p1", **using("d"))
+    pod_class = waiting(cluster, "p1", **using("d"))
 
     with cluster.transaction() as transaction:
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE) is None
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 2), DEFAULT_PROFILE) is None
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, 2), DEFAULT_PROFILE)
         assert rows is not None
         assert len(rows) == 1
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
-    why = diagnose(cluster.nodes, Ask(klass, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 1), DEFAULT_PROFILE) is None
+    why = diagnose(cluster.nodes, Ask(pod_class, 2), DEFAULT_PROFILE)
     assert "claim default/d is ReadWriteOncePod" in why.never
 
 
@@ -413,10 +413,10 @@ def test_disks_that_pods_name_themselves(here, there, conflict):
 def test_pods_with_one_disk_keep_apart_unless_they_only_read_it(read_only, most):
     cluster = cluster_of()
     disk = [{"name": "v", "gcePersistentDisk": {"pdName": "x", "readOnly": read_only}}]
-    klass = waiting(cluster, volumes=disk)
+    pod_class = waiting(cluster, volumes=disk)
 
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 6), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, 6), DEFAULT_PROFILE)
         assert rows is not None
         assert len(rows) == most
 
@@ -483,14 +483,14 @@ def test_a_volume_that_is_yet_to_be_made_counts_for_its_provisioner():
     cluster = cluster_of(storage_class(), csi_node("n0", csi_example_com=3), zones="a")
     for i in range(5):
         cluster.put_storage(claim(f"d{i}"))
-    klasses = {id(waiting(cluster, f"p{i}", **using(f"d{i}"))) for i in range(5)}
-    assert len(klasses) == 1
+    pod_classes = {id(waiting(cluster, f"p{i}", **using(f"d{i}"))) for i in range(5)}
+    assert len(pod_classes) == 1
 
     with cluster.transaction() as transaction:
-        klass = waiting(cluster, "p0", **using("d0"))
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 4), DEFAULT_PROFILE) is None
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE) is not None
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+        pod_class = waiting(cluster, "p0", **using("d0"))
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 4), DEFAULT_PROFILE) is None
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 3), DEFAULT_PROFILE) is not None
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 1), DEFAULT_PROFILE) is None
 
 
 def test_two_volumes_that_are_one_to_their_driver_count_once():
@@ -520,7 +520,9 @@ def test_lower_priority_makes_room_for_volumes(limited):
     assert record is not None
 
     lower = np.flatnonzero((cluster.pod_columns.row >= 0) & (cluster.pod_columns.priority < 9))
-    found = choose_victims(cluster, [Ask(record.klass, 1)], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE)
+    found = choose_victims(
+        cluster, [Ask(record.pod_class, 1)], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE
+    )
 
     assert found is not None
     assert [one.name for one in found.victims] == ["user"]

@@ -67,9 +67,9 @@ def members(cluster: Cluster, count: int, sizes: list[str]) -> PodClass:
         for j, size in enumerate(sizes):
             cluster.put_storage(claim(f"m{i}-d{j}", size=size))
         cluster.put_pod(pod(f"m{i}", **using(*(f"m{i}-d{j}" for j in range(len(sizes))))), keep=True)
-    classes = {id(cluster.pods["default", f"m{i}"].klass) for i in range(count)}
+    classes = {id(cluster.pods["default", f"m{i}"].pod_class) for i in range(count)}
     assert len(classes) == 1
-    return cluster.pods["default", "m0"].klass
+    return cluster.pods["default", "m0"].pod_class
 
 
 def trace(cluster: Cluster) -> Any:
@@ -82,24 +82,24 @@ def trace(cluster: Cluster) -> Any:
 @examples(300)
 @given(stores(), st.integers(1, 6), st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
 def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster, count, sizes):
-    klass = members(cluster, count, sizes)
+    pod_class = members(cluster, count, sizes)
     before = trace(cluster)
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), DEFAULT_PROFILE)
         at_once = sorted(rows.tolist())
     with cluster.transaction() as transaction:
-        whole = place_ask(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
+        whole = place_ask(cluster.nodes, transaction, Ask(pod_class, count), DEFAULT_PROFILE)
     assert trace(cluster) == before
 
     one_by_one: list[int] = []
     for i in range(count):
         record = cluster.pods["default", f"m{i}"]
-        decision = decide(record.klass, cluster.nodes)
+        decision = decide(record.pod_class, cluster.nodes)
         if not len(decision.rows):
             break
         best = int(decision.rows[int(np.argmax(decision.total))]) if len(decision.total) else int(decision.rows[0])
         with cluster.transaction() as transaction:
-            rows = place_ask(cluster.nodes, transaction, Ask(record.klass, 1), DEFAULT_PROFILE)
+            rows = place_ask(cluster.nodes, transaction, Ask(record.pod_class, 1), DEFAULT_PROFILE)
             assert rows.tolist() == [best]
             transaction.commit()
         cluster.assume(record, best)
@@ -110,14 +110,14 @@ def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster,
     for i in range(len(one_by_one)):
         cluster.forget(cluster.pods["default", f"m{i}"])
     assert trace(cluster) == before
-    assert {id(cluster.pods["default", f"m{i}"].klass) for i in range(count)} == {id(klass)}
+    assert {id(cluster.pods["default", f"m{i}"].pod_class) for i in range(count)} == {id(pod_class)}
 
 
 @examples(300)
 @given(stores(), st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
 def test_nodes_are_found_as_they_would_be_one_at_a_time(cluster, sizes):
-    klass = members(cluster, 1, sizes)
-    decision = decide(klass, cluster.nodes)
+    pod_class = members(cluster, 1, sizes)
+    decision = decide(pod_class, cluster.nodes)
     for name, row in cluster.nodes.rows.items():
         fits = _limit_of(cluster, name) >= len(sizes) and _binds(cluster, name, sizes) and _has_cpu(cluster, row)
         assert (row in decision.rows.tolist()) == fits
@@ -173,11 +173,11 @@ def test_members_with_claims_of_their_own_are_of_one_class():
     named = [cluster.put_pod(pod(f"p{i}", **using(f"data-{i}")), keep=True) for i in range(3)]
     made = [cluster.put_pod(pod(f"e{i}", **using(scratch={})), keep=True) for i in range(3)]
 
-    assert len({id(record.klass) for record in (*named, *made)}) == 1
+    assert len({id(record.pod_class) for record in (*named, *made)}) == 1
 
     cluster.put_storage(claim("data-1", size="2Gi"))
-    assert named[0].klass is named[2].klass
-    assert named[1].klass is not named[0].klass
+    assert named[0].pod_class is named[2].pod_class
+    assert named[1].pod_class is not named[0].pod_class
 
 
 def test_bound_volumes_in_one_zone_leave_one_class():
@@ -186,28 +186,28 @@ def test_bound_volumes_in_one_zone_leave_one_class():
         cluster.put_storage(volume(f"v{i}", where=at(ZONE, "a"), driver="csi.example.com"))
         cluster.put_storage(claim(f"d{i}", volume=f"v{i}"))
     records = [cluster.put_pod(pod(f"p{i}", **using(f"d{i}")), keep=True) for i in range(3)]
-    assert len({id(record.klass) for record in records}) == 1
+    assert len({id(record.pod_class) for record in records}) == 1
 
     cluster.put_storage(volume("v1", where=at(ZONE, "b"), driver="csi.example.com"))
 
-    assert records[1].klass is not records[0].klass
+    assert records[1].pod_class is not records[0].pod_class
 
 
 def test_pods_are_classed_anew_as_their_claims_come():
     cluster = late_cluster()
     record = cluster.put_pod(pod("p", **using("d")), keep=True)
-    assert "not found" in record.klass.refusal
+    assert "not found" in record.pod_class.refusal
     freed = cluster.freed
 
     assert cluster.put_storage(claim("d")) == [("default", "p")]
 
-    assert not record.klass.refusal
+    assert not record.pod_class.refusal
     assert cluster.freed > freed
     cluster.drop_storage("PersistentVolumeClaim", "default", "d")
-    assert "not found" in record.klass.refusal
+    assert "not found" in record.pod_class.refusal
     cluster.put_storage(claim("d"))
     cluster.drop_storage("StorageClass", "", "late")
-    assert record.klass.refusal == "pod has unbound immediate PersistentVolumeClaims"
+    assert record.pod_class.refusal == "pod has unbound immediate PersistentVolumeClaims"
 
 
 def test_a_claim_that_a_gang_shares_is_decided_by_its_first_pod_and_keeps_no_other_away():
@@ -215,11 +215,11 @@ def test_a_claim_that_a_gang_shares_is_decided_by_its_first_pod_and_keeps_no_oth
     cluster.put_storage(claim("shared", modes=("ReadWriteMany",)))
     records = [cluster.put_pod(pod(f"p{i}", **using("shared")), keep=True) for i in range(3)]
     other = cluster.put_pod(pod("other", **using("shared")), keep=True)
-    klass = records[0].klass
-    assert all(record.klass is klass for record in (*records, other))
+    pod_class = records[0].pod_class
+    assert all(record.pod_class is pod_class for record in (*records, other))
 
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 3), DEFAULT_PROFILE)
         assert sorted(set(rows.tolist())) == [0, 1]
         transaction.commit()
     cluster.assume_all(records, rows.tolist())
@@ -227,11 +227,11 @@ def test_a_claim_that_a_gang_shares_is_decided_by_its_first_pod_and_keeps_no_oth
     pledge = cluster.nodes.volumes.pledges.of(("default", "shared"))
     assert pledge.node == cluster.nodes.names[rows[0]]
     assert list(pledge.pods) == [record.key for record in records]
-    assert decide(other.klass, cluster.nodes).rows.tolist() in ([], [cluster.nodes.rows[pledge.node]])
+    assert decide(other.pod_class, cluster.nodes).rows.tolist() in ([], [cluster.nodes.rows[pledge.node]])
     for record in records:
         cluster.forget(record)
     assert cluster.nodes.volumes.pledges.of(("default", "shared")) is None
-    assert other.klass is klass
+    assert other.pod_class is pod_class
 
 
 def test_a_free_volume_that_a_gang_shares_is_taken_once():
@@ -240,12 +240,12 @@ def test_a_free_volume_that_a_gang_shares_is_taken_once():
     cluster.put_storage(volume("v1", where=at(ZONE, "b"), modes=("ReadWriteMany",), size="2Gi"))
     cluster.put_storage(claim("shared", modes=("ReadWriteMany",)))
     records = [cluster.put_pod(pod(f"p{i}", **using("shared")), keep=True) for i in range(4)]
-    klass = records[0].klass
+    pod_class = records[0].pod_class
 
     with cluster.transaction() as transaction:
-        assert place_ask(cluster.nodes, transaction, Ask(klass, 5), DEFAULT_PROFILE) is None
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE)
-        more = place_ask(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(pod_class, 5), DEFAULT_PROFILE) is None
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 2), DEFAULT_PROFILE)
+        more = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, 2), DEFAULT_PROFILE)
         transaction.commit()
     where = [*rows.tolist(), *more.tolist()]
     cluster.assume_all(records[: len(where)], where)
@@ -266,10 +266,10 @@ def test_a_volume_that_one_gang_is_to_get_is_none_for_another():
     first, second = (cluster.put_pod(pod(f"p-{name}", **using(name)), keep=True) for name in ("x", "y"))
 
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(first.klass, 1), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(first.pod_class, 1), DEFAULT_PROFILE)
         transaction.commit()
     cluster.assume(first, rows[0])
-    assert decide(second.klass, cluster.nodes).rows.tolist() == []
+    assert decide(second.pod_class, cluster.nodes).rows.tolist() == []
 
     cluster.forget(first)
-    assert decide(second.klass, cluster.nodes).rows.tolist() == [2]
+    assert decide(second.pod_class, cluster.nodes).rows.tolist() == [2]

@@ -30,9 +30,9 @@ def may_go(nodes: list[Node], where: FlavorConstraints = NO_FLAVOR, **spec: Any)
     cluster = Cluster()
     for one in nodes:
         cluster.put_node(one)
-    klass = cluster.classes.of(pod("p", **spec).spec, "default")
+    pod_class = cluster.classes.of(pod("p", **spec).spec, "default")
     with cluster.transaction() as transaction:
-        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 1000, where), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, 1000, where), DEFAULT_PROFILE)
     assert rows is not None
     return {cluster.nodes.names[row] for row in rows}
 
@@ -151,11 +151,11 @@ def test_a_flavor_keeps_its_pods_on_its_nodes_and_helps_them_past_its_taints():
 def test_what_was_found_out_of_a_class_is_found_out_anew_when_nodes_change():
     cluster = Cluster()
     cluster.put_node(node("n"))
-    klass = cluster.classes.of(pod("p", nodeSelector={"disk": "ssd"}).spec, "default")
+    pod_class = cluster.classes.of(pod("p", nodeSelector={"disk": "ssd"}).spec, "default")
 
     def fits() -> bool:
         with cluster.transaction() as transaction:
-            return place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is not None
+            return place_ask(cluster.nodes, transaction, Ask(pod_class, 1), DEFAULT_PROFILE) is not None
 
     assert not fits()
     cluster.put_node(node("n", labels={"disk": "ssd"}))

@@ -160,7 +160,7 @@ class CheckedEngine(Invariants, Engine):
             if after.get(name) is not head:
                 continue
             for member in self.newly_reserved():
-                workload = self.state.workloads[self.state.home[member.pod.key][0]]
+                workload = self.state.workloads[self.state.pod_group_of[member.pod.key][0]]
                 same = workload.cluster_queue == name and workload.key in waiting
                 assert not same or workload.order < head.order, f"{workload.name} has overtaken {head.name}"
 
@@ -200,7 +200,7 @@ class CheckedEngine(Invariants, Engine):
             f"{decision.name} may be on {before} already"
         )
         self._under_way[decision.uid] = decision.node
-        workload = self.state.workloads[self.state.home[known.key][0]]
+        workload = self.state.workloads[self.state.pod_group_of[known.key][0]]
         placed = frozenset(m.pod.name for m in workload.members() if m.pod.place or m.pod.phase == "Succeeded")
         lacking = self._lacks(decision.name, placed)
         assert not lacking, f"{decision.name} is bound, but {lacking}"

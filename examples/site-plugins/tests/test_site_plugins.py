@@ -64,7 +64,7 @@ def test_the_nearest_deadline_comes_first():
 
 def test_a_gang_is_held_while_it_would_be_too_dear():
     cluster = cluster_of({"example.com/device-price": "3"}, {"example.com/device-price": "1.5"}, {})
-    column = cluster.nodes.axis.column(GPU)
+    column = cluster.nodes.resource_index.column(GPU)
     cluster.nodes.requested[:, column] = [4, 2, 8]
     rooms = Rooms(cluster.nodes)
     asking = Reservation(waiting(), [Placed(pods({GPU: 1}), np.array([0, 1]))])

@@ -139,18 +139,18 @@ class PodClass:
         return found
 
 
-def _features(klass: PodClass) -> int:
-    spec, constraints = klass.spec, klass.inter_pod
+def _features(pod_class: PodClass) -> int:
+    spec, constraints = pod_class.spec, pod_class.inter_pod
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     containers = (*spec.containers, *spec.init_containers)
     has = {
         Feature.HOST_PORTS: constraints.ports,
         Feature.DISKS: constraints.disks,
-        Feature.CLAIMS: klass.volumes is not NO_VOLUMES,
+        Feature.CLAIMS: pod_class.volumes is not NO_VOLUMES,
         Feature.POD_AFFINITY: constraints.affinity or constraints.anti_affinity,
         Feature.PREFERRED_POD_AFFINITY: constraints.preferred,
         Feature.SPREAD: spec.topology_spread_constraints,
-        Feature.OWNER: klass.owner is not None,
+        Feature.OWNER: pod_class.owner is not None,
         Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
         Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
         Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),

@@ -40,10 +40,10 @@ class Classifier:
         self.changed.clear()
         return changed
 
-    def assign(self, record: PodRecord, klass: PodClass) -> None:
+    def assign(self, record: PodRecord, pod_class: PodClass) -> None:
         """Have a pod be of a class."""
-        if klass is not record.klass:
-            record.klass = klass
+        if pod_class is not record.pod_class:
+            record.pod_class = pod_class
             if not record.place:
                 self.changed[record.key] = None
 
@@ -52,7 +52,7 @@ class Classifier:
         meta = pod.metadata
         volumes = NO_VOLUMES
         if record is not None and record.place:
-            volumes = record.klass.volumes
+            volumes = record.pod_class.volumes
         elif uses and waits:
             volumes = self._volumes.needs((meta.namespace, meta.name), meta.uid, uses)
         owner = owner_of(meta.owner_references)
@@ -74,7 +74,7 @@ class Classifier:
         return bool(changed)
 
     def _again(self, record: PodRecord) -> bool:
-        before = record.klass
+        before = record.pod_class
         volumes = NO_VOLUMES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
@@ -133,7 +133,7 @@ class PodsByClaim:
     def reserve(self, record: PodRecord) -> None:
         """Count what a pod attaches to the node it is assumed on, and promise its claims what was chosen for them."""
         self.move(record, record.assumed, 1)
-        self.classed_anew(self._volumes.pledge(record.key, record.klass, record.assumed, record.uses))
+        self.classed_anew(self._volumes.pledge(record.key, record.pod_class, record.assumed, record.uses))
 
     def release(self, record: PodRecord) -> None:
         """Promise the claims of a pod nothing any more, since it is bound or its room was given back."""

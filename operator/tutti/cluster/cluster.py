@@ -71,7 +71,7 @@ class Cluster:
         version = self.nodes.version
         before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
         offers = self._offered(node)
-        new = [resource for resource in offers if resource not in self.nodes.axis]
+        new = [resource for resource in offers if resource not in self.nodes.resource_index]
         row = self.nodes.put(node, offers)
         if new:
             self._name(new)
@@ -110,8 +110,8 @@ class Cluster:
             self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
-        for klass in self._occupants.end_all(name):
-            self.nodes.label_index.add(klass.pod_signature, row, count=-1)
+        for pod_class in self._occupants.end_all(name):
+            self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.nodes.remove(name)
         self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
@@ -146,12 +146,12 @@ class Cluster:
         uses = record.uses if record is not None else uses_of(spec, *key)
         if uses and not pod.terminated:
             self._claimants.add(key, uses)
-        klass = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
+        pod_class = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
         if record is None:
-            pod_signature = self._kins.hold(meta.namespace, meta.labels, klass.inter_pod)
-            record = self.pods[key] = PodRecord.of(meta, klass, pod_signature, uses)
-        self._rename(record, pod, klass)
-        self._take_over(record, pod, klass)
+            pod_signature = self._kins.hold(meta.namespace, meta.labels, pod_class.inter_pod)
+            record = self.pods[key] = PodRecord.of(meta, pod_class, pod_signature, uses)
+        self._rename(record, pod, pod_class)
+        self._take_over(record, pod, pod_class)
         record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()
@@ -241,11 +241,11 @@ class Cluster:
         if not record.node and record.assumed:
             self._move(record, node="", assumed="")
 
-    def hold(self, klass: PodClass, row: int) -> Hold:
+    def hold(self, pod_class: PodClass, row: int) -> Hold:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
-        self.nodes.label_index.add(klass.pod_signature, row)
+        self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
-        return self._occupants.hold(self.nodes.names[row], klass)
+        return self._occupants.hold(self.nodes.names[row], pod_class)
 
     def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""
@@ -253,18 +253,18 @@ class Cluster:
 
     def adopt(self, hold: Hold, record: PodRecord) -> None:
         """Give room that is still held to a pod of the held class that has come to exist."""
-        klass, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
-        assert klass is not None
-        self.nodes.label_index.add(klass.pod_signature, row, count=-1)
+        pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
+        assert pod_class is not None
+        self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.assume(record, row)
 
     def release(self, hold: Hold) -> None:
         """Give back held room; nothing happens where the node is gone."""
-        klass = self._occupants.end(hold)
-        if klass is not None:
+        pod_class = self._occupants.end(hold)
+        if pod_class is not None:
             row = self.nodes.rows[hold[0]]
-            self.nodes.charge(row, klass.requests, klass.weight, -1)
-            self.nodes.label_index.add(klass.pod_signature, row, count=-1)
+            self.nodes.charge(row, pod_class.requests, pod_class.weight, -1)
+            self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.freed += 1
 
     def recount(self) -> NDArray[np.int64]:
@@ -274,19 +274,19 @@ class Cluster:
             for record in self.pods.values():
                 if record.place == name:
                     out[row] += self.nodes.vector(record.held)
-            for klass in self._occupants.held_on(name):
-                out[row] += self.nodes.vector(klass.requests)
+            for pod_class in self._occupants.held_on(name):
+                out[row] += self.nodes.vector(pod_class.requests)
         return out
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
         return tuple(self._occupants.pods_on(name))
 
-    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
+    def _take_over(self, record: PodRecord, pod: Pod, pod_class: PodClass) -> None:
         node, reserved = pod.spec.node_name, bool(record.assumed)
-        held, weight = klass.requests, klass.weight
-        if node and not pod.terminated and not klass.problem:
-            held, weight = readable_occupied(pod, klass)
+        held, weight = pod_class.requests, pod_class.weight
+        if node and not pod.terminated and not pod_class.problem:
+            held, weight = readable_occupied(pod, pod_class)
         if node and node == record.assumed and held is record.held and not pod.terminated:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or pod.terminated != record.terminated or node != record.node:
@@ -297,14 +297,14 @@ class Cluster:
             self._recharge(record)
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
-        self._classing.assign(record, klass)
+        self._classing.assign(record, pod_class)
         record.follow(pod)
 
-    def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
+    def _rename(self, record: PodRecord, pod: Pod, pod_class: PodClass) -> None:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
         labels, deleting = pod.metadata.labels, pod.metadata.deletion_timestamp is not None
         pod_signature = record.pod_signature
-        alike = klass.inter_pod is pod_signature.inter_pod or klass.inter_pod == pod_signature.inter_pod
+        alike = pod_class.inter_pod is pod_signature.inter_pod or pod_class.inter_pod == pod_signature.inter_pod
         same, stays = alike and labels == pod_signature.labels, deleting == record.deleting
         if same and stays:
             return
@@ -315,7 +315,7 @@ class Cluster:
             self.nodes.label_index.relabel(pod_signature, labels)
             return
         if not same:
-            pod_signature = self._kins.hold(record.namespace, labels, klass.inter_pod)
+            pod_signature = self._kins.hold(record.namespace, labels, pod_class.inter_pod)
         if row is not None:
             self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=-1)
             self.nodes.label_index.add(pod_signature, row, leaving=deleting)
@@ -393,8 +393,8 @@ class Cluster:
             for record in self._occupants.pods_on(place):
                 if record.slot >= 0:  # else it is charged with the node that is being put
                     self.nodes.name(row, record.held, resources)
-            for klass in self._occupants.held_on(place):
-                self.nodes.name(row, klass.requests, resources)
+            for pod_class in self._occupants.held_on(place):
+                self.nodes.name(row, pod_class.requests, resources)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []

@@ -142,7 +142,7 @@ class NodeColumns:
     """
 
     def __init__(self) -> None:
-        self.axis = ResourceIndex()
+        self.resource_index = ResourceIndex()
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
         self.labels: list[Mapping[str, str]] = []
@@ -154,7 +154,7 @@ class NodeColumns:
         self._carriers: dict[str, int] = {}  # how many nodes carry each label
         self._free: list[int] = []
         self.version = 0
-        self.supply = 0
+        self.capacity_version = 0
         self.images = ImageTable()
         self.label_index = LabelIndex()
         self.namespaces = NamespaceIndex()
@@ -183,16 +183,16 @@ class NodeColumns:
         """Add or change a node; returns its row. What is requested there is left alone."""
         name = node.metadata.name
         for resource in allocatable:
-            self.axis.add(resource)
+            self.resource_index.add(resource)
         self._widen()
-        vector = np.minimum(self.axis.vector(allocatable), MOST_AMOUNT)
+        vector = np.minimum(self.resource_index.vector(allocatable), MOST_AMOUNT)
         row = self.rows.get(name)
         if row is None:
             row = self._new_row(name)
         before = self._allocatable[row].copy()
         self._allocatable[row] = 0
         self._allocatable[row, : len(vector)] = vector
-        self.supply += bool((self._allocatable[row] != before).any())
+        self.capacity_version += bool((self._allocatable[row] != before).any())
         self.images.put(row, node.status.images)
         taints, features = tuple(node.spec.taints), frozenset(node.status.declared_features)
         if self._is_unchanged(row, node, taints, features):
@@ -202,7 +202,7 @@ class NodeColumns:
         self._feature_code[row] = _code(features, self._feature_code_of, self.feature_sets)
         self._set_labels(row, node.metadata.labels)
         self.version += 1
-        self.supply += 1
+        self.capacity_version += 1
         return row
 
     def close(self, name: str) -> None:
@@ -211,7 +211,7 @@ class NodeColumns:
         if row is not None and not self._unschedulable[row]:
             self._unschedulable[row] = True
             self.version += 1
-            self.supply += 1
+            self.capacity_version += 1
 
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
@@ -225,11 +225,11 @@ class NodeColumns:
         self._set_labels(row, {})
         self._free.append(row)
         self.version += 1
-        self.supply += 1
+        self.capacity_version += 1
 
     def charge(self, row: int, amounts: Mapping[str, int], weight: tuple[int, int], sign: int) -> None:
         """Add what pods take on a row, or with `sign` -1 subtract it; `weight` is cpu and memory for the score."""
-        requested, column_of = self._requested, self.axis.column_of
+        requested, column_of = self._requested, self.resource_index.column_of
         for name, amount in amounts.items():
             at = column_of.get(name, UNKNOWN_RESOURCE)
             requested[row, at] += sign * (bounded(amount) if at != UNKNOWN_RESOURCE else amount > 0)
@@ -238,7 +238,7 @@ class NodeColumns:
 
     def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
         """Return amounts as int64[resources] on this table's axis; no node has what it has no column for."""
-        return self.axis.vector(amounts)
+        return self.resource_index.vector(amounts)
 
     def name(self, row: int, amounts: Mapping[str, int], names: Iterable[str]) -> None:
         """Count what a pod on a row takes of resources that have columns now and had none when it was charged."""
@@ -246,10 +246,10 @@ class NodeColumns:
             amount = amounts.get(name, 0)
             if amount > 0:
                 self._requested[row, UNKNOWN_RESOURCE] -= 1
-                self._requested[row, self.axis.column(name)] += bounded(amount)
+                self._requested[row, self.resource_index.column(name)] += bounded(amount)
 
     def _widen(self) -> None:
-        width = len(self.axis.column_of)
+        width = len(self.resource_index.column_of)
         if width > self._allocatable.shape[1]:
             self._allocatable = wider(self._allocatable, width)
             self._requested = wider(self._requested, width)
@@ -258,7 +258,7 @@ class NodeColumns:
 
     def _renew_views(self) -> None:
         """Let what is read of the columns be as long and as wide as the table is now."""
-        rows, width = len(self.names), len(self.axis.column_of)
+        rows, width = len(self.names), len(self.resource_index.column_of)
         self.allocatable = self._allocatable[:rows, :width]
         self.requested = self._requested[:rows, :width]
         self.scored = self._scored[:rows]

@@ -48,10 +48,10 @@ class PodsByNode:
         if not here:
             del self._pods[node]
 
-    def hold(self, node: str, klass: PodClass) -> Hold:
+    def hold(self, node: str, pod_class: PodClass) -> Hold:
         """Note that room on a node is held for a pod of a class."""
         self._last_hold += 1
-        self._holds.setdefault(node, {})[self._last_hold] = klass
+        self._holds.setdefault(node, {})[self._last_hold] = pod_class
         return node, self._last_hold
 
     def is_held(self, hold: Hold) -> bool:

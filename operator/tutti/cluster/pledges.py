@@ -116,10 +116,10 @@ class Pledges:
         """Undo `settle`; what has been earmarked since stays as it is."""
         self._forgo(claim)
 
-    def earmark(self, klass: PodClass, node: str, picks: Picks) -> None:
+    def earmark(self, pod_class: PodClass, node: str, picks: Picks) -> None:
         """Keep volumes for the next pod of a class that is assumed to be on a node."""
-        self._earmarks.setdefault((klass.signature, node), []).append(picks)
-        for wanted, volume in zip(klass.volumes.wanted, picks, strict=True):
+        self._earmarks.setdefault((pod_class.signature, node), []).append(picks)
+        for wanted, volume in zip(pod_class.volumes.wanted, picks, strict=True):
             if not wanted.shared:
                 self._take(volume)
                 continue
@@ -128,17 +128,17 @@ class Pledges:
                 self._take(kept.volume)
             kept.users += 1
 
-    def earmarks(self, klass: PodClass, node: str) -> list[Picks]:
+    def earmarks(self, pod_class: PodClass, node: str) -> list[Picks]:
         """Return what is kept for pods of a class on a node."""
-        return list(self._earmarks.get((klass.signature, node), ()))
+        return list(self._earmarks.get((pod_class.signature, node), ()))
 
-    def withdraw(self, klass: PodClass, node: str) -> Picks:
+    def withdraw(self, pod_class: PodClass, node: str) -> Picks:
         """Undo the last earmark for a class on a node, and return what it was."""
-        several = self._earmarks[klass.signature, node]
+        several = self._earmarks[pod_class.signature, node]
         picks = several.pop()
         if not several:
-            del self._earmarks[klass.signature, node]
-        for wanted, volume in zip(klass.volumes.wanted, picks, strict=True):
+            del self._earmarks[pod_class.signature, node]
+        for wanted, volume in zip(pod_class.volumes.wanted, picks, strict=True):
             if not wanted.shared:
                 self._free(volume)
                 continue
@@ -153,10 +153,10 @@ class Pledges:
             del self._shared[claim]
             self._free(kept.volume)
 
-    def pledge(self, pod: PodKey, klass: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]) -> None:
+    def pledge(self, pod: PodKey, pod_class: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]) -> None:
         """Promise the claims of a pod (key and uid, in the order of its class) what was earmarked for it on a node."""
-        earmarked = (klass.signature, node) in self._earmarks
-        picks = self.withdraw(klass, node) if earmarked else ("",) * len(claims)
+        earmarked = (pod_class.signature, node) in self._earmarks
+        picks = self.withdraw(pod_class, node) if earmarked else ("",) * len(claims)
         for (claim, uid), volume in zip(claims, picks, strict=True):
             known = self._of_claim.get(claim)
             if known is None:

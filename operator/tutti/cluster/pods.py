@@ -82,7 +82,7 @@ class PodRecord:
     namespace: str
     name: str
     uid: str
-    klass: PodClass
+    pod_class: PodClass
     held: Amounts
     pod_signature: PodSignature
     weight: Scored = (0, 0)
@@ -105,11 +105,11 @@ class PodRecord:
 
     @classmethod
     def of(
-        cls, meta: ObjectMeta, klass: PodClass, pod_signature: PodSignature, uses: tuple[ClaimUse, ...]
+        cls, meta: ObjectMeta, pod_class: PodClass, pod_signature: PodSignature, uses: tuple[ClaimUse, ...]
     ) -> PodRecord:
         """Begin the record of a pod that has no place yet, as one of its class."""
         who = (meta.namespace, meta.name, meta.uid)
-        return cls(*who, klass, klass.requests, pod_signature, klass.weight, uses, created=meta.created)
+        return cls(*who, pod_class, pod_class.requests, pod_signature, pod_class.weight, uses, created=meta.created)
 
     @property
     def key(self) -> PodKey:
@@ -190,14 +190,14 @@ def readable_amounts(quantities: Mapping[str, str | int | float], problems: list
     return out
 
 
-def readable_occupied(pod: Pod, klass: PodClass) -> tuple[Amounts, Scored]:
+def readable_occupied(pod: Pod, pod_class: PodClass) -> tuple[Amounts, Scored]:
     """Return what an assigned pod holds, and what it weighs in scores; its spec's where its status cannot be read."""
-    requests = klass.requests
+    requests = pod_class.requests
     try:
         held = occupied(pod, requests)
         if held is requests:
-            return requests, klass.weight
-        weight = scored_occupied(pod, klass.weight)
+            return requests, pod_class.weight
+        weight = scored_occupied(pod, pod_class.weight)
     except AmountError:
-        return requests, klass.weight
+        return requests, pod_class.weight
     return (requests, weight) if held == requests else (held, weight)

@@ -59,32 +59,34 @@ class Transaction:
         self._nodes.requested[rows, : amounts.shape[1]] += amounts
         self._log.append(partial(self._give_back, rows, amounts))
 
-    def put(self, rows: NDArray[np.int64], counts: NDArray[np.int64], klass: PodClass) -> None:
+    def put(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass) -> None:
         """Take room for `counts[i]` pods of a class on row `rows[i]`, and let them count as pods there.
 
         Args:
             rows: int64[k], distinct rows.
             counts: int64[k], pods per row.
-            klass: Theirs.
+            pod_class: Theirs.
         """
-        request, weighs = klass.keep("taken", len(self._nodes.axis.column_of), partial(self._taken_by, klass))
+        request, weighs = pod_class.keep(
+            "taken", len(self._nodes.resource_index.column_of), partial(self._taken_by, pod_class)
+        )
         self.withhold(rows, counts[:, None] * request)
         weight = counts[:, None] * weighs
         self._nodes.scored[rows] += weight
         self._log.append(partial(self._lighten, rows, weight))
-        placed = (klass, rows, counts)
-        if klass.volumes is not NO_VOLUMES:
+        placed = (pod_class, rows, counts)
+        if pod_class.volumes is not NO_VOLUMES:
             self._attach(placed, 1)
             self._attached.append(placed)
             self._log.append(self._detach)
         self.unshown.append(placed)
         self._log.append(partial(self._withdraw, placed))
 
-    def earmark(self, klass: PodClass, row: int, picks: Picks) -> None:
+    def earmark(self, pod_class: PodClass, row: int, picks: Picks) -> None:
         """Keep volumes for a pod of a class that has been put on a row; they stay kept for it after the commit."""
         node = self._nodes.names[row]
-        self._nodes.volumes.pledges.earmark(klass, node, picks)
-        self._log.append(partial(self._nodes.volumes.pledges.withdraw, klass, node))
+        self._nodes.volumes.pledges.earmark(pod_class, node, picks)
+        self._log.append(partial(self._nodes.volumes.pledges.withdraw, pod_class, node))
 
     def settle(self, claim: str, volume: str, row: int) -> None:
         """Hold the pods that are put from now on to what a claim (namespace/name) is to get that several of them use.
@@ -101,7 +103,7 @@ class Transaction:
     @property
     def brings_constraints(self) -> bool:
         """Whether a pod that does not count among the pods on nodes yet has terms or ports of its own."""
-        return any(klass.inter_pod != UNCONSTRAINED for klass, _, _ in self.unshown)
+        return any(pod_class.inter_pod != UNCONSTRAINED for pod_class, _, _ in self.unshown)
 
     def show(self) -> None:
         """Count what has been put so far among the pods on nodes, for a class that looks at the pods around it.
@@ -134,10 +136,10 @@ class Transaction:
         self._log.clear()
         self._committed = True
 
-    def _taken_by(self, klass: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _taken_by(self, pod_class: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return int64[resources] and int64[2]: what one pod of a class takes, and what it counts in the score."""
-        weight = [min(one, MOST_AMOUNT + 1) for one in klass.weight]
-        return self._nodes.axis.vector(klass.requests), np.array(weight, dtype=np.int64)
+        weight = [min(one, MOST_AMOUNT + 1) for one in pod_class.weight]
+        return self._nodes.resource_index.vector(pod_class.requests), np.array(weight, dtype=np.int64)
 
     def _give_back(self, rows: NDArray[np.int64], change: NDArray[np.int64]) -> None:
         self._nodes.requested[rows, : change.shape[1]] -= change
@@ -154,9 +156,9 @@ class Transaction:
         self._attach(self._attached.pop(), -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
-        klass, rows, counts = placed
+        pod_class, rows, counts = placed
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self._nodes.volumes.hold(klass.volumes, self._nodes.names[row], sign * count)
+            self._nodes.volumes.hold(pod_class.volumes, self._nodes.names[row], sign * count)
 
     def _withdraw(self, placed: _Placed) -> None:
         """Undo the last `put` among the pods on nodes."""
@@ -166,6 +168,6 @@ class Transaction:
             self._count(self._shown.pop(), -1)
 
     def _count(self, placed: _Placed, sign: int) -> None:
-        klass, rows, counts = placed
+        pod_class, rows, counts = placed
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self._nodes.label_index.add(klass.pod_signature, row, count=sign * count)
+            self._nodes.label_index.add(pod_class.pod_signature, row, count=sign * count)

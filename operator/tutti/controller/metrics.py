@@ -25,7 +25,7 @@ Labels = tuple[str, ...]
 """The values of the labels that name a queue, in their order."""
 
 Whose = Callable[[LifecycleEvent], Labels | None]
-"""Names the queue that a milestone counts for; None where it counts for none."""
+"""Names the queue that a event counts for; None where it counts for none."""
 
 # Kueue's (pkg/metrics): one second, then doubling from two and a half.
 _BUCKETS = (1.0, *(2.5 * 2**i for i in range(13)))
@@ -40,7 +40,7 @@ class QueueLives:
         registry: Serves them.
         prefix: Stands before their names.
         labels: Those that name a queue.
-        whose: Names the queue of a milestone.
+        whose: Names the queue of a event.
     """
 
     def __init__(self, registry: CollectorRegistry, prefix: str, labels: Sequence[str], *, whose: Whose) -> None:
@@ -63,12 +63,12 @@ class QueueLives:
         )
         self._named_by = len(labels)
 
-    def count(self, milestones: Iterable[LifecycleEvent]) -> None:
-        """Count the milestones of a turn."""
+    def count(self, lifecycle_events: Iterable[LifecycleEvent]) -> None:
+        """Count the lifecycle events of a turn."""
         waits: dict[Labels, list[float]] = {}
         evicted: Tally[Labels] = Tally()
         finished: Tally[Labels] = Tally()
-        for one in milestones:
+        for one in lifecycle_events:
             labels = self._whose(one) if one.step in _COUNTED else None
             if labels is None:
                 continue
@@ -111,10 +111,10 @@ class CohortLives:
             ["cohort"], registry=registry,
         )  # fmt: skip
 
-    def count(self, milestones: Iterable[LifecycleEvent], above: Callable[[str], Iterable[str]]) -> None:
-        """Count the milestones of a turn; `above` returns the names of the cohorts above a ClusterQueue."""
+    def count(self, lifecycle_events: Iterable[LifecycleEvent], above: Callable[[str], Iterable[str]]) -> None:
+        """Count the lifecycle events of a turn; `above` returns the names of the cohorts above a ClusterQueue."""
         for queue, times in Tally(
-            one.queue for one in milestones if one.step is LifecycleStep.ADMITTED and one.queue
+            one.queue for one in lifecycle_events if one.step is LifecycleStep.ADMITTED and one.queue
         ).items():
             for cohort in above(queue):
                 self._admitted.labels(cohort).inc(times)

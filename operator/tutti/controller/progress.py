@@ -1,4 +1,4 @@
-"""What becomes of workloads, told to machines and people: metrics and a log line for each milestone of a turn.
+"""What becomes of workloads, told to machines and people: metrics and a log line for each event of a turn.
 
 Measured besides: how long pods and gangs wait to be bound, and how far apart the binds of a gang finish.
 """
@@ -141,12 +141,12 @@ class Progressing(Protocol):
         """What it knows."""
 
     @property
-    def milestones(self) -> list[LifecycleEvent]:
+    def lifecycle_events(self) -> list[LifecycleEvent]:
         """What workloads came to in the last turn."""
 
 
 class ProgressReporter:
-    """Counts, times and logs the milestones of each turn."""
+    """Counts, times and logs the lifecycle events of each turn."""
 
     def __init__(self, engine: Progressing, metrics: Metrics) -> None:
         self._engine = engine
@@ -156,28 +156,28 @@ class ProgressReporter:
 
     def turned(self, seconds: float) -> None:
         """Tell what the last turn has brought, which took so many seconds."""
-        state, milestones = self._engine.state, self._engine.milestones
-        self._tell_tries(state, milestones, seconds)
+        state, lifecycle_events = self._engine.state, self._engine.lifecycle_events
+        self._tell_tries(state, lifecycle_events, seconds)
         self._metrics.degraded_seconds.follow(queue for queue, _ in degraded_since(state))
-        if milestones:
-            self._count(state, milestones)
-            for milestone in milestones:
-                self._measure(milestone)
-            log_lifecycle(milestones)
+        if lifecycle_events:
+            self._count(state, lifecycle_events)
+            for event in lifecycle_events:
+                self._measure(event)
+            log_lifecycle(lifecycle_events)
         if self._catalog != state.catalog.version:
             self._catalog = state.catalog.version
             self._forget(state)
 
-    def _count(self, state: State, milestones: Sequence[LifecycleEvent]) -> None:
+    def _count(self, state: State, lifecycle_events: Sequence[LifecycleEvent]) -> None:
         queues = state.ledger.tree.queues
-        self._metrics.of_cluster_queues.count(milestones)
+        self._metrics.of_cluster_queues.count(lifecycle_events)
         if self._metrics.of_local_queues is not None:
-            self._metrics.of_local_queues.count(milestones)
+            self._metrics.of_local_queues.count(lifecycle_events)
 
         def above(queue: str) -> list[str]:
             return [cohort.name for cohort in queues[queue].ancestors()] if queue in queues else []
 
-        self._metrics.of_cohorts.count(milestones, above)
+        self._metrics.of_cohorts.count(lifecycle_events, above)
 
     def _forget(self, state: State) -> None:
         """Drop the series of queues and cohorts that are gone."""
@@ -190,11 +190,11 @@ class ProgressReporter:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
             metrics.of_local_queues.keep({(door.name, door.namespace) for door in doors})
 
-    def _tell_tries(self, state: State, milestones: Sequence[LifecycleEvent], seconds: float) -> None:
-        before, self._tried = self._tried, sum(state.tried.values())
+    def _tell_tries(self, state: State, lifecycle_events: Sequence[LifecycleEvent], seconds: float) -> None:
+        before, self._tried = self._tried, sum(state.tries.values())
         if self._tried == before:
             return
-        admitted = any(one.step is LifecycleStep.ADMITTED for one in milestones)
+        admitted = any(one.step is LifecycleStep.ADMITTED for one in lifecycle_events)
         result = "success" if admitted else "inadmissible"
         self._metrics.admission_attempts.labels(result).inc()
         self._metrics.admission_attempt_seconds.labels(result).observe(seconds)
@@ -215,10 +215,10 @@ class ProgressReporter:
                 pass
 
 
-def log_lifecycle(milestones: Sequence[LifecycleEvent]) -> None:
+def log_lifecycle(lifecycle_events: Sequence[LifecycleEvent]) -> None:
     """Log what workloads have come to."""
     say = log.bind()  # once, because the lazy logger binds anew for each line
-    for one in milestones:
+    for one in lifecycle_events:
         kind, namespace, name = one.workload
         more: dict[str, Any] = {"queue": one.queue} if one.queue else {}
         if one.reason:

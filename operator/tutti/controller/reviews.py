@@ -42,7 +42,7 @@ class Classes(Protocol):
     def workload_class(self, name: str) -> int | None:
         """Return the value of a WorkloadPriorityClass, or None where there is none of that name."""
 
-    def pod_class(self, name: str) -> int | None:
+    def priority_class_value(self, name: str) -> int | None:
         """Return the value of a PriorityClass, or None where there is none of that name."""
 
 
@@ -120,7 +120,7 @@ def _is_there(key: KindKey, specs: References, classes: Classes) -> bool:
         case "WorkloadPriorityClass":
             return classes.workload_class(name) is not None
         case "PriorityClass":
-            return classes.pod_class(name) is not None
+            return classes.priority_class_value(name) is not None
         case _:
             return name in _names(kind, namespace, specs)
 

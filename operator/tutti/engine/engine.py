@@ -57,7 +57,7 @@ class Engine:
 
     Attributes:
         state: What it knows; read it for metrics and views, change it only through `observe` and `decide`.
-        milestones: What workloads came to in the last turn.
+        lifecycle_events: What workloads came to in the last turn.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Engine:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
         self.state.ledger.protected = partial(is_protected, self.state)
-        self.state.places.used = partial(usage_history.usage_of_local_queue, self.state)
+        self.state.queue_positions.used = partial(usage_history.usage_of_local_queue, self.state)
         self.state.ledger.used_lately = partial(usage_history.usage_of_holder, self.state)
-        self.milestones: list[LifecycleEvent] = []
+        self.lifecycle_events: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
-        self._queue = SchedulingQueue(self._bulkheads, self.state.debts.pending)
+        self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = False
@@ -124,8 +124,8 @@ class Engine:
             if self._failures > _MOST_FAILURES:
                 raise
             self._begin_anew(error)
-        state.out.extend(state.hosting.take_faults())
-        self.milestones, state.milestones = state.milestones, []
+        state.out.extend(state.plugin_host.take_faults())
+        self.lifecycle_events, state.lifecycle_events = state.lifecycle_events, []
         out, state.out = state.out, []
         return out
 
@@ -139,7 +139,7 @@ class Engine:
             self._queue.next_due(self.state),
             permits.next_permit_due(self.state),
             nominations.next_nomination_due(self.state),
-            self.state.shadows.next_due(),
+            self.state.backfill_reservations.next_due(),
             overdue_heads.next_turn_due(self.state),
             queue_statuses.next_queues_due(self.state),
             reporting.next_refresh_due(self.state),
@@ -162,9 +162,9 @@ class Engine:
         state = self.state
         if state.stale:
             state.renew()
-        if state.supply_seen != state.cluster.nodes.supply:
+        if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
-        if state.plugins or state.hosting.recheck_at is not None:
+        if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
         if state.nominations.needless:
@@ -174,7 +174,7 @@ class Engine:
         self._reconcile()
         if not self._restored:
             self._restored = True
-            state.milestones.clear()  # these were reached before
+            state.lifecycle_events.clear()  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
 
@@ -232,7 +232,7 @@ class Engine:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
-        has_kept, nomination = workload.key in state.kept, state.nominations.ours.get(workload.key)
+        has_kept, nomination = workload.key in state.kept_for_successors, state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
             member_loss.lending_kept(state, workload),
@@ -317,7 +317,7 @@ class Engine:
         """Take a workload out of its queue that has been admitted, and keep nothing for it any more."""
         self._queue.drop(workload)
         backfill.end_reservation(self.state, workload)
-        if self.state.owners.of:
+        if self.state.quota_holdbacks.of:
             quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 
     # 5 bind
@@ -339,7 +339,7 @@ class Engine:
     def _report(self) -> None:
         """Report what has become of workloads and queues, after those are up to date that were taken out for others."""
         state = self.state
-        if state.shadows.of:
+        if state.backfill_reservations.of:
             self._note(backfill.explain_reservations(state))
         for workload in [one for one in self._changed.values() if one.style is not None]:
             self._guard_open(workload, "timing", reservation.apply_gang_style)
@@ -386,9 +386,9 @@ class Engine:
         """
         state = self.state
         state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
-        state.debts.pending.clear()
-        self._queue = SchedulingQueue(self._bulkheads, state.debts.pending)
-        state.owners.clear()
+        state.share_debts.pending.clear()
+        self._queue = SchedulingQueue(self._bulkheads, state.share_debts.pending)
+        state.quota_holdbacks.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True
 
@@ -410,17 +410,17 @@ class Engine:
         state, key = self.state, workload.key
         del state.workloads[key]
         self._changed.pop(key, None)
-        state.waiting.drop(key)
-        state.timed.drop(key)
+        state.waiting_counts.drop(key)
+        state.timers.drop(key)
         state.ending.pop(key, None)
-        state.held.pop(key, None)
+        state.plugin_holds.pop(key, None)
         backfill.forget_expected_end(state, key)
         specs.forget_promises(state, key)
         self._bulkheads.forget(key)
         member_loss.forget_losses(state, workload)
         self._queue.drop(workload)
         state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
-        state.places.put(workload)
+        state.queue_positions.put(workload)
 
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:
@@ -438,4 +438,4 @@ def _restore(state: State, workload: Workload) -> None:
 
 def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:
     what = (workload.key[0] == "Pod", admitted, workload.scheduler)
-    state.tried[what] = state.tried.get(what, 0) + 1
+    state.tries[what] = state.tries.get(what, 0) + 1

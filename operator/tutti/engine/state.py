@@ -45,16 +45,16 @@ class State:
     Attributes:
         now: Unix seconds, as `decide` was told.
         ledger: Who uses what of which queue.
-        strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
-        stranger_in: The pod group of each of these.
-        home: Where each member is filed.
-        sayings: How what pods say was read.
-        ancestry: What owns the members.
-        naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
-        dirty: Workloads that something was observed about since the last decision.
+        foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
+        foreign_pod_group_of: The pod group of each of these.
+        pod_group_of: Where each member is filed.
+        memberships: How what pods say was read.
+        owner_graph: What owns the members.
+        members_by_reference: The members that name a PodGroup or Workload (namespace, name), whether there is one or
+        not. dirty: Workloads that something was observed about since the last decision.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
-        places: Where those who wait stand in their ClusterQueues.
+        queue_positions: Where those who wait stand in their ClusterQueues.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
@@ -63,26 +63,26 @@ class State:
         allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
         unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
         nominations: Room held for those whose victims are leaving.
-        kept: What is kept for the successors of members that running gangs have lost.
-        shadows: What is kept for the heads of queues.
-        owners: For whom quota is held back from borrowers.
-        debts: What queues owe that have had more than their part.
-        timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
+        kept_for_successors: What is kept for the successors of members that running gangs have lost.
+        backfill_reservations: What is kept for the heads of queues.
+        quota_holdbacks: For whom quota is held back from borrowers.
+        share_debts: What queues owe that have had more than their part.
+        timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         ending: Workloads with quota and room that must end by a known time.
-        supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
-        rooms: What was free in each flavor when queues were last told it.
-        rooms_at: When that was, Unix seconds.
-        rooms_stale: Whether pods or nodes have been seen since.
+        capacity_seen: What `cluster.nodes.capacity_version` was when quotas last followed it.
+        free_by_flavor: What was free in each flavor when queues were last told it.
+        free_at: When that was, Unix seconds.
+        free_is_stale: Whether pods or nodes have been seen since.
         out: What has been decided in this turn.
-        waiting: Who waits, and at which gate.
+        waiting_counts: Who waits, and at which gate.
         overuses: Which queues and cohorts use more quota than there is.
-        milestones: What workloads have come to in this turn.
-        tried: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
+        lifecycle_events: What workloads have come to in this turn.
+        tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
         plugins: What users have added to each profile.
         discreet: Whether those of other namespaces are told of by their uid instead of their name.
         consultations: What extenders are asked.
-        held: Reservations that a plugin holds.
-        held_seen: What had been given back when these were last looked at.
+        plugin_holds: Reservations that a plugin holds.
+        returned_seen: What had been given back when these were last looked at.
     """
 
     configuration: TuttiConfiguration
@@ -90,19 +90,19 @@ class State:
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)
     gang_objects: GangObjects = field(default_factory=GangObjects)
-    ancestry: OwnerGraph = field(default_factory=OwnerGraph)
+    owner_graph: OwnerGraph = field(default_factory=OwnerGraph)
     ledger: UsageLedger = field(default_factory=UsageLedger)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
-    strangers: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
-    stranger_in: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
-    home: dict[PodKey, Address] = field(default_factory=dict)
-    naming: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
+    foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
+    foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
+    pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
+    members_by_reference: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
-    places: QueuePositions = field(default_factory=QueuePositions)
+    queue_positions: QueuePositions = field(default_factory=QueuePositions)
     stale: bool = False
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -111,33 +111,33 @@ class State:
     allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
     unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
-    kept: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
-    shadows: BackfillReservations = field(default_factory=BackfillReservations)
-    owners: QuotaHoldbacks = field(default_factory=QuotaHoldbacks)
-    debts: ShareDebts = field(default_factory=ShareDebts)
-    timed: Timers = field(default_factory=Timers)
+    kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
+    backfill_reservations: BackfillReservations = field(default_factory=BackfillReservations)
+    quota_holdbacks: QuotaHoldbacks = field(default_factory=QuotaHoldbacks)
+    share_debts: ShareDebts = field(default_factory=ShareDebts)
+    timers: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
-    supply_seen: int = 0
-    rooms: dict[str, FreeCapacity] = field(default_factory=dict)
-    rooms_at: float = 0.0
-    rooms_stale: bool = False
+    capacity_seen: int = 0
+    free_by_flavor: dict[str, FreeCapacity] = field(default_factory=dict)
+    free_at: float = 0.0
+    free_is_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
-    waiting: WaitingCounts = field(default_factory=WaitingCounts)
+    waiting_counts: WaitingCounts = field(default_factory=WaitingCounts)
     overuses: Overuses = field(default_factory=Overuses)
-    milestones: list[LifecycleEvent] = field(default_factory=list)
-    tried: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
+    lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
+    tries: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
     discreet: bool = True
-    hosting: PluginHost = field(init=False)
-    sayings: ParsedMemberships = field(init=False)
+    plugin_host: PluginHost = field(init=False)
+    memberships: ParsedMemberships = field(init=False)
     consultations: Consultations = field(default_factory=Consultations)
-    held: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
-    held_seen: tuple[int, int] = (0, 0)
+    plugin_holds: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
+    returned_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.hosting = PluginHost(self.plugins, self.cluster.classes)
-        self.sayings = ParsedMemberships(self.configuration.conventions, self.hosting.reads)
+        self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
+        self.memberships = ParsedMemberships(self.configuration.conventions, self.plugin_host.reads)
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
@@ -146,7 +146,7 @@ class State:
 
     def _extended(self, name: str, profile: Profile) -> Profile:
         """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""
-        profile = self.hosting.extended(name, profile)
+        profile = self.plugin_host.extended(name, profile)
         extenders = self.configuration.extenders
         return self.consultations.extended(profile, extenders) if extenders else profile
 
@@ -157,23 +157,23 @@ class State:
         workload.not_before = self.now + backoff_seconds(
             workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
         )
-        self.timed.add(workload)
+        self.timers.add(workload)
 
     def set_deadline(self, workload: Workload, seconds: float) -> None:
         """Give a workload so long from now."""
         workload.deadline = self.now + seconds
-        self.timed.add(workload)
+        self.timers.add(workload)
 
     def set_alarm(self, workload: Workload, at: float) -> None:
         """Have a workload looked at again at a time, Unix seconds, if not before."""
         workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
-        self.timed.add(workload)
+        self.timers.add(workload)
 
     def report_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
         """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
         if workload.report_at is None:
             workload.report_at = max(workload.reported[2], looked_at) + REFRESH_SECONDS
-            self.timed.add(workload)
+            self.timers.add(workload)
 
     def leads_to(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
@@ -200,15 +200,15 @@ class State:
     def _offered(self, flavor: Flavor, resource: str) -> int:
         """Return what the nodes of a flavor offer of a resource now."""
         nodes = self.cluster.nodes
-        column = nodes.axis.column(resource)
+        column = nodes.resource_index.column(resource)
         amounts = allocatable_of_nodes(nodes, flavor.node_labels)
         return int(amounts[column]) if column < len(amounts) else 0
 
     def follow_nodes(self) -> None:
         """Have quotas that are a part of what nodes offer follow them."""
-        if self.supply_seen == self.cluster.nodes.supply:
+        if self.capacity_seen == self.cluster.nodes.capacity_version:
             return
-        self.supply_seen = self.cluster.nodes.supply
+        self.capacity_seen = self.cluster.nodes.capacity_version
         parts = self.catalog.parts
         flavors = self.catalog.flavors
         if any(name in flavors and self._offered(flavors[name], of) != amount for (name, of), amount in parts.items()):
@@ -239,7 +239,7 @@ class State:
         if not self.cluster.reclassed:
             return
         for key in self.cluster.take_reclassed():
-            address = self.home.get(key)
+            address = self.pod_group_of.get(key)
             if address is not None:
                 self.touch(address[0])
 
@@ -248,7 +248,7 @@ class State:
     ) -> None:
         """Note what a workload has come to."""
         found = LifecycleEvent(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
-        self.milestones.append(found)
+        self.lifecycle_events.append(found)
 
     def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
         """Record one event about a workload: on its object, or on a pod where it has none (yet)."""

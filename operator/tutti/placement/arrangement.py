@@ -76,10 +76,10 @@ class Backtracking:
         """Return the rows of each ask's pods, or None where no arrangement was found; then nothing is taken."""
         if sum(ask.required for ask in self.asks) > MOST_PODS:
             return None
-        self._classes = [ask.klass for ask in self.asks]
-        self._waiting = [may_defer_affinity(klass, self._classes, self.nodes) for klass in self._classes]
-        self._any_order = any(klass.needs_other_pods for klass in self._classes)
-        self._alike = not any(pre_filter(ask.klass, self.nodes, ask.where, self.profile) for ask in self.asks)
+        self._classes = [ask.pod_class for ask in self.asks]
+        self._waiting = [may_defer_affinity(pod_class, self._classes, self.nodes) for pod_class in self._classes]
+        self._any_order = any(pod_class.needs_other_pods for pod_class in self._classes)
+        self._alike = not any(pre_filter(ask.pod_class, self.nodes, ask.where, self.profile) for ask in self.asks)
         if not self._finish(list(order)):
             return None
         rows: list[list[int]] = [[] for _ in self.asks]
@@ -120,18 +120,18 @@ class Backtracking:
     def _put(self, ask: Ask, row: int) -> None:
         """Place one pod of an ask on a row that is open for it, with what filters give to such a pod."""
         giving = [
-            one for one in pre_filter(ask.klass, self.nodes, ask.where, self.profile) if isinstance(one, Reserving)
+            one for one in pre_filter(ask.pod_class, self.nodes, ask.where, self.profile) if isinstance(one, Reserving)
         ]
         for one in giving:
             one.add(row)
-        self.transaction.put(np.array([row]), _ONE, ask.klass)
+        self.transaction.put(np.array([row]), _ONE, ask.pod_class)
         reserve_given(giving, self.transaction)
 
     def _is_honoured(self) -> bool:
         """Whether all pods that were placed with its affinity deferred have what it asks for now."""
         self.transaction.show()
         return all(
-            has_affinity_satisfied(self.asks[i].klass, [row], self.nodes)
+            has_affinity_satisfied(self.asks[i].pod_class, [row], self.nodes)
             for i, row, later in self._placed_spots
             if later
         )
@@ -141,20 +141,20 @@ class Backtracking:
         owing: list[_Spot] = []
         for index in indices:
             ask = self.asks[index]
-            now = self._open(ask.klass, ask)
-            yield from ((index, row, False) for row in self._ranked(ask.klass, now))
+            now = self._open(ask.pod_class, ask)
+            yield from ((index, row, False) for row in self._ranked(ask.pod_class, now))
             if self._waiting[index]:
-                later = self._open(without_affinity(ask.klass), ask) & ~now
-                owing += ((index, row, True) for row in self._ranked(ask.klass, later))
+                later = self._open(without_affinity(ask.pod_class), ask) & ~now
+                owing += ((index, row, True) for row in self._ranked(ask.pod_class, later))
         yield from owing
 
-    def _open(self, klass: PodClass, ask: Ask) -> Mask:
+    def _open(self, pod_class: PodClass, ask: Ask) -> Mask:
         """Return bool[rows]: where one more pod may go now."""
-        mask = static_filter_result(klass, self.nodes, ask.where, self.profile).mask
-        mask = self.profile.fit.capacity(self.nodes, klass, mask, most=1) > 0
-        return feasible(mask, pre_filter(klass, self.nodes, ask.where, self.profile))
+        mask = static_filter_result(pod_class, self.nodes, ask.where, self.profile).mask
+        mask = self.profile.fit.capacity(self.nodes, pod_class, mask, most=1) > 0
+        return feasible(mask, pre_filter(pod_class, self.nodes, ask.where, self.profile))
 
-    def _ranked(self, klass: PodClass, mask: Mask) -> list[int]:
+    def _ranked(self, pod_class: PodClass, mask: Mask) -> list[int]:
         """Return open rows, the best first; of rows that no ask could tell apart, the first."""
         rows = np.flatnonzero(mask)
         if not len(rows):
@@ -162,10 +162,10 @@ class Backtracking:
         choice = NodeChoice(
             self.nodes,
             self.transaction,
-            klass,
+            pod_class,
             self.profile,
             mask.astype(np.int64),
-            discriminating_scores(klass, self.nodes, self.profile),
+            discriminating_scores(pod_class, self.nodes, self.profile),
         )
         ranked = rows[np.argsort(-choice.worth(rows), kind="stable")]
         if self._alike:
@@ -175,10 +175,12 @@ class Backtracking:
 
     def _features(self, rows: Rows) -> Rows:
         """Return int64[len(rows), features]: what tells nodes apart for asks that mind nobody."""
-        names = dict.fromkeys(name for ask in self.asks for name in ask.klass.requests)
-        columns = self.nodes.axis.columns(names)
+        names = dict.fromkeys(name for ask in self.asks for name in ask.pod_class.requests)
+        columns = self.nodes.resource_index.columns(names)
         free = (self.nodes.allocatable[rows] - self.nodes.requested[rows])[:, columns]
-        masks = [static_filter_result(ask.klass, self.nodes, ask.where, self.profile).mask[rows] for ask in self.asks]
+        masks = [
+            static_filter_result(ask.pod_class, self.nodes, ask.where, self.profile).mask[rows] for ask in self.asks
+        ]
         return np.column_stack([free, *masks]).astype(np.int64)
 
 
@@ -216,11 +218,11 @@ class ArrangementSearch:
     _classes: list[PodClass] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._classes = [ask.klass for ask in self.asks]
+        self._classes = [ask.pod_class for ask in self.asks]
 
     def run(self, order: Sequence[int], failed: int) -> list[Rows] | None:
         """Look for an arrangement; `order` has been tried and did not fit at ask `failed`."""
-        if any(self.asks[index].klass.refusal for index in order):
+        if any(self.asks[index].pod_class.refusal for index in order):
             return None
         self.transaction.show()
         self._rooms = [upper_bound(self.nodes, ask, self._classes, self.profile) for ask in self.asks]
@@ -290,7 +292,9 @@ class ArrangementSearch:
         """Place the asks of an order that are left, depth first over the rows each may be held to."""
         if not order:
             self.transaction.show()
-            honoured = all(has_affinity_satisfied(self.asks[i].klass, placed[i].tolist(), self.nodes) for i in deferred)
+            honoured = all(
+                has_affinity_satisfied(self.asks[i].pod_class, placed[i].tolist(), self.nodes) for i in deferred
+            )
             return placed if honoured else None
         index, mark = order[0], self.transaction.mark()
         for held in self._ways(index):
@@ -311,15 +315,15 @@ class ArrangementSearch:
         ties = self._ties(index)
         masks = [mask for key in ties for mask in islice(self._domains(index, key), MOST_STEPS)]
         yield from ((mask, False) for mask in masks)
-        if may_defer_affinity(self.asks[index].klass, self._classes, self.nodes):
+        if may_defer_affinity(self.asks[index].pod_class, self._classes, self.nodes):
             yield from ((mask, True) for mask in masks)
 
     def _ties(self, index: int) -> list[str]:
         """Return the topology keys by which an ask wants pods of this gang, or is wanted by them, near or apart."""
         out: dict[str, None] = {}
-        mine = self.asks[index].klass
+        mine = self.asks[index].pod_class
         for other in self.asks:
-            for one, its in ((mine, other.klass), (other.klass, mine)):
+            for one, its in ((mine, other.pod_class), (other.pod_class, mine)):
                 for term in (*one.inter_pod.affinity, *one.inter_pod.anti_affinity):
                     if means(term.query, its, self.nodes):
                         out[term.topology_key] = None
@@ -331,8 +335,8 @@ class ArrangementSearch:
         mine = self.asks[index]
         there = [mine]
         for other in self.asks:
-            drawn = (term for term in other.klass.inter_pod.affinity if term.topology_key == key)
-            if other is not mine and any(means(term.query, mine.klass, self.nodes) for term in drawn):
+            drawn = (term for term in other.pod_class.inter_pod.affinity if term.topology_key == key)
+            if other is not mine and any(means(term.query, mine.pod_class, self.nodes) for term in drawn):
                 there.append(other)
         enough = np.ones(domains.size, dtype=np.bool_)
         inside = [domains.sum_all(rooms) for rooms in self._rooms]
@@ -340,7 +344,7 @@ class ArrangementSearch:
             if any(ask is one for one in there):
                 enough &= room >= ask.required
         for name, amount in required_amounts(there, self.profile).items():
-            column = self.nodes.axis.column(name)
+            column = self.nodes.resource_index.column(name)
             free = np.maximum(self.nodes.allocatable[:, column] - self.nodes.requested[:, column], 0)
             enough &= domains.sum_all(free) >= amount
         for code in np.argsort(inside[index], kind="stable").tolist():
@@ -356,7 +360,7 @@ class ArrangementSearch:
         within, later = held
         ask = self.asks[index]
         if later:
-            ask = replace(ask, klass=without_affinity(ask.klass))
+            ask = replace(ask, pod_class=without_affinity(ask.pod_class))
         return place_ask(self.nodes, self.transaction, ask, self.profile, within=within)
 
 

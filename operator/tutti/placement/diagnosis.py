@@ -42,18 +42,18 @@ class TopologyObstacle:
 
 def topology_obstacle(nodes: NodeColumns, choice: TopologyChoice, required: int) -> TopologyObstacle | None:
     """Say why so many pods cannot be near one another as things are; None where that is not what is missing."""
-    near, tree = choice.near, choice.tree
+    topology, tree = choice.topology, choice.tree
     asked = choice.wish(required)
     if isinstance(asked, str):
         return TopologyObstacle(asked, never=True)
     if not len(tree.samples):
-        labels = " and ".join(near.levels)
-        return TopologyObstacle(f"no node has the label{'s' * (len(near.levels) > 1)} {labels}", never=True)
-    where = domain_to_join(choice, asked) if near.there else choice.within
+        labels = " and ".join(topology.levels)
+        return TopologyObstacle(f"no node has the label{'s' * (len(topology.levels) > 1)} {labels}", never=True)
+    where = domain_to_join(choice, asked) if topology.there else choice.within
     if where is None:
-        homes = tree.domains_at(np.array(near.there, dtype=np.int64), asked.limit)
+        homes = tree.domains_at(np.array(topology.there, dtype=np.int64), asked.limit)
         names = ", ".join(_domain_name(nodes, choice, int(home), asked.limit) for home in homes)
-        level = near.levels[asked.limit]
+        level = topology.levels[asked.limit]
         return TopologyObstacle(
             f"All must be in one {level} domain, and the members that run are in {len(homes)}: {names}"
         )
@@ -64,19 +64,19 @@ def topology_obstacle(nodes: NodeColumns, choice: TopologyChoice, required: int)
 def _obstacle_at(
     nodes: NodeColumns, choice: TopologyChoice, asked: SizedRequest, found: InsufficientRoom
 ) -> TopologyObstacle | None:
-    level = choice.near.levels[found.level]
+    level = choice.topology.levels[found.level]
     fits = min(found.fits * asked.size, asked.count)
     slices = f" in slices of {asked.size}" if asked.size > 1 else ""
     if found.domain < 0 or found.level != asked.limit:
         if not slices:
             return None
-        kept = choice.near.levels[asked.slice_level]
+        kept = choice.topology.levels[asked.slice_level]
         text = f"There is room for only {fits} of {asked.count} pods{slices}, each within one {kept} domain"
         return TopologyObstacle(text, fits, details={"sliceLevel": kept, "sliceSize": str(asked.size)})
     name = _domain_name(nodes, choice, found.domain, found.level)
     count = len(choice.tree.samples_of(found.level))
     details = {"level": level, "domains": str(count), "bestDomain": name}
-    if choice.near.there:
+    if choice.topology.there:
         name = _domain_name(nodes, choice, int(_homes(choice, found.level)[0]), found.level)
         text = f"Its other members are in {level} {name}, which has room for {fits} of {asked.count} more{slices}"
         return TopologyObstacle(text, fits, details={**details, "bestDomain": name})
@@ -85,14 +85,14 @@ def _obstacle_at(
 
 
 def _homes(choice: TopologyChoice, level: int) -> list[int]:
-    homes: list[int] = choice.tree.domains_at(np.array(choice.near.there, dtype=np.int64), level).tolist()
+    homes: list[int] = choice.tree.domains_at(np.array(choice.topology.there, dtype=np.int64), level).tolist()
     return homes
 
 
 def _domain_name(nodes: NodeColumns, choice: TopologyChoice, domain: int, level: int) -> str:
     """Name a domain by its values, the widest level first."""
     labels = nodes.labels[int(choice.tree.samples_of(level)[domain])]
-    return "/".join(labels[key] for key in choice.near.levels[: level + 1])
+    return "/".join(labels[key] for key in choice.topology.levels[: level + 1])
 
 
 def not_together_message(required: int, asked: LevelRequest, kinds: int) -> str:
@@ -133,20 +133,20 @@ class FitError:
 
 def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
     """Say why the required pods of an ask do not fit on the nodes as they are now."""
-    if ask.klass.problem:
-        return FitError(ask.klass.problem, 0, ask.required, never=ask.klass.problem)
+    if ask.pod_class.problem:
+        return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
-    if ask.klass.volumes.problem:
-        return FitError(refusal_message(nodes.count, ask.klass.volumes.problem), 0, ask.required)
-    why = None if ask.near is None else _topology_fit_error(nodes, ask, profile)
+    if ask.pod_class.volumes.problem:
+        return FitError(refusal_message(nodes.count, ask.pod_class.volumes.problem), 0, ask.required)
+    why = None if ask.topology is None else _topology_fit_error(nodes, ask, profile)
     if why is not None:
         return why
     with Transaction(nodes) as trial:
-        placed = place_ask(nodes, trial, Ask(ask.klass, 0, ask.required, ask.where), profile)
+        placed = place_ask(nodes, trial, Ask(ask.pod_class, 0, ask.required, ask.where), profile)
         taken = placed.tolist() if placed is not None else []
-    reasons, fits = filter_nodes(ask.klass, nodes, ask.where, profile).reasons, len(taken)
-    if ask.near is not None and fits >= ask.required:
+    reasons, fits = filter_nodes(ask.pod_class, nodes, ask.where, profile).reasons, len(taken)
+    if ask.topology is not None and fits >= ask.required:
         return not_together_error(nodes, [ask])
     if fits:
         reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] = len(set(taken))
@@ -160,23 +160,23 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
 
 
 def not_together_error(nodes: NodeColumns, asks: Sequence[Ask]) -> FitError:
-    """Say that pods that fit by themselves do not fit near one another; `asks` are those of one party."""
+    """Say that pods that fit by themselves do not fit near one another; `asks` are those of one pod set group."""
     required = sum(ask.required for ask in asks)
-    near = asks[0].near
-    assert near is not None  # they are to be near one another
-    text = f"0/{nodes.count} nodes are available. {not_together_message(required, near.asked, len(asks))}."
+    topology = asks[0].topology
+    assert topology is not None  # they are to be near one another
+    text = f"0/{nodes.count} nodes are available. {not_together_message(required, topology.asked, len(asks))}."
     return FitError(text, max(ask.required for ask in asks), required)
 
 
 def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError | None:
     """Say why the required pods cannot be as near one another as they must be; None where that is not the reason."""
-    assert ask.near is not None  # asked by the caller
+    assert ask.topology is not None  # asked by the caller
     with Transaction(nodes) as trial:
-        choice = TopologyChoice.of(nodes, ask.near, lambda: feasible_capacity(nodes, trial, ask, profile))
+        choice = TopologyChoice.of(nodes, ask.topology, lambda: feasible_capacity(nodes, trial, ask, profile))
         found = topology_obstacle(nodes, choice, ask.required)
     if found is None:
         return None
-    said = filter_nodes(ask.klass, nodes, ask.where, profile)
+    said = filter_nodes(ask.pod_class, nodes, ask.where, profile)
     if said.feasible.any():
         said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
     text = found.message
@@ -212,16 +212,16 @@ def _never_fits(nodes: NodeColumns, ask: Ask) -> str:
     """Name what no node could mend: too large a pod, and claims that only one of several pods may use."""
     parts = [
         f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
-        for claim in (ask.klass.volumes.once if ask.required > 1 else ())
+        for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
-    for name, largest in too_large(nodes, ask.klass.requests).items():
-        asks, offers = format_amount(name, ask.klass.requests[name]), format_amount(name, largest)
+    for name, largest in too_large(nodes, ask.pod_class.requests).items():
+        asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     return "; ".join(parts)
 
 
 def too_large(nodes: NodeColumns, requests: Mapping[str, int]) -> dict[str, int]:
     """Return of which resources a pod asks for more than any node offers, and the most that one does."""
-    axis, offered = nodes.axis, nodes.allocatable
+    axis, offered = nodes.resource_index, nodes.allocatable
     largest = {name: int(offered[:, axis.column(name)].max(initial=0)) if name in axis else 0 for name in requests}
     return {name: most for name, most in largest.items() if requests[name] > most}

@@ -40,9 +40,9 @@ class Pods:
     spec: PodSpec
 
     @classmethod
-    def of(cls, klass: PodClass) -> Pods:
+    def of(cls, pod_class: PodClass) -> Pods:
         """Return the view of a class."""
-        return cls(klass.namespace, klass.labels, klass.requests, klass.spec)
+        return cls(pod_class.namespace, pod_class.labels, pod_class.requests, pod_class.spec)
 
 
 class Nodes:
@@ -111,7 +111,7 @@ class Rooms(Nodes):
         return self._of(self._columns.requested, resource)
 
     def _of(self, table: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        column = self._columns.axis.column(resource)
+        column = self._columns.resource_index.column(resource)
         if column >= table.shape[1]:
             return np.zeros(len(self), dtype=np.int64)
         return table[:, column].copy()

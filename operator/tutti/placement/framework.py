@@ -72,7 +72,7 @@ class NodeFilter(Protocol):
         """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
         ...
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Return which nodes are ruled out and why; nothing where the class does not concern this filter."""
         ...
 
@@ -137,7 +137,7 @@ class InterPodFilter(Protocol):
         """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
         ...
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
         """Count for one choice; None where the class does not concern this filter."""
         ...
 
@@ -215,7 +215,7 @@ class InterPodScorer(Protocol):
         """The features of pods and clusters that concern it, as for an `InterPodFilter`."""
         ...
 
-    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
+    def pre_score(self, pod_class: PodClass, nodes: NodeColumns) -> PreScoreState | None:
         """Count for one choice; None where it can have no opinion on this class."""
         ...
 
@@ -248,7 +248,7 @@ class NodeScorer(Protocol):
         """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
         ...
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return int64[rows], at least 0, or None where it has no opinion on this class."""
         ...
 
@@ -266,11 +266,11 @@ class AllocationScorer(Protocol):
         """How much this score counts against the others."""
         ...
 
-    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
+    def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
         """Score each row as it would be with the `nth` more pod of the class placed on it.
 
         Args:
-            klass: The class.
+            pod_class: The class.
             nodes: All nodes.
             rows: int64[k], the nodes to score.
             nth: int64[m], which pod of the class there, from 1, one after another.

@@ -36,25 +36,25 @@ class Ask:
     """Pods of one class that want nodes.
 
     Attributes:
-        klass: Their class.
+        pod_class: Their class.
         required: How many must be placed, or nothing is.
         extra: How many more are placed where there is room.
         where: What their flavor adds to their own constraints.
-        near: How near one another they must be; None where that does not matter.
+        topology: How near one another they must be; None where that does not matter.
     """
 
-    klass: PodClass
+    pod_class: PodClass
     required: int
     extra: int = 0
     where: FlavorConstraints = NO_FLAVOR
-    near: TopologyPlacement | None = None
+    topology: TopologyPlacement | None = None
 
 
 def required_amounts(asks: Iterable[Ask], profile: Profile) -> Amounts:
     """Return what some asks require together of each resource that the profile looks at, in scheduling units."""
     wanted: Amounts = {}
     for ask in asks:
-        for name, amount in ask.klass.requests.items():
+        for name, amount in ask.pod_class.requests.items():
             if amount and not profile.fit.is_ignored(name):
                 wanted[name] = wanted.get(name, 0) + amount * ask.required
     return wanted
@@ -66,7 +66,7 @@ def has_room_together(nodes: NodeColumns, rows: Mask, asks: Iterable[Ask], profi
     Where they have not, no choice of nodes among them is enough; where they have, one may still not be.
     """
     for name, amount in required_amounts(asks, profile).items():
-        column = nodes.axis.column(name)
+        column = nodes.resource_index.column(name)
         free = nodes.allocatable[rows, column] - nodes.requested[rows, column]
         if int(np.maximum(free, 0).sum()) < amount:
             return False
@@ -87,11 +87,11 @@ def place_ask(
         int64[m], one row per pod placed, `required <= m <= required + extra`, pods of one node side by side;
         None, and nothing taken, where the required ones do not fit.
     """
-    if ask.klass.refusal:
+    if ask.pod_class.refusal:
         return None
     if ask.required + ask.extra == 0:
         return np.zeros(0, dtype=np.int64)
-    if transaction.unshown and _looks_around(ask.klass, nodes, transaction):
+    if transaction.unshown and _looks_around(ask.pod_class, nodes, transaction):
         transaction.show()
     mark = transaction.mark()
     counts = _chosen(nodes, transaction, ask, profile, within)
@@ -110,8 +110,8 @@ def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profil
     Returns:
         int64[m], the row of each in turn.
     """
-    assert ask.near is None  # who is near whom is decided for all together
-    if ask.klass.refusal:
+    assert ask.topology is None  # who is near whom is decided for all together
+    if ask.pod_class.refusal:
         return np.zeros(0, dtype=np.int64)
     return feasible_capacity(nodes, transaction, ask, profile, most=most).in_turn(most)
 
@@ -120,9 +120,9 @@ def _chosen(
     nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, within: Mask | None
 ) -> NDArray[np.int64]:
     """Place what can be placed of an ask; returns int64[rows], how many on each; too few where too few would fit."""
-    if ask.near is not None:
+    if ask.topology is not None:
         look = partial(feasible_capacity, nodes, transaction, ask, profile, within=within, most=PLENTY)
-        return place_by_topology(TopologyChoice.of(nodes, ask.near, look), ask.required, ask.extra)
+        return place_by_topology(TopologyChoice.of(nodes, ask.topology, look), ask.required, ask.extra)
     wanted = ask.required + ask.extra
     seen = feasible_capacity(nodes, transaction, ask, profile, within=within, most=wanted)
     if int(seen.choice.room.sum()) < ask.required:
@@ -140,19 +140,19 @@ def feasible_capacity(
     most: int = PLENTY,
 ) -> FeasibleCapacity:
     """Return what an ask can have now, on each node no more than `most`; `within` holds it to some rows."""
-    klass = ask.klass
-    filters = pre_filter(klass, nodes, ask.where, profile)
+    pod_class = ask.pod_class
+    filters = pre_filter(pod_class, nodes, ask.where, profile)
     moving = [one for one in filters if one.changes_on_add]
-    mask = static_filter_result(klass, nodes, ask.where, profile).mask
+    mask = static_filter_result(pod_class, nodes, ask.where, profile).mask
     if filters:  # what is given away stays so
         mask = feasible(mask, [one for one in filters if not one.changes_on_add or isinstance(one, Reserving)])
     if within is not None:
         mask = mask & within
-    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.one_per_node for one in filters) else most)
+    room = profile.fit.capacity(nodes, pod_class, mask, most=1 if any(one.one_per_node for one in filters) else most)
     if filters:
         room = limited_per_node(room, filters)
-    choice = NodeChoice(nodes, transaction, klass, profile, room, discriminating_scores(klass, nodes, profile))
-    return FeasibleCapacity(choice, moving, pre_score(klass, nodes, profile))
+    choice = NodeChoice(nodes, transaction, pod_class, profile, room, discriminating_scores(pod_class, nodes, profile))
+    return FeasibleCapacity(choice, moving, pre_score(pod_class, nodes, profile))
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
@@ -165,21 +165,21 @@ def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
     largest = nodes.allocatable.max(axis=0, initial=1)
 
     def part(index: int) -> float:
-        request = nodes.vector(asks[index].klass.requests)[: len(largest)]
+        request = nodes.vector(asks[index].pod_class.requests)[: len(largest)]
         return float((request / np.maximum(largest, 1)).max(initial=0.0))
 
-    return sorted(range(len(asks)), key=lambda i: (_wants_others(nodes, asks[i].klass), -part(i), i))
+    return sorted(range(len(asks)), key=lambda i: (_wants_others(nodes, asks[i].pod_class), -part(i), i))
 
 
-def _wants_others(nodes: NodeColumns, klass: PodClass) -> bool:
-    return any(not means(term.query, klass, nodes) for term in klass.inter_pod.affinity)
+def _wants_others(nodes: NodeColumns, pod_class: PodClass) -> bool:
+    return any(not means(term.query, pod_class, nodes) for term in pod_class.inter_pod.affinity)
 
 
-def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
+def _looks_around(pod_class: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
     """Whether pods put in this transaction can matter to the class beyond the room they take."""
     return (
-        klass.inter_pod != UNCONSTRAINED
-        or bool(klass.features & Feature.SPREAD or nodes.label_index.with_terms)
+        pod_class.inter_pod != UNCONSTRAINED
+        or bool(pod_class.features & Feature.SPREAD or nodes.label_index.with_terms)
         or transaction.brings_constraints
-        or default_selector(klass, nodes) is not None
+        or default_selector(pod_class, nodes) is not None
     )

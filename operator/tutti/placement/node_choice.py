@@ -54,7 +54,7 @@ class NodeChoice:
 
     nodes: NodeColumns
     transaction: Transaction
-    klass: PodClass
+    pod_class: PodClass
     profile: Profile
     room: Counts
     preferences: list[tuple[NodeScorer, Scores]]
@@ -68,7 +68,7 @@ class NodeChoice:
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
-        packing = None if self.profile.packing is None else self.profile.packing_of(self.klass)
+        packing = None if self.profile.packing is None else self.profile.packing_of(self.pod_class)
         if packing is not None:
             return self._by_packing(wanted, packing)
         return self._one() if wanted == 1 else self._counted(self.in_turn(wanted))
@@ -81,7 +81,7 @@ class NodeChoice:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
         if not self.room.any():
             return np.zeros(len(self.room), dtype=np.int64)
-        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
         return self._counted(
             self._by_order(
                 wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
@@ -92,10 +92,10 @@ class NodeChoice:
         self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
-        packing = self.profile.packing_of(self.klass)
+        packing = self.profile.packing_of(self.pod_class)
         if packing is None:
             return self._counted(self.in_turn_in_sequence(wanted, states, scorers))
-        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
         placed = self._counted(self._sequential(states, scorers).by_row(wanted, gathering))
         self._take(placed)
         return placed
@@ -146,22 +146,22 @@ class NodeChoice:
         if len(rows):
             best = int(self.worth(rows).argmax())
             row = rows[best : best + 1]
-            self.transaction.put(row, _FIRST, self.klass)
+            self.transaction.put(row, _FIRST, self.pod_class)
             self.room[row] -= 1
             placed[row] = 1
         return placed
 
     def _take(self, counts: Counts) -> None:
         rows = np.flatnonzero(counts)
-        self.transaction.put(rows, counts[rows], self.klass)
+        self.transaction.put(rows, counts[rows], self.pod_class)
         self.room -= counts
 
     def _fill(self, rows: Rows, nth: Counts) -> Scores:
         """Return int64[m, k]: the weighted scores by how full a node would be."""
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
         profile = self.profile
-        for one in profile.fill if profile.packing is None else profile.fill_of(self.klass):
-            scores = one.scores(self.klass, self.nodes, rows, nth)
+        for one in profile.fill if profile.packing is None else profile.fill_of(self.pod_class):
+            scores = one.scores(self.pod_class, self.nodes, rows, nth)
             if scores is not None:
                 total += scores if one.weight == 1 else scores * one.weight
         return total
@@ -234,19 +234,19 @@ def reserve_given(states: Sequence[PreFilterState], transaction: Transaction) ->
             state.settle(transaction)
 
 
-def discriminating_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
+def discriminating_scores(pod_class: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
     """Return the preferences that tell nodes apart, with their points; kept while the columns read are unchanged."""
     stamp = (nodes.version, nodes.images.version, len(nodes.names))
-    kept = klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
-    return kept + _discriminating(profile.changing, klass, nodes) if profile.changing else kept
+    kept = pod_class.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, pod_class, nodes))
+    return kept + _discriminating(profile.changing, pod_class, nodes) if profile.changing else kept
 
 
 def _discriminating(
-    preferences: Sequence[NodeScorer], klass: PodClass, nodes: NodeColumns
+    preferences: Sequence[NodeScorer], pod_class: PodClass, nodes: NodeColumns
 ) -> list[tuple[NodeScorer, Scores]]:
-    features = klass.features | (Feature.TAINTS if len(nodes.taint_sets) > 1 else 0)
+    features = pod_class.features | (Feature.TAINTS if len(nodes.taint_sets) > 1 else 0)
     features |= Feature.IMAGES if nodes.images.version else 0
-    found = [(one, one.points(klass, nodes)) for one in preferences if one.concerns & features]
+    found = [(one, one.points(pod_class, nodes)) for one in preferences if one.concerns & features]
     return [(one, points) for one, points in found if points is not None and points.any()]
 
 
@@ -314,6 +314,6 @@ class FeasibleCapacity:
         for one in told:
             for row in np.repeat(rows, counts[rows]).tolist():
                 one.add(row)
-        self.choice.transaction.put(rows, counts[rows], self.choice.klass)
+        self.choice.transaction.put(rows, counts[rows], self.choice.pod_class)
         reserve_given(self.moving, self.choice.transaction)
         self.choice.room = self.choice.room - counts

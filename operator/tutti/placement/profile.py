@@ -82,13 +82,13 @@ class Profile:
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: AcceleratorPacking | None = None
 
-    def packing_of(self, klass: PodClass) -> AcceleratorPacking | None:
+    def packing_of(self, pod_class: PodClass) -> AcceleratorPacking | None:
         """Return how pods of a class are packed; None where they are scored by how full a node is as all others."""
-        return self.packing if self.packing is not None and self.packing.concerns(klass) else None
+        return self.packing if self.packing is not None and self.packing.concerns(pod_class) else None
 
-    def fill_of(self, klass: PodClass) -> tuple[AllocationScorer, ...]:
+    def fill_of(self, pod_class: PodClass) -> tuple[AllocationScorer, ...]:
         """Return what scores pods of a class by how full a node is."""
-        packing = self.packing_of(klass)
+        packing = self.packing_of(pod_class)
         return self.fill if packing is None else (packing,)
 
     @property
@@ -129,63 +129,67 @@ class FilterResult:
 
 
 def static_filter_result(
-    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
 ) -> StaticFilterResult:
     """Return what the node filters say, kept on the class while the columns they read are unchanged."""
     stamp = (nodes.version, len(nodes.names))
-    return klass.keep(("standing", where, profile), stamp, lambda: _ask_static_filters(klass, nodes, where, profile))
+    return pod_class.keep(
+        ("standing", where, profile), stamp, lambda: _ask_static_filters(pod_class, nodes, where, profile)
+    )
 
 
 def _ask_static_filters(
-    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
 ) -> StaticFilterResult:
-    features = klass.features | (Feature.FLAVOR_LABELS if where.node_labels else 0)
+    features = pod_class.features | (Feature.FLAVOR_LABELS if where.node_labels else 0)
     features |= Feature.TAINTS if len(nodes.taint_sets) > 1 else 0
     features |= Feature.CORDONS if nodes.unschedulable.any() else 0
     mask = nodes.present.copy()
     said = []
     for one in (*profile.filters, *profile.late):
-        rejections = one.rejections(klass, nodes, where) if one.concerns & features else ()
+        rejections = one.rejections(pod_class, nodes, where) if one.concerns & features else ()
         for rejection in rejections:
             mask &= ~rejection.rows
         said.append(rejections)
     return StaticFilterResult(mask, tuple(said))
 
 
-def pre_filter(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[PreFilterState]:
+def pre_filter(
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+) -> list[PreFilterState]:
     """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
-    features = features_of(klass, nodes)
+    features = features_of(pod_class, nodes)
     asked = [one for one in (profile.ports, *profile.volumes, *profile.inter_pod) if one.concerns & features]
-    found = [one.pre_filter(klass, nodes, where) for one in asked]
+    found = [one.pre_filter(pod_class, nodes, where) for one in asked]
     return [one for one in found if one is not None]
 
 
-def pre_score(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[PreScoreState | None]:
+def pre_score(pod_class: PodClass, nodes: NodeColumns, profile: Profile) -> list[PreScoreState | None]:
     """Begin a choice: return what each score by who is where knows, None where it has no opinion."""
-    features = features_of(klass, nodes)
-    return [one.pre_score(klass, nodes) if one.concerns & features else None for one in profile.neighbours]
+    features = features_of(pod_class, nodes)
+    return [one.pre_score(pod_class, nodes) if one.concerns & features else None for one in profile.neighbours]
 
 
-def features_of(klass: PodClass, nodes: NodeColumns) -> int:
+def features_of(pod_class: PodClass, nodes: NodeColumns) -> int:
     """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
-    features = klass.features
+    features = pod_class.features
     if nodes.label_index.with_terms:
         features |= Feature.PLACED_TERMS
-    if klass.namespace in nodes.namespaces.services:
+    if pod_class.namespace in nodes.namespaces.services:
         features |= Feature.SERVICES
     return features
 
 
 def filter_nodes(
-    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
 ) -> FilterResult:
     """Return what all filters say of one more pod of a class, on the columns as they are now."""
-    if klass.volumes.problem:
+    if pod_class.volumes.problem:
         return FilterResult(np.zeros(len(nodes), dtype=np.bool_), Counter(), nodes.present.copy())
     left = nodes.present.copy()
     final = np.zeros(len(nodes), dtype=np.bool_)
     reasons: Counter[str] = Counter()
-    for rejection, hit in counted_rejections(klass, nodes, where, profile):
+    for rejection, hit in counted_rejections(pod_class, nodes, where, profile):
         reasons[rejection.reason] += int(np.count_nonzero(hit))
         final |= hit & rejection.final
         left &= ~hit
@@ -193,14 +197,14 @@ def filter_nodes(
 
 
 def counted_rejections(
-    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
 ) -> Iterator[tuple[Rejection, Mask]]:
     """Yield what rules nodes out, with the nodes that count for it: bool[rows].
 
     A node counts for the first filter that rules it out, and there for everything that the filter says of it.
     """
     left = nodes.present.copy()
-    for rejections in _said(klass, nodes, where, profile):
+    for rejections in _said(pod_class, nodes, where, profile):
         out = np.zeros(len(nodes), dtype=np.bool_)
         for rejection in rejections:
             hit = left & rejection.rows
@@ -209,13 +213,15 @@ def counted_rejections(
         left &= ~out
 
 
-def _said(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[Sequence[Rejection]]:
+def _said(
+    pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+) -> list[Sequence[Rejection]]:
     """Return what each filter rules out, in the order in which a node counts."""
-    alone, early = static_filter_result(klass, nodes, where, profile).rejections, len(profile.filters)
+    alone, early = static_filter_result(pod_class, nodes, where, profile).rejections, len(profile.filters)
     said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
-    features = features_of(klass, nodes)
+    features = features_of(pod_class, nodes)
     for one in (profile.ports, profile.fit, *profile.volumes, *profile.inter_pod):
-        state = one.pre_filter(klass, nodes, where) if one.concerns & features else None
+        state = one.pre_filter(pod_class, nodes, where) if one.concerns & features else None
         if state is not None:
             said.append(state.rejections())
     return [*said, *alone[early:]]

@@ -89,18 +89,18 @@ def open_claims(nodes: NodeColumns, asks: Sequence[Ask]) -> list[OpenClaim]:
     """Return the claims without a volume that required pods of some asks share with others."""
     found: dict[str, OpenClaim] = {}
     for index, ask in enumerate(asks):
-        for one in ask.klass.volumes.wanted if ask.required else ():
+        for one in ask.pod_class.volumes.wanted if ask.required else ():
             if one.shared and not (one.selected or nodes.volumes.pledges.shared(one.shared)):
-                topology = volume_topology(ask.klass, one, nodes)
+                topology = volume_topology(ask.pod_class, one, nodes)
                 found.setdefault(one.shared, OpenClaim(one.shared, one, topology)).users.append(index)
     return list(found.values())
 
 
 def out_of_shared_reach(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
     """Whether pods of some classes that have been placed together are out of the supposed reach of one volume."""
-    for klass in classes:
-        for one in klass.volumes.wanted:
-            if one.shared and not one.selected and volume_topology(klass, one, nodes) is not None:
+    for pod_class in classes:
+        for one in pod_class.volumes.wanted:
+            if one.shared and not one.selected and volume_topology(pod_class, one, nodes) is not None:
                 kept = nodes.volumes.pledges.shared(one.shared)
                 if kept is None or not (kept.volume or kept.settled):
                     return True
@@ -129,7 +129,7 @@ class SharedClaimSearch:
     def ways(self) -> Iterator[tuple[ClaimOption, ...]]:
         """Yield what the claims could get, one way each, as far as there may be room for their pods there."""
         rooms = {
-            index: upper_bound(self.nodes, self.asks[index], [ask.klass for ask in self.asks], self.profile)
+            index: upper_bound(self.nodes, self.asks[index], [ask.pod_class for ask in self.asks], self.profile)
             for index in dict.fromkeys(index for claim in self.claims for index in claim.users)
         }
         each = [self._ways_of(claim, rooms) for claim in self.claims]

@@ -22,7 +22,7 @@ MOST_TERMS_TOGETHER: Final = 4000
 
 def term_count_in_all(classes: Iterable[PodClass]) -> int:
     """Return how many terms some classes have together, each counted once."""
-    return sum([klass.terms for klass in dict.fromkeys(classes)])
+    return sum([pod_class.terms for pod_class in dict.fromkeys(classes)])
 
 
 def unsupported_fields(spec: PodSpec) -> list[str]:

@@ -57,7 +57,7 @@ def place_together(
         Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
         with everything that this call took given back.
     """
-    claims = open_claims(nodes, asks) if any(ask.klass.features & Feature.CLAIMS for ask in asks) else []
+    claims = open_claims(nodes, asks) if any(ask.pod_class.features & Feature.CLAIMS for ask in asks) else []
     if not claims:
         return _place_together(nodes, transaction, asks, profile)
     shortfalls: list[Diagnosis] = []
@@ -93,14 +93,14 @@ def _place_together(
     required = [replace(ask, extra=0) for ask in asks]
     hardest = hardest_first(nodes, required)
     order = [index for index in hardest if required[index].required]
-    if any(ask.near for ask in asks):
-        near = place_colocated_sets(nodes, transaction, [expecting(ask) for ask in asks], profile)
-        if isinstance(near, int):
+    if any(ask.topology for ask in asks):
+        topology = place_colocated_sets(nodes, transaction, [expecting(ask) for ask in asks], profile)
+        if isinstance(topology, int):
             found = DomainSearch(nodes, transaction, required, profile).run()
             if found is None:
-                return _colocation_diagnosis(nodes, required, near, profile)
-            near = found
-        return _with_extras(nodes, transaction, asks, near, hardest, profile)
+                return _colocation_diagnosis(nodes, required, topology, profile)
+            topology = found
+        return _with_extras(nodes, transaction, asks, topology, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
     if isinstance(placed, int):
         search = ArrangementSearch(nodes, transaction, required, profile)
@@ -113,12 +113,14 @@ def _place_together(
 
 def _colocation_diagnosis(nodes: NodeColumns, asks: Sequence[Ask], index: int, profile: Profile) -> Diagnosis:
     """Say what the co-located set of an ask lacks: what one of its asks alone does, or a domain for all."""
-    party = next(members for members in colocated_sets(asks, range(len(asks))) if index in members)
-    for one in party:
+    colocated = next(members for members in colocated_sets(asks, range(len(asks))) if index in members)
+    for one in colocated:
         fit_error = diagnose(nodes, asks[one], profile)
         if fit_error.fits < fit_error.wanted:
             return Diagnosis(one, fit_error)
-    return Diagnosis(index, fit_error if len(party) == 1 else not_together_error(nodes, [asks[one] for one in party]))
+    return Diagnosis(
+        index, fit_error if len(colocated) == 1 else not_together_error(nodes, [asks[one] for one in colocated])
+    )
 
 
 def _with_extras(
@@ -131,7 +133,7 @@ def _with_extras(
 ) -> list[Rows]:
     """Add as much of what is extra as there is room for, near those placed where that was asked for."""
     for index in order:
-        if asks[index].extra and not asks[index].klass.refusal:
+        if asks[index].extra and not asks[index].pod_class.refusal:
             more = place_ask(nodes, transaction, joining(asks, index, placed), profile)
             assert more is not None  # nothing is required, so nothing can be short
             placed[index] = np.concatenate((placed[index], more))
@@ -144,8 +146,8 @@ def _has_arrangements(ask: Ask) -> bool:
     It does not where nodes alone decide, nor for one spread constraint: when no node is left that it allows, the
     emptiest domain is full, and all others are as full as that lets them be.
     """
-    constraints = ask.klass.inter_pod
-    spreads = [one for one in ask.klass.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
+    constraints = ask.pod_class.inter_pod
+    spreads = [one for one in ask.pod_class.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
     return bool(constraints.affinity) or len(constraints.anti_affinity) + len(spreads) > 1
 
 

@@ -208,7 +208,7 @@ def test_room_is_kept_for_the_one_who_has_used_less(by_use, head):
     for name, priority in (("a-big", 9), ("b-big", 0)):
         world.pod(name, queue=name[0], gpus=8, priority=priority, preempts=False)
         world.run()
-    (kept,) = world.engine.state.shadows.of.values()
+    (kept,) = world.engine.state.backfill_reservations.of.values()
     assert kept.workload == ("Pod", "default", head)
     world.finish("runs-0")
     world.run()

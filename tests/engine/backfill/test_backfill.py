@@ -499,7 +499,7 @@ def test_a_head_starts_no_later_than_it_was_first_told(running, pods, stream):
     job(world, "head", 8, pods=pods)
     world.run()
     assume(not runs(world, "head"))
-    promised = world.engine.state.shadows.of["cq"].starts_at
+    promised = world.engine.state.backfill_reservations.of["cq"].starts_at
     assert promised is not None
     for number, (gpus, seconds, pause) in enumerate(stream):
         job(world, f"s{number}", gpus, seconds, queue=("queue", "other")[number % 2])

@@ -118,7 +118,7 @@ def test_without_patience_it_goes_by_shares_alone():
     for _ in range(12):
         end_one(world)
     assert world.where("large") == {}
-    assert not world.engine.state.shadows.of
+    assert not world.engine.state.backfill_reservations.of
 
 
 def test_a_restart_makes_nobody_wait_anew():
@@ -127,7 +127,7 @@ def test_a_restart_makes_nobody_wait_anew():
     world.restart()
     world.until(2.0)
     assert "kept for it" in world.why("PodGroup", "large").message
-    assert world.engine.state.shadows.of["q0"].owed
+    assert world.engine.state.backfill_reservations.of["q0"].owed
 
 
 def test_after_its_turn_a_queue_waits_until_it_has_made_up_for_it():
@@ -138,17 +138,17 @@ def test_after_its_turn_a_queue_waits_until_it_has_made_up_for_it():
     assert len(world.where("large")) == 2  # 4 of 16 GPUs for a weight of 1 in 7
     gang(world, "larger", 0, 2, 2)
     world.until(400.0)
-    debt = world.engine.state.debts.of["q0"]
+    debt = world.engine.state.share_debts.of["q0"]
     assert debt.seconds > 200
     world.delete("large-0", "large-1")
     world.remove_object("PodGroup", "large")
     world.run()
-    assert "q0" not in world.engine.state.shadows.of
+    assert "q0" not in world.engine.state.backfill_reservations.of
     for _ in range(3):
         end_one(world)
     assert world.where("larger") == {}
     world.until(debt.seconds + 100)
-    assert "q0" not in world.engine.state.debts.of
+    assert "q0" not in world.engine.state.share_debts.of
     assert "kept for it" in world.why("PodGroup", "larger").message
 
 
@@ -162,7 +162,9 @@ def test_nothing_is_kept_for_a_queue_that_has_more_than_its_part():
     over = [queue for queue, part in enumerate(parts) if world.used(f"q{queue}") > part]
     assert over
     world.until(500.0)
-    assert {one.queue for one in world.engine.state.shadows.of.values()}.isdisjoint(f"q{queue}" for queue in over)
+    assert {one.queue for one in world.engine.state.backfill_reservations.of.values()}.isdisjoint(
+        f"q{queue}" for queue in over
+    )
 
 
 def test_it_is_the_turn_of_who_has_waited_longest():
@@ -182,12 +184,12 @@ def test_it_is_the_turn_of_who_has_waited_longest():
     world.now += 70.0
     world.run()
     world.until(2.0)
-    assert list(world.engine.state.shadows.of) == ["q1"]
+    assert list(world.engine.state.backfill_reservations.of) == ["q1"]
     for _ in range(7):
         end_one(world)
     assert len(world.where("first")) == 3
     world.until(2.0)
-    assert list(world.engine.state.shadows.of) == ["q0"]
+    assert list(world.engine.state.backfill_reservations.of) == ["q0"]
 
 
 def test_a_gang_within_its_part_starts_too_where_so_much_never_becomes_free_at_once():
@@ -209,11 +211,11 @@ def test_room_is_kept_for_longer_each_time_that_it_was_kept_in_vain():
     """It is kept for an hour, then left to others for an hour; then for two of each."""
     world = full()
     world.until(62.0)
-    kept = [world.engine.state.shadows.of["q0"].until - world.now]
+    kept = [world.engine.state.backfill_reservations.of["q0"].until - world.now]
     world.until(3601.0)
-    assert "q0" not in world.engine.state.shadows.of
+    assert "q0" not in world.engine.state.backfill_reservations.of
     world.until(3602.0)
-    kept.append(world.engine.state.shadows.of["q0"].until - world.now)
+    kept.append(world.engine.state.backfill_reservations.of["q0"].until - world.now)
     assert kept == pytest.approx([3600, 7200], abs=5)
 
 
@@ -238,7 +240,7 @@ def test_nobody_has_a_turn_at_what_others_own_and_ask_for():
     world.gang("b2", 1, queue="b", gpus=2)
     world.gang("c1", 4, queue="c")
     world.until(500.0)
-    assert not world.engine.state.shadows.of
+    assert not world.engine.state.backfill_reservations.of
 
 
 def test_who_asks_for_its_own_has_it_though_room_is_kept_and_nobody_leaves():
@@ -251,7 +253,7 @@ def test_who_asks_for_its_own_has_it_though_room_is_kept_and_nobody_leaves():
     world.gang("b2", 5, queue="b")
     world.gang("c1", 8, queue="c")
     world.until(100.0)
-    assert list(world.engine.state.shadows.of) == ["c"]
+    assert list(world.engine.state.backfill_reservations.of) == ["c"]
     world.gang("a1", 2, queue="a")
     world.until(5.0)
     assert len(world.where("a1")) == 2
@@ -269,7 +271,7 @@ def test_nobody_leaves_for_one_that_lacks_only_what_is_kept():
     world.queue("c", 0, cohort="c", local="c", preemption={})
     world.gang("c1", 8, queue="c")
     world.until(100.0)
-    assert list(world.engine.state.shadows.of) == ["c"]
+    assert list(world.engine.state.backfill_reservations.of) == ["c"]
     world.queue("e", 0, cohort="c", local="e", preemption={"reclaimWithinCohort": "Any"})
     world.gang("e1", 2, queue="e")
     world.until(100.0)
@@ -301,9 +303,9 @@ def test_who_was_taken_out_after_its_turn_does_not_come_back_at_once():
     for rank in range(2):
         world.pod(f"large-{rank}x", group="large", gpus=2)
     world.until(600.0)
-    assert "q0" not in world.engine.state.shadows.of
+    assert "q0" not in world.engine.state.backfill_reservations.of
     world.until(3600.0)
-    assert world.engine.state.shadows.of["q0"].workload[2] == "large"
+    assert world.engine.state.backfill_reservations.of["q0"].workload[2] == "large"
 
 
 def test_nothing_is_kept_without_fair_sharing():
@@ -316,7 +318,7 @@ def test_nothing_is_kept_without_fair_sharing():
     world.run()
     world.pod("waits", gpus=3, queue="l1")
     world.until(1000.0)
-    assert not world.engine.state.shadows.of
+    assert not world.engine.state.backfill_reservations.of
 
 
 def test_who_went_out_of_turn_is_not_taken_out_for_smaller_shares_but_for_quota_that_is_anothers_own():

@@ -30,5 +30,5 @@ def test_a_stranger_that_is_gone_is_told_of_no_more():
     world.until(15)
 
     assert "schedulerName" not in world.why("PodGroup", "g").message
-    assert world.engine.state.strangers == {}
-    assert world.engine.state.stranger_in == {}
+    assert world.engine.state.foreign_pods == {}
+    assert world.engine.state.foreign_pod_group_of == {}

@@ -193,7 +193,7 @@ def test_nothing_is_kept_of_owners_whose_pods_have_gone():
     for index in range(2):
         world.delete(f"nightly-1-{index}")
     world.run()
-    kept = world.engine.state.ancestry
+    kept = world.engine.state.owner_graph
     assert [kept._known, kept._gone, kept._controlled, kept._members] == [{}, set(), {}, {}]
 
 
@@ -229,7 +229,7 @@ def test_nothing_is_kept_of_owners_that_owned_one_another(ring, last):
     for name, above in zip(ring, (*ring[1:], ring[0]), strict=True):
         world.owner("Job", name, controller=OwnerReference("batch/v1", "Job", above, f"Job-{above}", controller=True))
     refs = [OwnerReference("batch/v1", "Job", name, f"Job-{name}", controller=True) for name in ring]
-    assert world.engine.state.ancestry.known(refs[0], "default")
+    assert world.engine.state.owner_graph.known(refs[0], "default")
     job(world, 1, refs[0])
     world.run()
     if last == "pods":
@@ -240,5 +240,5 @@ def test_nothing_is_kept_of_owners_that_owned_one_another(ring, last):
     if last == "owners":
         for ref in refs:
             world.remove_owner(ref)
-    kept = world.engine.state.ancestry
+    kept = world.engine.state.owner_graph
     assert [kept._known, kept._gone, kept._controlled, kept._members] == [{}, set(), {}, {}]

@@ -348,7 +348,7 @@ def test_what_becomes_of_a_member_by_what_the_server_said_of_its_bind(answer, sa
     world.run()
     assert len(world.events("BindFailed")) == told
     cluster = world.engine.state.cluster
-    row, column = cluster.nodes.rows[second.node], cluster.nodes.axis.column("nvidia.com/gpu")
+    row, column = cluster.nodes.rows[second.node], cluster.nodes.resource_index.column("nvidia.com/gpu")
     assert cluster.nodes.requested[row, column] == room
     if answer == "Gone":
         world.delete("g-1")

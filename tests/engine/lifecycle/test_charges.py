@@ -114,7 +114,7 @@ def test_while_a_pod_is_resized_it_uses_of_quota_what_it_holds_of_its_node(case,
     resize(world, "a", **case)
     assert recounted(world) == used
     nodes = world.engine.state.cluster.nodes
-    assert nodes.requested[nodes.rows["n0"]][nodes.axis.column("cpu")] == used
+    assert nodes.requested[nodes.rows["n0"]][nodes.resource_index.column("cpu")] == used
 
 
 def test_a_resource_that_a_resize_adds_is_counted_in_the_flavor_of_the_others():

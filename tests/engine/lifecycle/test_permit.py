@@ -27,7 +27,7 @@ def promising(count: int = 3, *, seconds: int = 30, **queue) -> World:
 
 def free(world: World) -> int:
     cluster = world.engine.state.cluster
-    column = cluster.nodes.axis.column("nvidia.com/gpu")
+    column = cluster.nodes.resource_index.column("nvidia.com/gpu")
     return int((cluster.nodes.allocatable - cluster.nodes.requested)[:, column].sum())
 
 

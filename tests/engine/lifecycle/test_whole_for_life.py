@@ -81,7 +81,7 @@ def test_the_room_on_a_dead_node_is_taken_until_the_pods_are_gone():
     die(world, "n1")
     world.run()
     rows = world.engine.state.cluster.nodes
-    assert rows.requested[rows.rows["n1"], rows.axis.column(GPU)] == 2
+    assert rows.requested[rows.rows["n1"], rows.resource_index.column(GPU)] == 2
 
 
 def test_a_member_that_ends_on_a_node_that_works_holds_quota_and_room_until_it_has_ended():
@@ -626,7 +626,7 @@ def test_what_a_status_says_is_kept_is_believed_as_far_as_the_node_has_it():
     rival = Workload(("Pod", "default", "rival"))
     ((node, amounts),) = kept_from(world.engine.state, rival, 0)
     nodes = world.engine.state.cluster.nodes
-    has = dict(zip(nodes.axis.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=True))
+    has = dict(zip(nodes.resource_index.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=True))
     assert "example.com/unheard-of" not in has
     assert amounts == {GPU: has[GPU], "cpu": min(6_000_000, has["cpu"]), "pods": 1}
     assert world.used("cq") == 6
@@ -647,12 +647,14 @@ def test_what_the_only_member_of_a_pod_group_had_is_kept_by_another_process_as_w
     assert len(world.where()) == 3
     world.delete(*lost)
     world.run()
-    before = world.engine.state.kept["Workload", "default", "w"]
+    before = world.engine.state.kept_for_successors["Workload", "default", "w"]
     assert world.used("cq") == 4
     world.restart()
     world.run()
     assert world.used("cq") == 4
-    assert sorted(world.engine.state.kept["Workload", "default", "w"].spots, key=str) == sorted(before.spots, key=str)
+    assert sorted(world.engine.state.kept_for_successors["Workload", "default", "w"].spots, key=str) == sorted(
+        before.spots, key=str
+    )
     world.pod("rival", queue="queue", gpus=1)
     world.run()
     assert "rival" not in world.where()

@@ -73,47 +73,47 @@ def saying(pod: str, *, uid: str = "u", **annotations: str) -> Pod:
 
 @given(st.lists(PODS, max_size=12))
 def test_what_is_remembered_is_what_would_be_read_from_the_pod_alone(pods):
-    sayings = ParsedMemberships(SETTINGS)
+    memberships = ParsedMemberships(SETTINGS)
     for pod in pods:
-        assert sayings.read(sayings.of(pod), pod) == alone(pod)
+        assert memberships.read(memberships.of(pod), pod) == alone(pod)
 
 
 def test_members_that_say_the_same_share_one_claim():
-    sayings = ParsedMemberships(SETTINGS)
+    memberships = ParsedMemberships(SETTINGS)
     first, second = (saying(f"g-{rank}", uid=f"u-{rank}", name="g", size="2") for rank in range(2))
-    one, other = (sayings.read(sayings.of(pod), pod)[0] for pod in (first, second))
+    one, other = (memberships.read(memberships.of(pod), pod)[0] for pod in (first, second))
     assert one is other
-    assert len(sayings) == 1
+    assert len(memberships) == 1
 
 
 def test_what_nobody_reads_is_not_said():
-    sayings = ParsedMemberships(SETTINGS, ["example.com/noted"])
+    memberships = ParsedMemberships(SETTINGS, ["example.com/noted"])
     pod = saying("g-0", name="g", size="2")
-    said = sayings.of(pod)
+    said = memberships.of(pod)
     pod.metadata.labels["app"] = "mine"
     pod.metadata.annotations["example.com/other"] = "1"
-    assert sayings.of(pod) == said
+    assert memberships.of(pod) == said
 
 
 @pytest.mark.parametrize(
     "key", [*sorted(membership_keys(SETTINGS)), ADMISSION_ANNOTATION, GATE_ANNOTATION, "example.com/noted"]
 )
 def test_whatever_anybody_reads_is_said(key):
-    sayings = ParsedMemberships(SETTINGS, ["example.com/noted"])
+    memberships = ParsedMemberships(SETTINGS, ["example.com/noted"])
     for where in ("labels", "annotations"):
         pod = saying("g-0", name="g", size="2")
-        said = sayings.of(pod)
+        said = memberships.of(pod)
         getattr(pod.metadata, where)[key] = "1"
-        assert sayings.of(pod) != said
+        assert memberships.of(pod) != said
 
 
 def test_nothing_is_remembered_of_what_nobody_says_any_more():
-    sayings = ParsedMemberships(SETTINGS)
+    memberships = ParsedMemberships(SETTINGS)
     pod = saying("g-0", name="g", size="2")
-    claim, _ = sayings.read(sayings.of(pod), pod)
-    assert (claim.group, len(sayings)) == ("g", 1)
+    claim, _ = memberships.read(memberships.of(pod), pod)
+    assert (claim.group, len(memberships)) == ("g", 1)
     del claim
-    assert len(sayings) == 0
+    assert len(memberships) == 0
 
 
 def test_a_pod_that_is_bound_says_something_else_and_claims_the_same():
@@ -133,4 +133,4 @@ def test_a_pod_that_is_bound_says_something_else_and_claims_the_same():
     first, second = (world.engine.state.members["default", f"g-{rank}"].claim for rank in range(2))
     assert first is second
     assert first == before
-    assert set(world.engine.state.naming["default", "g"]) == {("default", "g-0"), ("default", "g-1")}
+    assert set(world.engine.state.members_by_reference["default", "g"]) == {("default", "g-0"), ("default", "g-1")}

@@ -260,7 +260,7 @@ def gang(world: World, name: str = "g", size: int = 2) -> None:
 
 def free(world: World) -> int:
     nodes = world.engine.state.cluster.nodes
-    column = nodes.axis.column("nvidia.com/gpu")
+    column = nodes.resource_index.column("nvidia.com/gpu")
     return int((nodes.allocatable - nodes.requested)[:, column].sum())
 
 
@@ -374,7 +374,7 @@ def test_a_workload_that_goes_while_held_leaves_nothing():
     world.delete("a")
     world.run()
     assert free(world) == 4
-    assert world.engine.state.held == {}
+    assert world.engine.state.plugin_holds == {}
     world.pod("a")
     world.run()
     assert world.reason("Pod", "a") == "HeldByPlugin"

@@ -13,7 +13,7 @@ ANNOTATION = "scheduling.tutti.dev/gate"
 
 
 class Watched(World):
-    """A world that remembers the milestones of all turns."""
+    """A world that remembers the lifecycle events of all turns."""
 
     def __init__(self, **configuration: Any) -> None:
         self.reached: list[LifecycleEvent] = []
@@ -21,7 +21,7 @@ class Watched(World):
 
     def decide(self, advance: float = 0.0) -> list[Any]:
         decisions = super().decide(advance)
-        self.reached += self.engine.milestones
+        self.reached += self.engine.lifecycle_events
         return decisions
 
     def steps(self, name: str) -> list[str]:
@@ -139,4 +139,4 @@ def test_tries_are_counted_by_what_came_of_them(world):
     world.gang("h", 2, queue="queue")
     world.run()
 
-    assert world.engine.state.tried == {(True, True, "tutti"): 1, (False, True, "tutti"): 1, (False, False, "tutti"): 1}
+    assert world.engine.state.tries == {(True, True, "tutti"): 1, (False, True, "tutti"): 1, (False, False, "tutti"): 1}

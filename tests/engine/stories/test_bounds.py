@@ -16,7 +16,7 @@ HUGE = "8Ei"  # 2**63, which is read as 2**63 - 1
 
 def requested(world: World, node: str, resource: str) -> int:
     nodes = world.engine.state.cluster.nodes
-    return int(nodes.requested[nodes.rows[node], nodes.axis.column(resource)])
+    return int(nodes.requested[nodes.rows[node], nodes.resource_index.column(resource)])
 
 
 @pytest.mark.filterwarnings("error")
@@ -92,7 +92,7 @@ def test_what_many_nodes_offer_together_is_not_less_than_nothing():
     for number in range(2100):
         world.node(f"n{number}", gpus=HUGE)
     nodes = world.engine.state.cluster.nodes
-    assert allocatable_of_nodes(nodes, ())[nodes.axis.column(GPU)] == 2**63 - 1
+    assert allocatable_of_nodes(nodes, ())[nodes.resource_index.column(GPU)] == 2**63 - 1
 
 
 def test_made_up_resources_cost_no_columns_and_are_insufficient():
@@ -122,7 +122,14 @@ def test_made_up_resources_cost_no_columns_and_are_insufficient():
     world.put_object("PodGroup", {**raw, "status": {"kept": [said], "conditions": [lost]}})
     world.pod("g-0", group="g", node="n1")
     world.run()
-    assert set(world.engine.state.cluster.nodes.axis.names) == {"cpu", "memory", "ephemeral-storage", "pods", "", GPU}
+    assert set(world.engine.state.cluster.nodes.resource_index.names) == {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "pods",
+        "",
+        GPU,
+    }
     why = world.why("Pod", "greedy")
     assert why.pod_reason == "Unschedulable"
     assert why.message.startswith(
@@ -137,6 +144,6 @@ def test_made_up_resources_cost_no_columns_and_are_insufficient():
     )
     world.tell(NodeSeen(world.nodes["n1"]))
     world.run()
-    assert "greedy.example/0" in world.engine.state.cluster.nodes.axis
+    assert "greedy.example/0" in world.engine.state.cluster.nodes.resource_index
     assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
     assert not world.replay().differences

@@ -51,7 +51,7 @@ class Shared(Stored):
         """Who stands in line is down for what its pods are."""
         for standing in self.engine._queue._entries.values():
             for need in standing.needs:
-                assert all(member.pod.klass is need.klass for member in need.members), standing.workload.name
+                assert all(member.pod.pod_class is need.pod_class for member in need.members), standing.workload.name
 
     def anew(self) -> list[AnyDecision]:
         """What an engine that starts now would do."""

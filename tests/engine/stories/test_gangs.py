@@ -396,7 +396,7 @@ def test_who_names_a_pod_group_is_forgotten_with_the_last_that_does():
     for rank in range(2):
         world.pod(f"g-{rank}", group="g")
     world.pod("other", group="h")
-    naming = world.engine.state.naming
+    naming = world.engine.state.members_by_reference
     assert {name: len(members) for name, members in naming.items()} == {("default", "g"): 2, ("default", "h"): 1}
 
     world.pod("other", group="g")  # the same name, another pod, another group

@@ -145,7 +145,7 @@ class Watched(Invariants, World):
                 lines.setdefault(workload.counted[1], []).append(((workload.rank, used, workload.order), workload))
         for queue, line in lines.items():
             right = [workload.key for _, workload in sorted(line, key=lambda one: one[0])]
-            assert [one.key for one in state.places.heads(queue, len(right) + 1)] == right, queue
+            assert [one.key for one in state.queue_positions.heads(queue, len(right) + 1)] == right, queue
 
     def check_flavors(self) -> None:
         """Who gets quota now has the flavor of those like it in its group, where its queue has that flavor still."""
@@ -154,12 +154,12 @@ class Watched(Invariants, World):
             known: dict[Any, set[str]] = {}
             for key, member in group.members.items():
                 if member.charge is not None and key not in new:
-                    known.setdefault(member.pod.klass, set()).update(member.charge.flavors.values())
+                    known.setdefault(member.pod.pod_class, set()).update(member.charge.flavors.values())
             for key in new & group.members.keys():
                 member = group.members[key]
                 if member.charge is not None:
                     listed = {name for one in state.catalog.queues[member.charge.queue].groups for name in one.flavors}
-                    kept = known.get(member.pod.klass, set()) & listed
+                    kept = known.get(member.pod.pod_class, set()) & listed
                     assert not kept or kept.issuperset(member.charge.flavors.values()), f"{key} leaves {kept}"
 
     def check_racks(self) -> None:

@@ -38,7 +38,7 @@ def near(
     return TopologyPlacement(levels, LevelRequest(mode, level, **request), **{"party": "gang", "group": "gang", **more})
 
 
-def klass(cluster: Cluster, cpu: str = "1", **spec):
+def pod_class(cluster: Cluster, cpu: str = "1", **spec):
     return cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default")
 
 
@@ -79,7 +79,7 @@ SIX = {"b1/r1/a": 4, "b1/r1/b": 4, "b1/r2/c": 3, "b1/r2/d": 3, "b2/r3/e": 8, "b2
 )
 def test_the_domain_that_fits_most_tightly(asked, count, racks):
     cluster = cluster_of(SIX)
-    placed = where(cluster, Ask(klass(cluster), count, near=asked))
+    placed = where(cluster, Ask(pod_class(cluster), count, topology=asked))
     assert (placed is None) == (racks is None)
     if placed is not None:
         assert {rack: n for (rack,), n in domains(cluster, placed, "rack").items()} == racks
@@ -87,35 +87,39 @@ def test_the_domain_that_fits_most_tightly(asked, count, racks):
 
 def test_nodes_in_a_rack_are_chosen_by_score_where_the_topology_ends_there():
     cluster = cluster_of({"b/r/x": 8, "b/r/y": 8, "b/q/z": 3})
-    assert where(cluster, Ask(klass(cluster), 4, near=near(levels=RACKS))) == {"x": 2, "y": 2}
-    assert where(cluster, Ask(klass(cluster), 4, near=near())) == {"x": 4}  # by the rules where it ends at the node
+    assert where(cluster, Ask(pod_class(cluster), 4, topology=near(levels=RACKS))) == {"x": 2, "y": 2}
+    assert where(cluster, Ask(pod_class(cluster), 4, topology=near())) == {
+        "x": 4
+    }  # by the rules where it ends at the node
 
 
 def test_every_slice_is_in_one_domain():
     cluster = cluster_of({"b/r1/a": 5, "b/r2/b": 5, "b/r3/c": 3})
     sliced = near("block", slices=(Slice("rack", 2),))
-    placed = where(cluster, Ask(klass(cluster), 8, near=sliced))
+    placed = where(cluster, Ask(pod_class(cluster), 8, topology=sliced))
     assert all(n % 2 == 0 for n in domains(cluster, placed, "rack").values())
-    assert where(cluster, Ask(klass(cluster), 12, near=sliced)) is None  # 13 pods, but 5 slices
+    assert where(cluster, Ask(pod_class(cluster), 12, topology=sliced)) is None  # 13 pods, but 5 slices
     nested = near("block", slices=(Slice("rack", 4), Slice(HOSTNAME, 2)))
-    placed = where(cluster, Ask(klass(cluster), 8, near=nested))
+    placed = where(cluster, Ask(pod_class(cluster), 8, topology=nested))
     assert placed == {"a": 4, "b": 4}
 
 
 def test_a_slice_that_is_not_full_takes_the_room_of_a_whole_one():
     cluster = cluster_of({"b/r1/a": 3, "b/r2/b": 3})
     sliced = near("block", slices=(Slice("rack", 2),))
-    placed = where(cluster, Ask(klass(cluster), 3, near=sliced))
+    placed = where(cluster, Ask(pod_class(cluster), 3, topology=sliced))
     assert sorted(placed.values()) == [1, 2]
-    assert where(cluster, Ask(klass(cluster), 5, near=sliced)) is None
+    assert where(cluster, Ask(pod_class(cluster), 5, topology=sliced)) is None
 
 
 def test_pods_go_where_more_of_them_may_come_later():
     cluster = cluster_of({"b/r1/a": 4, "b/r2/b": 8})
-    assert set(where(cluster, Ask(klass(cluster), 4, near=near()))) == {"a"}
-    assert set(where(cluster, Ask(klass(cluster), 4, near=near(growth=3)))) == {"b"}
-    assert where(cluster, Ask(klass(cluster), 4, 9, near=near())) == {"b": 8}  # extra ones stay in the same rack
-    assert where(cluster, Ask(klass(cluster), 4, near=near(growth=20))) == {"b": 4}
+    assert set(where(cluster, Ask(pod_class(cluster), 4, topology=near()))) == {"a"}
+    assert set(where(cluster, Ask(pod_class(cluster), 4, topology=near(growth=3)))) == {"b"}
+    assert where(cluster, Ask(pod_class(cluster), 4, 9, topology=near())) == {
+        "b": 8
+    }  # extra ones stay in the same rack
+    assert where(cluster, Ask(pod_class(cluster), 4, topology=near(growth=20))) == {"b": 4}
 
 
 def rows(cluster: Cluster, *names: str) -> tuple[int, ...]:
@@ -125,28 +129,28 @@ def rows(cluster: Cluster, *names: str) -> tuple[int, ...]:
 def test_a_replacement_joins_the_others_in_their_domain():
     cluster = cluster_of({"b1/r1/a": 1, "b1/r1/b": 9, "b1/r2/c": 1, "b2/r3/d": 1})
     there = near(there=rows(cluster, "a", "a"), own=rows(cluster, "a", "a"))
-    assert where(cluster, Ask(klass(cluster), 0, 2, near=there)) == {"b": 2}
-    assert where(cluster, Ask(klass(cluster), 11, near=there)) is None
+    assert where(cluster, Ask(pod_class(cluster), 0, 2, topology=there)) == {"b": 2}
+    assert where(cluster, Ask(pod_class(cluster), 11, topology=there)) is None
     apart = near(there=rows(cluster, "a", "c"))
-    assert where(cluster, Ask(klass(cluster), 1, near=apart)) is None
-    told = diagnose(cluster.nodes, Ask(klass(cluster), 1, near=apart), DEFAULT_PROFILE)
+    assert where(cluster, Ask(pod_class(cluster), 1, topology=apart)) is None
+    told = diagnose(cluster.nodes, Ask(pod_class(cluster), 1, topology=apart), DEFAULT_PROFILE)
     assert "All must be in one rack domain, and the members that run are in 2: b1/r1, b1/r2." in told.message
     rather = near(mode=Together.PREFERRED, there=rows(cluster, "c"))
-    assert where(cluster, Ask(klass(cluster), 2, near=rather)) == {"b": 1, "c": 1}  # as near as there is room
+    assert where(cluster, Ask(pod_class(cluster), 2, topology=rather)) == {"b": 1, "c": 1}  # as near as there is room
 
 
 def test_a_slice_that_lost_a_member_gets_a_new_one_in_its_domain():
     cluster = cluster_of({"b/r1/a": 5, "b/r2/b": 5, "b/r3/c": 9})
     own = rows(cluster, "a", "a", "a", "b", "b", "b", "b")
     sliced = near("block", slices=(Slice("rack", 4),), there=own, own=own)
-    assert where(cluster, Ask(klass(cluster), 0, 1, near=sliced)) == {"a": 1}
-    assert where(cluster, Ask(klass(cluster), 0, 5, near=sliced))["a"] >= 1
+    assert where(cluster, Ask(pod_class(cluster), 0, 1, topology=sliced)) == {"a": 1}
+    assert where(cluster, Ask(pod_class(cluster), 0, 5, topology=sliced))["a"] >= 1
 
 
 def test_a_leader_goes_with_its_workers():
     cluster = cluster_of({"b/r1/a": 4, "b/r2/b": 7})
-    worker, leader = klass(cluster), klass(cluster, cpu="2")
-    asks = [Ask(worker, 4, near=near(group="w")), Ask(leader, 1, near=near(group="l"))]
+    worker, leader = pod_class(cluster), pod_class(cluster, cpu="2")
+    asks = [Ask(worker, 4, topology=near(group="w")), Ask(leader, 1, topology=near(group="l"))]
     for order in (asks, asks[::-1]):
         with cluster.transaction() as transaction:
             placed = place_together(cluster.nodes, transaction, order, DEFAULT_PROFILE)
@@ -163,8 +167,8 @@ def test_a_leader_goes_with_its_workers():
 def test_asks_of_one_party_may_know_of_different_levels():
     # Where no Topology says otherwise, each ask's levels are the labels that it names.
     cluster = cluster_of({"b1/r1/a": 4, "b1/r2/b": 4, "b2/r3/c": 8})
-    lead = Ask(klass(cluster), 2, near=near("block", levels=("block",)))
-    work = Ask(klass(cluster, "2"), 2, near=near("rack", levels=("rack",)))
+    lead = Ask(pod_class(cluster), 2, topology=near("block", levels=("block",)))
+    work = Ask(pod_class(cluster, "2"), 2, topology=near("rack", levels=("rack",)))
     for asks in ([lead, work], [work, lead], [lead, replace(work, required=1)]):
         with cluster.transaction() as transaction:
             found = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
@@ -173,7 +177,7 @@ def test_asks_of_one_party_may_know_of_different_levels():
 
 def test_a_gang_of_unlike_members_is_one_party():
     cluster = cluster_of({"b/r1/a": 5, "b/r2/b": 4, "b/r2/c": 4, "b/r3/d": 6})
-    asks = [Ask(klass(cluster, cpu=str(cpu)), count, near=near()) for cpu, count in ((1, 2), (2, 1), (4, 1))]
+    asks = [Ask(pod_class(cluster, cpu=str(cpu)), count, topology=near()) for cpu, count in ((1, 2), (2, 1), (4, 1))]
     with cluster.transaction() as transaction:
         placed = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
         assert not isinstance(placed, Diagnosis)
@@ -201,9 +205,9 @@ def test_pods_that_keep_apart_are_tried_in_one_domain_after_another():
         labels = {"block": "b", "rack": rack, "power": power}
         cluster.put_node(node(name, cpu=4, labels=labels))
     one = cluster.classes.of(pod("p", labels={"app": "x"}, affinity=affinity).spec, "default", {"app": "x"})
-    placed = where(cluster, Ask(one, 2, near=near()))
+    placed = where(cluster, Ask(one, 2, topology=near()))
     assert domains(cluster, placed, "rack") == {("r2",): 2}
-    assert where(cluster, Ask(one, 3, near=near())) is None
+    assert where(cluster, Ask(one, 3, topology=near())) is None
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_pods_that_keep_apart_are_tried_in_one_domain_after_another():
 )
 def test_it_says_how_far_the_best_domain_goes(count, asked, message):
     cluster = cluster_of(SIX)
-    told = diagnose(cluster.nodes, Ask(klass(cluster), count, near=asked), DEFAULT_PROFILE)
+    told = diagnose(cluster.nodes, Ask(pod_class(cluster), count, topology=asked), DEFAULT_PROFILE)
     assert message in told.message
 
 
@@ -245,7 +249,7 @@ def clusters(draw):
 )
 def test_required_pods_are_in_one_domain_whenever_there_is_one(rooms, count, cpu, level, levels):
     cluster = cluster_of(rooms)
-    placed = where(cluster, Ask(klass(cluster, cpu=str(cpu)), count, near=near(level, levels=levels)))
+    placed = where(cluster, Ask(pod_class(cluster, cpu=str(cpu)), count, topology=near(level, levels=levels)))
     room: Counter = Counter()
     for path, cores in rooms.items():
         room[path.rsplit("/", 1 if level == "rack" else 2)[0]] += cores // cpu
@@ -261,7 +265,7 @@ def test_required_pods_are_in_one_domain_whenever_there_is_one(rooms, count, cpu
 @given(clusters(), st.integers(1, 9), st.sampled_from(["block", "rack"]))
 def test_preferred_pods_are_placed_wherever_there_is_room(rooms, count, level):
     cluster = cluster_of(rooms)
-    placed = where(cluster, Ask(klass(cluster), count, near=near(level, Together.PREFERRED)))
+    placed = where(cluster, Ask(pod_class(cluster), count, topology=near(level, Together.PREFERRED)))
     assert (placed is not None) == (sum(rooms.values()) >= count)
 
 
@@ -269,7 +273,7 @@ def test_preferred_pods_are_placed_wherever_there_is_room(rooms, count, level):
 def test_slices_stay_whole(rooms, count, size, levels):
     cluster = cluster_of(rooms)
     sliced = near("block", levels=levels, slices=(Slice("rack", size),))
-    placed = where(cluster, Ask(klass(cluster), count, near=sliced))
+    placed = where(cluster, Ask(pod_class(cluster), count, topology=sliced))
     slices: Counter = Counter()
     for rack, cores in _per_rack(rooms).items():
         slices[rack.split("/")[0]] += cores // size
@@ -289,8 +293,8 @@ def _per_rack(rooms):
 @given(clusters(), st.integers(1, 6), st.integers(1, 3), st.booleans())
 def test_a_leader_and_its_workers_find_a_rack_whenever_there_is_one(rooms, count, cpu, swapped):
     cluster = cluster_of(rooms)
-    worker, leader = klass(cluster), klass(cluster, cpu=str(cpu), nodeSelector={})
-    asks = [Ask(worker, count, near=near(group="w")), Ask(leader, 1, near=near(group="l"))]
+    worker, leader = pod_class(cluster), pod_class(cluster, cpu=str(cpu), nodeSelector={})
+    asks = [Ask(worker, count, topology=near(group="w")), Ask(leader, 1, topology=near(group="l"))]
     with cluster.transaction() as transaction:
         placed = place_together(cluster.nodes, transaction, asks[::-1] if swapped else asks, DEFAULT_PROFILE)
         fits = not isinstance(placed, Diagnosis)
@@ -305,7 +309,7 @@ def test_a_leader_and_its_workers_find_a_rack_whenever_there_is_one(rooms, count
 @given(clusters(), st.integers(1, 6), st.integers(0, 6))
 def test_what_is_extra_stays_near(rooms, count, extra):
     cluster = cluster_of(rooms)
-    asks = [Ask(klass(cluster), count, extra, near=near())]
+    asks = [Ask(pod_class(cluster), count, extra, topology=near())]
     placed = where(cluster, asks[0])
     best = max(_per_rack(rooms).values())
     if best < count:
@@ -317,11 +321,11 @@ def test_what_is_extra_stays_near(rooms, count, extra):
 
 def test_the_tree_follows_the_labels():
     cluster = cluster_of({"b/r1/a": 2, "b/r2/b": 2})
-    assert where(cluster, Ask(klass(cluster), 4, near=near())) is None
+    assert where(cluster, Ask(pod_class(cluster), 4, topology=near())) is None
     cluster.put_node(node("b", cpu=2, labels={"block": "b", "rack": "r1"}))
-    assert where(cluster, Ask(klass(cluster), 4, near=near())) == {"a": 2, "b": 2}
+    assert where(cluster, Ask(pod_class(cluster), 4, topology=near())) == {"a": 2, "b": 2}
     cluster.remove_node("a")
-    assert where(cluster, Ask(klass(cluster), 2, near=near())) == {"b": 2}
+    assert where(cluster, Ask(pod_class(cluster), 2, topology=near())) == {"b": 2}
     cluster.put_node(node("b", cpu=2))
-    assert where(cluster, Ask(klass(cluster), 1, near=near())) is None
+    assert where(cluster, Ask(pod_class(cluster), 1, topology=near())) is None
     assert np.array_equal(cluster.nodes.requested, np.zeros_like(cluster.nodes.requested))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.placement.topology.test_assignment import LEVELS, cluster_of, klass, near, where
+from tests.placement.topology.test_assignment import LEVELS, cluster_of, near, pod_class, where
 from tutti.placement.gang import Ask
 from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, sized_request
 
@@ -43,4 +43,4 @@ def test_slices_of_two_as_kueue_places_them(mode, level, count, nodes):
     # Kueue, KEP-2724: nodes with room for 6, 5, 4, 3 and 2 pods
     cluster = cluster_of({f"b/r/x{index}": room for index, room in enumerate((6, 5, 4, 3, 2))})
     asked = near(level, mode, slices=(Slice(HOSTNAME, 2),))
-    assert where(cluster, Ask(klass(cluster), count, near=asked)) == nodes
+    assert where(cluster, Ask(pod_class(cluster), count, topology=asked)) == nodes

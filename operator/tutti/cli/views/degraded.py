@@ -141,7 +141,7 @@ def quota_amounts(kept: Iterable[KeptQuota]) -> str:
 
 def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
     """Return the quota that is kept for the successors of what a gang has lost."""
-    kept = state.kept.get(workload.key)
+    kept = state.kept_for_successors.get(workload.key)
     usage: Usage = {}
     for charge, pods in () if kept is None else kept.charges:
         add_to(usage, charge.usage, pods)

@@ -88,7 +88,7 @@ def devices(state: State) -> list[str]:
     """Return the resources of devices that any node offers, by name; cpu and memory where there are none."""
     nodes = state.cluster.nodes
     offered = nodes.allocatable.sum(axis=0) > 0
-    found = [name for column, name in enumerate(nodes.axis.names) if "/" in name and offered[column]]
+    found = [name for column, name in enumerate(nodes.resource_index.names) if "/" in name and offered[column]]
     return sorted(found) or ["cpu", "memory"]
 
 
@@ -101,7 +101,7 @@ def top(state: State, resources: Sequence[str], label: str | None = None) -> Top
     by_node: list[NodeUse] = []
     by_model: list[ModelUse] = []
     for resource in resources:
-        column = nodes.axis.column(resource)
+        column = nodes.resource_index.column(resource)
         if column >= nodes.allocatable.shape[1]:
             continue  # nobody has ever offered any
         offers, used = nodes.allocatable[rows, column], nodes.requested[rows, column]

@@ -143,7 +143,7 @@ def queue_details(state: State, name: str) -> QueueDetails | None:
         return None
     mine = [one for one in state.workloads.values() if one.cluster_queue == name and one.phase in ADMITTED]
     running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
-    heads = state.places.heads(name, MOST_WAITING)
+    heads = state.queue_positions.heads(name, MOST_WAITING)
     return QueueDetails(
         _branch(state, node),
         tuple(_entry(state, one, 0) for one in running),

@@ -43,9 +43,9 @@ def node_families(state: State | None) -> Iterator[Metric]:
 
 def _shares(state: State, told: Iterable[tuple[int, str]], free: NDArray[np.int64]) -> Iterator[Row]:
     """Yield what becomes of each resource; `free` is int64[resources], what is free on nodes that take pods."""
-    nodes, tenants = state.cluster.nodes, state.cluster.pod_columns
+    nodes, columns = state.cluster.nodes, state.cluster.pod_columns
     taken = nodes.requested[nodes.present].sum(axis=0)
-    reserved = tenants.held(np.flatnonzero((tenants.row >= 0) & ~tenants.bound), nodes.axis).sum(axis=0)
+    reserved = columns.held(np.flatnonzero((columns.row >= 0) & ~columns.bound), nodes.resource_index).sum(axis=0)
     left = (nodes.allocatable - nodes.requested)[nodes.present].clip(min=0).sum(axis=0)
     for column, name in told:
         yield (name, "bound"), in_units(name, int(taken[column] - reserved[column]))
@@ -86,5 +86,5 @@ def _told(state: State) -> list[tuple[int, str]]:
     """Return the resources that nodes offer, but for those that no queue is about, with their columns."""
     nodes = state.cluster.nodes
     offered = nodes.allocatable[nodes.present].sum(axis=0)
-    names = enumerate(nodes.axis.names[: len(offered)])
+    names = enumerate(nodes.resource_index.names[: len(offered)])
     return [(column, name) for column, name in names if offered[column] and name not in _UNTOLD]

@@ -59,7 +59,7 @@ def workload_families(
 
 def _pending(state: State, called: Called, queue_of: Callable[[WaitingPlace], str]) -> Iterator[Row]:
     pending = {(name, status): 0 for name in called.values() for status in _STATUSES}
-    for place, crowd in state.waiting.places().items():
+    for place, crowd in state.waiting_counts.places().items():
         where = queue_of(place), "inadmissible" if place.reason else "active"
         if place.phase is Phase.WAITING and where in pending:
             pending[where] += crowd.workloads

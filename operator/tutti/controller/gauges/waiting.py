@@ -27,7 +27,7 @@ def waiting_families(state: State | None) -> Iterator[Metric]:
     pods: Counter[tuple[str]] = Counter()
     if state is not None:
         pods.update({(queue,): 0 for queue in ("active", "backoff", "unschedulable", "gated")})
-        for place, crowd in state.waiting.places().items():
+        for place, crowd in state.waiting_counts.places().items():
             workloads[place.queue, place.gate, place.reason] += crowd.workloads
             pods["gated",] += crowd.gated
             pods[_queue_of(place),] += crowd.pods
@@ -58,7 +58,7 @@ def attempt_families(state: State | None) -> Iterator[Metric]:
     """Yield how often workloads were tried, by what came of it."""
     singles: dict[tuple[str, str], int] = {}
     gangs: dict[tuple[str, str], int] = {}
-    for (single, admitted, profile), times in () if state is None else state.tried.items():
+    for (single, admitted, profile), times in () if state is None else state.tries.items():
         (singles if single else gangs)["scheduled" if admitted else "unschedulable", profile] = times
     labels = ("result", "profile")
     text = "Tries at {}; equal ones that wait together are tried once."
@@ -68,7 +68,7 @@ def attempt_families(state: State | None) -> Iterator[Metric]:
 
 def partial_gangs(state: State | None) -> Iterator[Metric]:
     """Yield how many gangs are bound in part though their bind window is over."""
-    found = [] if state is None else [one for one in state.waiting.binding.values() if _is_partial(state, one)]
+    found = [] if state is None else [one for one in state.waiting_counts.binding.values() if _is_partial(state, one)]
     yield gauges(
         "tutti_partial_gangs",
         "Gangs of which some required members are bound and others not, after their bind window; must stay 0.",
@@ -102,7 +102,7 @@ def degraded_since(state: State) -> Iterator[tuple[str, float]]:
 
     Something is kept for the successors of each of them, so that those without are not walked through.
     """
-    for key in state.kept:
+    for key in state.kept_for_successors:
         workload = state.workloads.get(key)
         if workload is not None and workload.degraded_since is not None:
             yield workload.cluster_queue, workload.degraded_since

@@ -193,8 +193,8 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     waiting = [m for m in workload.members() if m.pod.placeable]
     first = next((m for m in waiting if m.pod.key in wanting), None)
     if first is None:  # those that wait are more than may run at once
-        return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    never = class_never_admitted(queue, first.pod.klass)
+        return gang_full(workload.groups[state.pod_group_of[waiting[0].pod.key][1]])
+    never = class_never_admitted(queue, first.pod.pod_class)
     if never is not None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
@@ -223,7 +223,7 @@ def _take_required(
     whys: list[Explanation] = []
     while choice.mode is AssignmentMode.FIT:
         kept = None
-        if choice.level and state.owners.of:
+        if choice.level and state.quota_holdbacks.of:
             kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
@@ -296,7 +296,7 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Seq
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
-    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.klass for one in taken])
+    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.pod_class for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
     def again(sized: Sequence[PodSetRequest]) -> bool:
@@ -319,7 +319,7 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Seq
 def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
     """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
-    if class_never_admitted(queue, need.klass) is not None:
+    if class_never_admitted(queue, need.pod_class) is not None:
         return
     found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
@@ -356,8 +356,8 @@ def _assign(state: State, taken: list[Taken]) -> None:
         for member in members if one.charge is not None else ():
             member.charge = one.charge
         for row in rows[len(members) :]:
-            node, number = state.cluster.hold(one.need.klass, row)
-            one.need.group.holds.append(PromisedReservation(one.need.klass, node, number, one.charge))
+            node, number = state.cluster.hold(one.need.pod_class, row)
+            one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))
 
 
 MOST_IN_BATCH = 1024
@@ -385,14 +385,14 @@ def _stands_alone(state: State, entry: QueueEntry) -> bool:
     if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
         return False
     need, workload = entry.needs[0], entry.workload
-    if need.required != 1 or need.topology is not None or need.klass.volumes is not NO_VOLUMES:
+    if need.required != 1 or need.topology is not None or need.pod_class.volumes is not NO_VOLUMES:
         return False
     if (
-        any(kept.spots for kept in state.kept.values())
+        any(kept.spots for kept in state.kept_for_successors.values())
         or state.nominations.ours
         or state.nominations.others
-        or state.shadows.of
-        or state.shadows.pauses
+        or state.backfill_reservations.of
+        or state.backfill_reservations.pauses
     ):
         return False
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))

@@ -178,11 +178,11 @@ def terms_of(
 
 
 def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> list[FlavorByResource]:
-    """Return how extra pods of a need may be counted: as those like them in their group, or their party, are."""
-    klass, known = need.klass, attempt.state.catalog.flavors
+    """Return how extra pods of a need may be counted: as those like them in their pod set group."""
+    pod_class, known = need.pod_class, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(flavor_assignments(queue, known, klass.requests, klass.spec.tolerations))
+    ways = list(flavor_assignments(queue, known, pod_class.requests, pod_class.spec.tolerations))
     for group in queue.groups:
         here = kept.intersection(group.flavors)
         barred = set(group.flavors) - here if here else set()
@@ -192,9 +192,9 @@ def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> lis
 
 def _are_alike(one: PodSetRequest, other: PodSetRequest) -> bool:
     """Whether pods of two needs get the same flavors."""
-    if one.party is not None:
-        return one.party == other.party
-    return one.group is other.group and one.klass is other.klass
+    if one.pod_set_group is not None:
+        return one.pod_set_group == other.pod_set_group
+    return one.group is other.group and one.pod_class is other.pod_class
 
 
 def ask_for(
@@ -206,22 +206,22 @@ def ask_for(
     extra: int = 0,
     taken: Sequence[Taken] = (),
 ) -> Ask:
-    """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
+    """Return what is asked of nodes for a need in these flavors; `taken` is what its group may have got in this try."""
     known = state.catalog.flavors
     where = where_of(flavors, known) if flavors else NO_FLAVOR
     if need.topology is None:
-        return Ask(need.klass, required, extra, where)
+        return Ask(need.pod_class, required, extra, where)
     levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
-    near = need.topology.on(levels, need.party, need.group.name, 0 if extra else need.growth)
-    if near is not None:
+    topology = need.topology.on(levels, need.pod_set_group, need.group.name, 0 if extra else need.growth)
+    if topology is not None:
         rows = state.cluster.nodes.rows
         there, own = ([rows[name] for name in names if name in rows] for names in (need.there, need.own))
         for one in taken:
-            if one.need.party == need.party:
+            if one.need.pod_set_group == need.pod_set_group:
                 there += one.rows.tolist()
                 own += one.rows.tolist() if one.need.group is need.group else []
-        near = near.joining(there, own)
-    return Ask(need.klass, required, extra, where, near)
+        topology = topology.joining(there, own)
+    return Ask(need.pod_class, required, extra, where, topology)
 
 
 def query_of(ask: Ask, need: PodSetRequest) -> ExtenderQuery:
@@ -233,7 +233,7 @@ def charge_for(attempt: AdmissionAttempt, need: PodSetRequest, assignment: Flavo
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None
-    usage = usage_of(assignment, need.klass.requests)
+    usage = usage_of(assignment, need.pod_class.requests)
     return Charge(attempt.queue.name, assignment, usage, attempt.workload.name)
 
 
@@ -249,7 +249,7 @@ def widest(needs: Sequence[PodSetRequest], queue: Queue | None, fits: Fits) -> l
         fits: Whether the required pods of needs fit; where some do, fewer of them do, too.
     """
     least = [need.required for need in needs]
-    most = [need.required + (0 if class_never_admitted(queue, need.klass) else need.extra) for need in needs]
+    most = [need.required + (0 if class_never_admitted(queue, need.pod_class) else need.extra) for need in needs]
     if most == least:
         return None
     if fits(sized(needs, most)):

@@ -45,7 +45,7 @@ def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) ->
     why: Explanation | None = None
     ready: list[tuple[ExtenderQuery, Consultation, ConsultationInputs]] = []
     for query in queries:
-        minding = interested_extenders(state.configuration.extenders, query.ask.klass)
+        minding = interested_extenders(state.configuration.extenders, query.ask.pod_class)
         now = _inputs(state, query.ask, profile, minding) if minding else None
         known = _known(state, query, now, minding) if now is not None else None
         if now is None or known is None:
@@ -58,7 +58,7 @@ def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) ->
     if why is None:
         for query, known, now in ready:
             known.fresh, known.used_in, known.outdated = False, state.consultations.tries, not known.inputs.equal(now)
-            keep_answer(query.ask.klass, known.answer(state.cluster.nodes))
+            keep_answer(query.ask.pod_class, known.answer(state.cluster.nodes))
     return why
 
 
@@ -73,7 +73,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
         known = _consultation_of(query.ask)
         if known is None or known.used_in != state.consultations.tries or not known.outdated:
             continue
-        minding = interested_extenders(state.configuration.extenders, query.ask.klass)
+        minding = interested_extenders(state.configuration.extenders, query.ask.pod_class)
         now = _inputs(state, query.ask, profile, minding)
         if now.candidates.any():
             known = _begin(state, query, now, minding)
@@ -91,7 +91,7 @@ def extender_answered(state: State, answer: ExtenderAnswered) -> None:
     extender, _ = known.out[answer.ask]
     if answer.gone:
         known.out.clear()
-        ask.klass.cache.pop(_key(ask), None)
+        ask.pod_class.cache.pop(_key(ask), None)
     else:
         error = known.take(answer)
         if error and not extender.ignorable:
@@ -100,7 +100,7 @@ def extender_answered(state: State, answer: ExtenderAnswered) -> None:
             state.consultations.failures.pop(extender.url_prefix, None)
         _go_on(state, known, ask)
     if not known.out:
-        state.consultations.roused.update(known.waiting)
+        state.consultations.activated.update(known.waiting)
         known.waiting.clear()
 
 
@@ -127,26 +127,26 @@ def _known(
 def _begin(state: State, query: ExtenderQuery, inputs: ConsultationInputs, minding: Sequence[Extender]) -> Consultation:
     names = state.cluster.nodes.names
     known = Consultation(
-        klass=query.ask.klass,
+        pod_class=query.ask.pod_class,
         inputs=inputs,
         pod=query.pod,
         filters=[one for one in minding if one.filter_verb],
         scorers=[one for one in minding if one.prioritize_verb],
         left=[names[row] for row in inputs.candidates.nonzero()[0].tolist()],
     )
-    query.ask.klass.cache[_key(query.ask)] = known
+    query.ask.pod_class.cache[_key(query.ask)] = known
     _go_on(state, known, query.ask)
     return known
 
 
 def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> ConsultationInputs:
     nodes = state.cluster.nodes
-    keep_answer(ask.klass, None)
-    candidates = filter_nodes(ask.klass, nodes, ask.where, profile).feasible
+    keep_answer(ask.pod_class, None)
+    candidates = filter_nodes(ask.pod_class, nodes, ask.where, profile).feasible
     taken = nodes.requested[candidates]
     if all(one.manages for one in minding):
         managed = sorted({name for one in minding for name in one.manages})
-        columns = [nodes.axis.column(name) for name in managed]
+        columns = [nodes.resource_index.column(name) for name in managed]
         taken = taken[:, [column for column in columns if column < taken.shape[1]]]
     return ConsultationInputs(nodes.version, candidates, taken.copy())
 
@@ -165,7 +165,7 @@ def _fail(state: State, known: Consultation, extender: Extender, error: str) -> 
     )
     known.failure = f"extender {extender.url_prefix} failed: {error}"
     known.retry_at = state.now + wait
-    state.hosting.recheck(known.retry_at)
+    state.plugin_host.recheck(known.retry_at)
 
 
 def _failed(known: Consultation) -> Explanation:
@@ -183,5 +183,5 @@ def _key(ask: Ask) -> tuple[str, object]:
 
 
 def _consultation_of(ask: Ask) -> Consultation | None:
-    found = ask.klass.cache.get(_key(ask))
+    found = ask.pod_class.cache.get(_key(ask))
     return found if isinstance(found, Consultation) else None

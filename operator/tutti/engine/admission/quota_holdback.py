@@ -30,13 +30,13 @@ from tutti.quota.tree import FlavorResource, QuotaNode, borrowing_level
 
 def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
-    queue, book, workload = entry.queue, state.owners, entry.workload
+    queue, book, workload = entry.queue, state.quota_holdbacks, entry.workload
     if queue is None or entry.equivalence.line.name[1]:
         return
     mine = book.of.get(queue.name)
     choice, place = entry.equivalence.choice, entry.equivalence.line.order(entry)
     waits = why.gate is Gate.QUOTA and choice is not None and choice.mode is AssignmentMode.PREEMPT
-    kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
+    kept_for = queue.reserves or state.backfill_reservations.is_for(queue.name, workload.key)
     if choice is None or not waits or queue.policy.reclaim is Preemptible.ANY or kept_for:
         drop_holdback(state, workload.key, queue.name)
     elif mine is None or mine.workload == workload.key or place <= mine.place:
@@ -48,21 +48,21 @@ def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
             workload.key, queue.name, wanted, away > 0, key, place, entry.equivalence.line.strict, book.turn
         )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
-            book.rouse(state.ledger.root_of(queue.name))
+            book.activate(state.ledger.root_of(queue.name))
         book.of[queue.name] = found
 
 
 def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
     """Hold nothing back for a workload any more; nothing happens where nothing is."""
-    found = state.owners.of.get(queue)
+    found = state.quota_holdbacks.of.get(queue)
     if found is not None and found.workload == workload:
-        del state.owners.of[queue]
-        state.owners.rouse(state.ledger.root_of(queue))
+        del state.quota_holdbacks.of[queue]
+        state.quota_holdbacks.activate(state.ledger.root_of(queue))
 
 
 def lapse_holdbacks(state: State) -> None:
     """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again."""
-    book = state.owners
+    book = state.quota_holdbacks
     book.turn += 1
     for owner in list(book.of.values()):
         if not (owner.strict or _lacks_only_what_is_lent(state, owner)):
@@ -88,10 +88,14 @@ def refused_by_holdback(
         wanted: What it would use, all of which is free.
         away: From how far away it would come, 0 for what is the queue's own.
     """
-    if not away or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
+    if not away or not state.quota_holdbacks.of or (workload.phase in UNDER_WAY and not workload.complete):
         return None
     key = entry_key(queue.cross_queue_priority(workload.priority), workload.queued_at, away)
-    owners = [one for one in _others(state, queue) if not one.borrows or one.turn == state.owners.turn or one.key < key]
+    owners = [
+        one
+        for one in _others(state, queue)
+        if not one.borrows or one.turn == state.quota_holdbacks.turn or one.key < key
+    ]
     against = [one for one in owners if _lends_to(state, queue, one, wanted)]
     if not against:
         return None
@@ -104,7 +108,7 @@ def refused_by_holdback(
     if short is None:
         return None
     if workload.phase is Phase.WAITING:
-        state.owners.refused.setdefault(state.ledger.root_of(queue.name), {})[workload.key] = None
+        state.quota_holdbacks.refused.setdefault(state.ledger.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
     name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])
@@ -113,7 +117,7 @@ def refused_by_holdback(
 def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
     """Return how many pods of this usage a queue has quota for, besides what is held back from it."""
     room = state.ledger.room_for(queue.name, per_pod)
-    if not room or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
+    if not room or not state.quota_holdbacks.of or (workload.phase in UNDER_WAY and not workload.complete):
         return room
     node = state.ledger.tree.queues[queue.name]
     own = max(0, min((node.own_left(what) // amount for what, amount in per_pod.items() if amount), default=room))
@@ -135,7 +139,7 @@ def held_back_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource,
 def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
     """Yield those of other queues in the same tree."""
     root = state.ledger.root_of(queue.name)
-    for one in state.owners.of.values():
+    for one in state.quota_holdbacks.of.values():
         if one.queue != queue.name and state.ledger.root_of(one.queue) == root:
             yield one
 

@@ -39,7 +39,7 @@ RECLAIMABLE: Mapping[Preemptible, str] = MappingProxyType(
 def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
     kind, namespace, name = workload.key
-    others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}
+    others = state.foreign_pods.get((namespace, name), {}) if kind == "PodGroup" else {}
     if why.gate is not Gate.GATHER or not others:
         return why
     names = ", ".join(sorted(set(others.values())))
@@ -66,27 +66,27 @@ def short_of_quota(state: State, queue: Queue, choice: WorkloadAssignment) -> li
         One for each flavor that is short; nothing where none is, because those that are not were left out.
     """
     taken: Usage = {}
-    for party in choice.groups:
-        members = choice.of(party)
+    for group in choice.groups:
+        members = choice.of(group)
         if any(mine.mode is not AssignmentMode.FIT for mine in members):
             problem = next((mine.problem for mine in members if mine.problem), "")
-            return _short_party(state, queue, party, problem, taken)
+            return _short_in_group(state, queue, group, problem, taken)
         for mine in members:
             add_to(taken, mine.usage())
     return []
 
 
-def _short_party(
-    state: State, queue: Queue, party: PodSetGroupAssignment, problem: str, taken: Usage
+def _short_in_group(
+    state: State, queue: Queue, group: PodSetGroupAssignment, problem: str, taken: Usage
 ) -> list[Explanation]:
     """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
     if problem:
         return [_unsuited(queue, problem)]
-    missing = uncovered(queue, party.requests)
+    missing = uncovered(queue, group.requests)
     if missing:
         return [not_covered(queue, missing)]
-    tried = dict.fromkeys(party.attempts)  # some more than once, where flavors have been left out
-    return _all_needed({one: _short_of(state, queue, one, party.requests, taken) for one in tried})
+    tried = dict.fromkeys(group.attempts)  # some more than once, where flavors have been left out
+    return _all_needed({one: _short_of(state, queue, one, group.requests, taken) for one in tried})
 
 
 def _all_needed(whys: Mapping[FlavorAttempt, Explanation | None]) -> list[Explanation]:
@@ -180,7 +180,7 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
         return None
     nodes = state.cluster.nodes
     found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
-    column = nodes.axis.column
+    column = nodes.resource_index.column
     short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
     if not short:
         return None

@@ -1,8 +1,8 @@
 """Keeping quota and room for the head of a queue, so that it is not starved, and letting by who does not delay it.
 
-A ClusterQueue with `backfill: Reserved` has a shadow for its head: the first in its line that has failed for want of
-quota or nodes. The shadow says when the head can start at the latest, on which nodes, with which quota. Until then
-others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
+A ClusterQueue with `backfill: Reserved` has a reservation for its head: the first in its line that has failed for want
+of quota or nodes. The reservation says when the head can start at the latest, on which nodes, with which quota. Until
+then others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
 Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
 in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
@@ -15,7 +15,7 @@ With fair sharing the head of any queue is kept for whose turn would never come 
 (`overdue_heads.py`): so that nobody leaves for that, what is their own is not kept from others where they would lack
 it, and who lacks only what is kept takes nobody out.
 
-A shadow stays as it is while the head can have what it promises, and is only replaced by an earlier one.
+A reservation stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOT
 
 def note_expected_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
-    returns, key = state.shadows.releases, workload.key
+    returns, key = state.backfill_reservations.releases, workload.key
     end = state.now if workload.phase is Phase.LEAVING else None
     if end is None and workload.limit_seconds is not None:
         end = limits.ends_at(state, workload)
@@ -72,29 +72,29 @@ def note_expected_end(state: State, workload: Workload) -> None:
 
 def forget_expected_end(state: State, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
-    state.shadows.pauses.pop(key, None)
-    state.shadows.releases.forget(key)
+    state.backfill_reservations.pauses.pop(key, None)
+    state.backfill_reservations.releases.forget(key)
 
 
 def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
-    shadows = state.shadows
+    reservations = state.backfill_reservations
     overdue_heads.refresh_turns(state, entry_of)
-    if not shadows.of:
-        shadows.releases.rest(state.ledger)
-    for shadow in list(shadows.of.values()):
-        entry = entry_of(shadow.workload)
-        is_head = entry is not None and _stays_kept_for(state, entry, shadow)
-        if entry is None or not is_head or not _has_its_nodes(state, shadow):
-            _give_up(state, shadow)
-        elif shadow.until <= state.now:
-            _give_up(state, shadow)
-            _pause(state, state.catalog.queues[shadow.queue], shadow.workload)
+    if not reservations.of:
+        reservations.releases.rest(state.ledger)
+    for reservation in list(reservations.of.values()):
+        entry = entry_of(reservation.workload)
+        is_head = entry is not None and _stays_kept_for(state, entry, reservation)
+        if entry is None or not is_head or not _has_its_nodes(state, reservation):
+            _give_up(state, reservation)
+        elif reservation.until <= state.now:
+            _give_up(state, reservation)
+            _pause(state, state.catalog.queues[reservation.queue], reservation.workload)
         else:
-            shadow.key, shadow.local_queue = entry.key, entry.equivalence.local_queue
-    for key, (times, end) in list(shadows.pauses.items()):
+            reservation.key, reservation.local_queue = entry.key, entry.equivalence.local_queue
+    for key, (times, end) in list(reservations.pauses.items()):
         if 0 < end <= state.now:
-            shadows.pauses[key] = (times, 0.0)
+            reservations.pauses[key] = (times, 0.0)
             state.cluster.freed += 1
             entry = entry_of(key)
             if entry is not None and entry.queue is not None:
@@ -105,45 +105,47 @@ def end_reservation(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    if (state.shadows.of or state.shadows.pauses) and release_reservation(state, workload.key):
+    if (state.backfill_reservations.of or state.backfill_reservations.pauses) and release_reservation(
+        state, workload.key
+    ):
         overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
 def release_reservation(state: State, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
-    state.shadows.pauses.pop(key, None)
-    mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
-    for shadow in mine:
-        _give_up(state, shadow)
-    return any(shadow.owed for shadow in mine)
+    state.backfill_reservations.pauses.pop(key, None)
+    mine = [reservation for reservation in state.backfill_reservations.of.values() if reservation.workload == key]
+    for reservation in mine:
+        _give_up(state, reservation)
+    return any(reservation.owed for reservation in mine)
 
 
 def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
-    """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
-    shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, entry)]
-    if not shadows:
-        return nullcontext(shadows)
-    if any(one.owed for one in shadows) and _takes_its_own(state, entry) and not _fits(state, entry, shadows):
-        shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
-    return withholding(state, entry, shadows)
+    """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields it."""
+    reservations = [one for one in state.backfill_reservations.of.values() if _is_kept_from(state, one, entry)]
+    if not reservations:
+        return nullcontext(reservations)
+    if any(one.owed for one in reservations) and _takes_its_own(state, entry) and not _fits(state, entry, reservations):
+        reservations = [one for one in reservations if not one.owed]  # what is its own is never kept from it
+    return withholding(state, entry, reservations)
 
 
 def withholding(
-    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+    state: State, entry: QueueEntry, reservations: list[BackfillReservation]
 ) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
-    return _keeping(state, entry, shadows) if shadows else nullcontext(shadows)
+    return _keeping(state, entry, reservations) if reservations else nullcontext(reservations)
 
 
-def lacks_only_overdue(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
+def lacks_only_overdue(state: State, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
-    others = [one for one in shadows if not one.owed]
-    return len(others) < len(shadows) and _fits(state, entry, others)
+    others = [one for one in reservations if not one.owed]
+    return len(others) < len(reservations) and _fits(state, entry, others)
 
 
-def _fits(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
+def _fits(state: State, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
-    with withholding(state, entry, shadows):
+    with withholding(state, entry, reservations):
         return isinstance(look(state, entry), list)
 
 
@@ -155,26 +157,26 @@ def _takes_its_own(state: State, entry: QueueEntry) -> bool:
 
 @contextmanager
 def _keeping(
-    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+    state: State, entry: QueueEntry, reservations: list[BackfillReservation]
 ) -> Iterator[list[BackfillReservation]]:
-    quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, entry)]
+    quota = [(one.queue, kept_quota(state, one)) for one in reservations if _needs_its_quota(state, one, entry)]
     with state.cluster.transaction() as kept:
-        for one in shadows:
+        for one in reservations:
             kept.withhold(*kept_room(state, one))
         with state.ledger.withheld(quota):
-            yield shadows
+            yield reservations
 
 
 def why_kept_off(
-    state: State, entry: QueueEntry, why: Explanation, shadows: Sequence[BackfillReservation]
+    state: State, entry: QueueEntry, why: Explanation, reservations: Sequence[BackfillReservation]
 ) -> Explanation:
-    """Return why a workload could not be admitted: because it would delay the heads of these shadows, if so."""
-    if not shadows or not any(need.required for need in entry.needs):
+    """Return why a workload could not be admitted: because it would delay the heads of these reservations, if so."""
+    if not reservations or not any(need.required for need in entry.needs):
         return why
     if not isinstance(look(state, entry), list):
         return why
-    first = min(shadows, key=lambda one: one.number)
-    more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
+    first = min(reservations, key=lambda one: one.number)
+    more = f" and {len(reservations) - 1} more" if len(reservations) > 1 else ""
     name = workload_named_by_key(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
     text = f"would delay {name}{more}, "
     if first.starts_at is None:
@@ -187,8 +189,8 @@ def why_kept_off(
 
 def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
-    queue, shadows = entry.queue, state.shadows
-    if queue is None or not _may_pass(why) or shadows.pausing(entry.workload.key):
+    queue, reservations = entry.queue, state.backfill_reservations
+    if queue is None or not _may_pass(why) or reservations.pausing(entry.workload.key):
         return
     if entry.workload.out_of_turn:  # others had the right to take it out: it does not come back at once
         entry.workload.out_of_turn = False
@@ -198,7 +200,7 @@ def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     owed = overdue_heads.has_turn(state, queue.name, entry.workload.key)
     if not (owed or _is_kept_for(entry)):
         return
-    mine = shadows.of.get(queue.name)
+    mine = reservations.of.get(queue.name)
     if mine is not None and mine.workload != entry.workload.key:
         if _is_before(mine, entry):
             return
@@ -206,7 +208,7 @@ def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
         mine = None
     elif mine is None and not owed and _is_behind(state, entry):
         return
-    beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, entry, mine)]
+    beside = [one for one in reservations.of.values() if one is not mine and _goes_before(one, entry, mine)]
     if mine is not None and _stays(state, entry, beside, mine):
         return
     found = estimate_start(state, entry, beside)
@@ -214,7 +216,7 @@ def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     if mine is not None and (now is None or not now.keeps_as(mine)):
         _give_up(state, mine)
     if now is not None:
-        shadows.of[queue.name] = now
+        reservations.of[queue.name] = now
         quota_holdback.drop_holdback(state, entry.workload.key, queue.name)
     elif owed:
         _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
@@ -223,12 +225,12 @@ def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
 def explain_reservations(state: State) -> list[Workload]:
     """Have heads told what is kept for them; returns those for whom that is news."""
     news = []
-    for shadow in state.shadows.of.values():
-        workload = state.workloads[shadow.workload]
-        explain(workload, shadow.why)
-        if shadow.news:
+    for reservation in state.backfill_reservations.of.values():
+        workload = state.workloads[reservation.workload]
+        explain(workload, reservation.why)
+        if reservation.news:
             news.append(workload)
-            shadow.news = False
+            reservation.news = False
     return news
 
 
@@ -248,17 +250,19 @@ def _is_kept_for(entry: QueueEntry) -> bool:
     return queue is not None and queue.reserves and entry.workload.phase is Phase.WAITING
 
 
-def _stays_kept_for(state: State, entry: QueueEntry, shadow: BackfillReservation) -> bool:
+def _stays_kept_for(state: State, entry: QueueEntry, reservation: BackfillReservation) -> bool:
     """Whether it is still a head for which its queue keeps something."""
-    if entry.equivalence.line.name[0] != shadow.queue:
+    if entry.equivalence.line.name[0] != reservation.queue:
         return False
-    return _is_kept_for(entry) or (shadow.owed and overdue_heads.has_turn(state, shadow.queue, shadow.workload))
+    return _is_kept_for(entry) or (
+        reservation.owed and overdue_heads.has_turn(state, reservation.queue, reservation.workload)
+    )
 
 
-def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
+def _has_its_nodes(state: State, reservation: BackfillReservation) -> bool:
     """Whether all nodes are there on which something is kept for a head."""
     nodes = state.cluster.nodes
-    return shadow.seen[0] == nodes.version or all(name in nodes.rows for name in shadow.nodes)
+    return reservation.seen[0] == nodes.version or all(name in nodes.rows for name in reservation.nodes)
 
 
 def _is_behind(state: State, entry: QueueEntry) -> bool:
@@ -268,7 +272,7 @@ def _is_behind(state: State, entry: QueueEntry) -> bool:
         line.order(one) < line.order(entry)
         and one.equivalence.why is not None
         and _may_pass(one.equivalence.why)
-        and not state.shadows.pausing(one.workload.key)
+        and not state.backfill_reservations.pausing(one.workload.key)
         for one in line.parked()
     )
 
@@ -277,41 +281,41 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
+def _is_kept_from(state: State, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
-    if shadow.workload == workload.key or reconciliation.lacks_members(workload):
+    if reservation.workload == workload.key or reconciliation.lacks_members(workload):
         return False
-    mine = state.shadows.of.get(queue.name) if queue is not None else None
-    if not _goes_before(shadow, entry, mine if mine is not None and mine.workload == workload.key else None):
+    mine = state.backfill_reservations.of.get(queue.name) if queue is not None else None
+    if not _goes_before(reservation, entry, mine if mine is not None and mine.workload == workload.key else None):
         return False
     left = lasts(workload)
-    return left is None or shadow.starts_at is None or state.now + left > shadow.promised
+    return left is None or reservation.starts_at is None or state.now + left > reservation.promised
 
 
-def _goes_before(shadow: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
-    """Whether a head goes before a workload that has a shadow of its own, or none."""
+def _goes_before(reservation: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
+    """Whether a head goes before a workload that has a reservation of its own, or none."""
     queue, workload = entry.queue, entry.workload
-    if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
-        return _is_before(shadow, entry)
+    if queue is not None and queue.name == reservation.queue and workload.phase is Phase.WAITING:
+        return _is_before(reservation, entry)
     priority = workload.priority if queue is None else queue.cross_queue_priority(workload.priority)
-    if priority != shadow.priority or mine is None:
-        return priority <= shadow.priority
-    return shadow.number < mine.number
+    if priority != reservation.priority or mine is None:
+        return priority <= reservation.priority
+    return reservation.number < mine.number
 
 
-def _is_before(shadow: BackfillReservation, entry: QueueEntry) -> bool:
-    """Whether the head of a shadow goes before one in its own line."""
+def _is_before(reservation: BackfillReservation, entry: QueueEntry) -> bool:
+    """Whether the head of a reservation goes before one in its own line."""
     line = entry.equivalence.line
-    return line.place(shadow.key, shadow.local_queue) < line.order(entry)
+    return line.place(reservation.key, reservation.local_queue) < line.order(entry)
 
 
-def _needs_its_quota(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
+def _needs_its_quota(state: State, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = entry.queue
-    if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(shadow.queue):
+    if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(reservation.queue):
         return False
-    if queue.name == shadow.queue:
+    if queue.name == reservation.queue:
         return True
     choice = assign_flavors(state, entry)
     return choice is not None and choice.level > 0
@@ -332,11 +336,13 @@ def _seen(state: State) -> tuple[int, int]:
 def _reservation_of(
     state: State, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
 ) -> BackfillReservation:
-    shadows, queue, workload = state.shadows, entry.queue, entry.workload
+    reservations, queue, workload = state.backfill_reservations, entry.queue, entry.workload
     assert queue is not None  # it keeps something
     until = promised = math.inf
     if found.starts_at is None:
-        times = 0 if queue.reserves else shadows.pauses.get(workload.key, (0, 0.0))[0]  # work that runs long ends, too
+        times = (
+            0 if queue.reserves else reservations.pauses.get(workload.key, (0, 0.0))[0]
+        )  # work that runs long ends, too
         until = min(
             state.now + reservation_pause(times + 1, queue.reservation_seconds),
             math.inf if mine is None else mine.until,
@@ -345,7 +351,7 @@ def _reservation_of(
         promised = found.starts_at
         if mine is not None and promised <= mine.promised + state.configuration.bind_window_seconds:
             promised = min(promised, mine.promised)  # what began a moment late must not make others late, too
-    shadows.last += mine is None
+    reservations.last += mine is None
     names = state.cluster.nodes.names
     nodes = tuple(names[row] for row in found.rows.tolist())
     return BackfillReservation(
@@ -355,7 +361,7 @@ def _reservation_of(
         key=entry.key,
         local_queue=entry.equivalence.local_queue,
         priority=queue.cross_queue_priority(workload.priority),
-        number=shadows.last if mine is None else mine.number,
+        number=reservations.last if mine is None else mine.number,
         starts_at=found.starts_at,
         promised=promised,
         until=until,
@@ -387,12 +393,15 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
 
 def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     """Keep nothing for a head for a while, because that was in vain."""
-    times = state.shadows.pauses.get(workload, (0, 0.0))[0] + 1
-    state.shadows.pauses[workload] = (times, state.now + reservation_pause(times, queue.reservation_seconds))
+    times = state.backfill_reservations.pauses.get(workload, (0, 0.0))[0] + 1
+    state.backfill_reservations.pauses[workload] = (
+        times,
+        state.now + reservation_pause(times, queue.reservation_seconds),
+    )
 
 
-def _give_up(state: State, shadow: BackfillReservation) -> None:
+def _give_up(state: State, reservation: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
-    del state.shadows.of[shadow.queue]
+    del state.backfill_reservations.of[reservation.queue]
     state.cluster.freed += 1
-    state.ledger.retry(shadow.queue)
+    state.ledger.retry(reservation.queue)

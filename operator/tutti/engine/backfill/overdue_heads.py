@@ -56,7 +56,7 @@ def may_be_overdue(state: State) -> bool:
 
 def note_head(state: State, entry: QueueEntry) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
-    queue, workload, debts = entry.queue, entry.workload, state.debts
+    queue, workload, debts = entry.queue, entry.workload, state.share_debts
     if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
         return
     if state.ledger.tree.queues[queue.name].parent is None:
@@ -73,22 +73,22 @@ def note_head(state: State, entry: QueueEntry) -> None:
 
 def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
-    claim = state.debts.claims.get(queue)
+    claim = state.share_debts.claims.get(queue)
     mine = claim is not None and claim.workload == workload
-    return mine and state.debts.turns.get(state.ledger.root_of(queue)) == queue
+    return mine and state.share_debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
 def begin_debt(state: State, queue: str, workload: Workload) -> None:
     """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
     workload.out_of_turn = True
     quota_usage.describe_holder(state, workload)
-    state.debts.of[queue] = ShareDebt(0.0, state.now)
-    state.debts.stale = True
+    state.share_debts.of[queue] = ShareDebt(0.0, state.now)
+    state.share_debts.stale = True
 
 
 def refresh_turns(state: State, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
-    debts = state.debts
+    debts = state.share_debts
     for queue, claim in list(debts.claims.items()):
         entry = entry_of(claim.workload)
         if entry is None or entry.equivalence.line.name != (queue, "") or entry.queue is None:
@@ -111,7 +111,7 @@ def refresh_turns(state: State, entry_of: EntryOf) -> None:
 
 def next_turn_due(state: State) -> float | None:
     """Return when to look again though nothing is observed, Unix seconds; None: not at all."""
-    debts = state.debts
+    debts = state.share_debts
     times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
     patience = state.configuration.fair_sharing.patience_seconds
     times += [claim.since + patience for claim in debts.claims.values() if claim.since + patience > state.now]
@@ -123,7 +123,7 @@ def next_turn_due(state: State) -> float | None:
 
 def _give_turns(state: State, parts: Parts, entry_of: EntryOf) -> None:
     """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
-    debts, ripe = state.debts, state.now - state.configuration.fair_sharing.patience_seconds
+    debts, ripe = state.share_debts, state.now - state.configuration.fair_sharing.patience_seconds
     asking = [_Asking.of(state, parts, queue, entry_of(claim.workload)) for queue, claim in debts.claims.items()]
     least: dict[str, Fraction] = {}
     for one in asking:
@@ -172,7 +172,7 @@ class _Asking:
         for (_, resource), amount in node.usage.items():
             add_to(used, {resource: amount})
         for need in entry.needs:
-            add_to(asked, need.klass.requests, need.required)
+            add_to(asked, need.pod_class.requests, need.required)
         total = {name: used.get(name, 0) + amount for name, amount in asked.items() if amount and name in covered}
         if infinite or not all(deserved.get(name) and total[name] <= reach.get(name, 0) for name in total):
             return cls(queue, root)
@@ -182,21 +182,21 @@ class _Asking:
 
 def _pauses(state: State, workload: WorkloadKey) -> bool:
     """Whether nothing is kept for a workload for a while, because that was in vain."""
-    return state.shadows.pauses.get(workload, (0, 0.0))[1] > state.now
+    return state.backfill_reservations.pauses.get(workload, (0, 0.0))[1] > state.now
 
 
 def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
     """Count what a queue has had beyond its part since that was last worked out."""
     node = state.ledger.tree.queues.get(queue)
     if node is None or node.parent is None:
-        del state.debts.of[queue]
+        del state.share_debts.of[queue]
         return
     infinite, share = _parts(state, parts, node).share(node)
     debt.seconds += debt.beyond * (state.now - debt.at)
     beyond = _MOST_BEYOND if infinite else min(float(share) - 1.0, _MOST_BEYOND)
     debt.at, debt.beyond = state.now, beyond if beyond > 0 else min(beyond, _LEAST_REPAID)
     if debt.seconds <= 0 and debt.beyond <= 0:
-        del state.debts.of[queue]
+        del state.share_debts.of[queue]
 
 
 def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
@@ -204,5 +204,5 @@ def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
     name = state.ledger.root_of(node.name)
     if name not in parts:
         first = DeservedFirst.BESIDE if state.rules.ordering is QueueOrdering.BORROWED_SHARE else DeservedFirst.OWN
-        parts[name] = Proportion(node.root(), state.debts.pending, first)
+        parts[name] = Proportion(node.root(), state.share_debts.pending, first)
     return parts[name]

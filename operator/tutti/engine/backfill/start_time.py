@@ -61,54 +61,54 @@ def estimate_start(state: State, entry: QueueEntry, beside: Sequence[BackfillRes
 
 
 def fits_before(
-    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], shadow: BackfillReservation
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], reservation: BackfillReservation
 ) -> bool:
     """Whether a workload fits for certain sooner than it was to start."""
-    slots, at = _known(state), math.inf if shadow.starts_at is None else shadow.starts_at
+    slots, at = _known(state), math.inf if reservation.starts_at is None else reservation.starts_at
     if at <= state.now:
         return False
     gone = slots[_ends(state, slots) < at]
-    return _had(state, entry, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
+    return _had(state, entry, beside, gone, _given_back(state, reservation.queue, at, sooner=True)) is not None
 
 
-def still_fits(state: State, shadow: BackfillReservation) -> bool:
+def still_fits(state: State, reservation: BackfillReservation) -> bool:
     """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
-    if shadow.starts_at is None:
+    if reservation.starts_at is None:
         return True
-    nodes, node = state.cluster.nodes, state.ledger.tree.queues[shadow.queue]
-    rows = np.array([nodes.rows[name] for name in shadow.nodes], dtype=np.int64)
-    wanted = shadow.wanted
+    nodes, node = state.cluster.nodes, state.ledger.tree.queues[reservation.queue]
+    rows = np.array([nodes.rows[name] for name in reservation.nodes], dtype=np.int64)
+    wanted = reservation.wanted
     free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
-    lacks = {what: amount - node.available(what) for what, amount in shadow.usage.items()}
+    lacks = {what: amount - node.available(what) for what, amount in reservation.usage.items()}
     is_there = not ((wanted > 0) & (free < wanted)).any() and all(lack <= 0 for lack in lacks.values())
-    if is_there and shadow.starts_at <= state.now:
+    if is_there and reservation.starts_at <= state.now:
         return False  # it could have it now, but for something that was not foreseen
-    short = (wanted > 0) & (free + _gone(state, shadow, rows) < wanted)
-    given = quota_given(state, shadow)
+    short = (wanted > 0) & (free + _gone(state, reservation, rows) < wanted)
+    given = quota_given(state, reservation)
     return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
 
 
-def kept_room(state: State, shadow: BackfillReservation) -> Room:
+def kept_room(state: State, reservation: BackfillReservation) -> Room:
     """Return what of the room of nodes must be kept for a head now from those who do not end in time."""
-    rows, wanted = _there(state, shadow)
-    return rows, withheld(wanted, _gone(state, shadow, rows))
+    rows, wanted = _there(state, reservation)
+    return rows, withheld(wanted, _gone(state, reservation, rows))
 
 
-def kept_quota(state: State, shadow: BackfillReservation) -> Usage:
+def kept_quota(state: State, reservation: BackfillReservation) -> Usage:
     """Return what of its queue's quota must be kept for a head now from those who do not end in time."""
-    given = quota_given(state, shadow)
-    kept = {what: amount - given.get(what, 0) for what, amount in shadow.usage.items()}
+    given = quota_given(state, reservation)
+    kept = {what: amount - given.get(what, 0) for what, amount in reservation.usage.items()}
     return {what: amount for what, amount in kept.items() if amount > 0}
 
 
-def quota_given(state: State, shadow: BackfillReservation) -> Usage:
+def quota_given(state: State, reservation: BackfillReservation) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
-    if shadow.starts_at is None:
+    if reservation.starts_at is None:
         return {}
-    node, snapshot = state.ledger.tree.queues[shadow.queue], state.ledger.snapshot
-    before = {what: node.available(what) for what in shadow.usage}
+    node, snapshot = state.ledger.tree.queues[reservation.queue], state.ledger.snapshot
+    before = {what: node.available(what) for what in reservation.usage}
     with snapshot.trial():
-        for queue, usage in _given_back(state, shadow.queue, shadow.starts_at).items():
+        for queue, usage in _given_back(state, reservation.queue, reservation.starts_at).items():
             snapshot.refund(queue, usage)
         return {what: max(0, node.available(what) - free) for what, free in before.items()}
 
@@ -118,9 +118,9 @@ def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> 
 
     Those are whole workloads by their ends, and pods of others that are being deleted already.
     """
-    total = state.shadows.releases.given(state.ledger, head, at, sooner=sooner)
-    tenants = state.cluster.pod_columns
-    leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
+    total = state.backfill_reservations.releases.given(state.ledger, head, at, sooner=sooner)
+    columns = state.cluster.pod_columns
+    leaving = columns.leaving & (columns.row >= 0) & ((columns.until >= at) if sooner else (columns.until > at))
     return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
 
 
@@ -134,9 +134,9 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
 def _search(
     state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
 ) -> StartEstimate | None:
-    tenants, nodes = state.cluster.pod_columns, state.cluster.nodes
-    row = tenants.row[slots].astype(np.int64)
-    held = tenants.held(slots, nodes.axis)
+    columns, nodes = state.cluster.pod_columns, state.cluster.nodes
+    row = columns.row[slots].astype(np.int64)
+    held = columns.held(slots, nodes.resource_index)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
     order = departures(_ends(state, slots), row, part, state.now)
     late = order.step > len(order.times)
@@ -156,11 +156,11 @@ def _search(
 def _estimate(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
     nodes = state.cluster.nodes
     rows = np.unique(np.concatenate([one.rows for one in taken]))
-    wanted = np.zeros((len(rows), len(nodes.axis)), dtype=np.int64)
+    wanted = np.zeros((len(rows), len(nodes.resource_index)), dtype=np.int64)
     usage: Usage = {}
     for one in taken:
         where, counts = np.unique(one.rows, return_counts=True)
-        request = nodes.vector(one.need.klass.requests)
+        request = nodes.vector(one.need.pod_class.requests)
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
         if one.charge:
             add_to(usage, one.charge.usage, len(one.rows))
@@ -232,38 +232,40 @@ def _had(
     return found if isinstance(found, list) else None
 
 
-def _there(state: State, shadow: BackfillReservation) -> Room:
+def _there(state: State, reservation: BackfillReservation) -> Room:
     """Return what is kept for a head on those of its nodes that are there still."""
     known = state.cluster.nodes.rows
-    there = np.array([name in known for name in shadow.nodes], dtype=np.bool_)
-    return np.array([known[name] for name in shadow.nodes if name in known], dtype=np.int64), shadow.wanted[there]
+    there = np.array([name in known for name in reservation.nodes], dtype=np.bool_)
+    return np.array([known[name] for name in reservation.nodes if name in known], dtype=np.int64), reservation.wanted[
+        there
+    ]
 
 
 def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
     """Return float64[len(slots)]: when the pods in some slots end; those that are being deleted, now."""
-    tenants = state.cluster.pod_columns
-    return np.where(tenants.leaving[slots], state.now, tenants.until[slots])
+    columns = state.cluster.pod_columns
+    return np.where(columns.leaving[slots], state.now, columns.until[slots])
 
 
-def _gone(state: State, shadow: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _gone(state: State, reservation: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
     cluster = state.cluster
-    tenants, width = cluster.pod_columns, shadow.wanted.shape[1]
+    columns, width = cluster.pod_columns, reservation.wanted.shape[1]
     out = np.zeros((len(rows), width), dtype=np.int64)
-    if shadow.starts_at is None or not len(rows):
+    if reservation.starts_at is None or not len(rows):
         return out
     place = np.full(len(cluster.nodes) + 1, -1, dtype=np.int64)  # the last one is for free slots
     place[rows] = np.arange(len(rows))
-    at = place[tenants.row]
-    slots = np.flatnonzero((at >= 0) & ((tenants.until <= shadow.starts_at) | tenants.leaving))
-    np.add.at(out, at[slots], tenants.held(slots, cluster.nodes.axis)[:, :width])
+    at = place[columns.row]
+    slots = np.flatnonzero((at >= 0) & ((columns.until <= reservation.starts_at) | columns.leaving))
+    np.add.at(out, at[slots], columns.held(slots, cluster.nodes.resource_index)[:, :width])
     return out
 
 
 def _known(state: State) -> Slots:
     """Return the pods of which it is known when they end."""
-    tenants = state.cluster.pod_columns
-    return np.flatnonzero((tenants.row >= 0) & (np.isfinite(tenants.until) | tenants.leaving))
+    columns = state.cluster.pod_columns
+    return np.flatnonzero((columns.row >= 0) & (np.isfinite(columns.until) | columns.leaving))
 
 
 def _all(state: State) -> Slots:

@@ -47,7 +47,7 @@ def observe(state: State, observation: Observation) -> None:
     """Take in one observation."""
     kind = type(observation)
     if kind in _OF_ROOM:
-        state.rooms_stale = True
+        state.free_is_stale = True
     HANDLERS[kind](state, observation)
 
 
@@ -76,8 +76,8 @@ def _node_seen(state: State, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
     before = quota_usage.labels_of(state, name)
     for record in state.cluster.put_node(seen.node):
-        if record.key in state.home:
-            state.touch(state.home[record.key][0])
+        if record.key in state.pod_group_of:
+            state.touch(state.pod_group_of[record.key][0])
     quota_usage.node_relabelled(state, name, before)
 
 
@@ -135,7 +135,7 @@ def _allowance_gone(state: State, gone: observations.AllowanceGone) -> None:
 
 
 def _owner_gone(state: State, gone: observations.OwnerGone) -> None:
-    state.ancestry.drop(gone.uid)
+    state.owner_graph.drop(gone.uid)
 
 
 def _storage_seen(state: State, seen: observations.StorageSeen) -> None:
@@ -170,7 +170,7 @@ def _evicted(state: State, result: observations.EvictFinished) -> None:
     if result.done:
         return
     if member is not None and member.pod.uid == result.uid:
-        eviction.eviction_refused(state, state.workloads[state.home[member.pod.key][0]], member)
+        eviction.eviction_refused(state, state.workloads[state.pod_group_of[member.pod.key][0]], member)
     elif member is None:
         nominations.victim_refused(state, (result.namespace, result.name), result.uid)
 
@@ -289,9 +289,9 @@ def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
     """Have a pod take its room, as one of nobody's would, and not be placed; say so on the pod."""
     key = (pod.metadata.namespace, pod.metadata.name)
     member = state.members.get(key)
-    if member is not None and member.pod.uid == pod.metadata.uid and key in state.home:
+    if member is not None and member.pod.uid == pod.metadata.uid and key in state.pod_group_of:
         member.parsed_from = 0  # whatever it says next is read
-        state.touch(state.home[key][0])
+        state.touch(state.pod_group_of[key][0])
     else:
         _forget(state, pod)
     if pod.spec.scheduler_name not in state.profiles or pod.spec.node_name:

@@ -170,4 +170,4 @@ def pod_group_written(state: State, result: PodGroupWritten) -> None:
     if workload is not None and not result.done:
         workload.asked_for = ""
         workload.report_at = state.now + ASK_AGAIN_SECONDS
-        state.timed.add(workload)
+        state.timers.add(workload)

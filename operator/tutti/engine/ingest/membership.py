@@ -52,13 +52,13 @@ def put_member(state: State, pod: Pod) -> None:
         member = None
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, GangMembership())
-    said = state.sayings.of(pod)
+    said = state.memberships.of(pod)
     if (heard := hash((pod.metadata.uid, said))) != member.parsed_from:
         member.parsed_from = heard
         _read(state, member, pod, said)
         assign_member(state, member)
     else:
-        state.touch(state.home[record.key][0])
+        state.touch(state.pod_group_of[record.key][0])
     member.kept = admission_in_status(pod) or member.kept
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
@@ -72,18 +72,18 @@ def note_foreign_pod(state: State, pod: Pod) -> None:
     key = (pod.metadata.namespace, pod.metadata.name)
     drop_foreign_pod(state, key)
     if group and not pod.terminated:
-        state.strangers.setdefault((key[0], group), {})[key] = pod.spec.scheduler_name
-        state.stranger_in[key] = (key[0], group)
+        state.foreign_pods.setdefault((key[0], group), {})[key] = pod.spec.scheduler_name
+        state.foreign_pod_group_of[key] = (key[0], group)
         state.touch(("PodGroup", key[0], group))
 
 
 def drop_foreign_pod(state: State, key: PodKey) -> None:
     """Forget such a pod."""
-    where = state.stranger_in.pop(key, None)
+    where = state.foreign_pod_group_of.pop(key, None)
     if where is not None:
-        del state.strangers[where][key]
-        if not state.strangers[where]:
-            del state.strangers[where]
+        del state.foreign_pods[where][key]
+        if not state.foreign_pods[where]:
+            del state.foreign_pods[where]
         state.touch(("PodGroup", *where))
 
 
@@ -96,7 +96,7 @@ def drop_member(state: State, key: PodKey) -> Member | None:
         state.refund(member.charge)
         member.charge = None
     _unname(state, member)
-    state.ancestry.leave(member)
+    state.owner_graph.leave(member)
     _unfile(state, key)
     return member
 
@@ -104,11 +104,11 @@ def drop_member(state: State, key: PodKey) -> Member | None:
 def assign_member(state: State, member: Member) -> None:
     """Put a member where it belongs, and note that its workload must be looked at."""
     key, address = member.pod.key, group_of(state, member)
-    if state.home.get(key) != address:
+    if state.pod_group_of.get(key) != address:
         if member.pod.assumed and not member.sent:
             give_back(state, member)  # it was reserved as part of another gang
         _unfile(state, key)
-        state.home[key] = address
+        state.pod_group_of[key] = address
         workload_key, group = address
         workload = state.workloads.get(workload_key)
         if workload is None:
@@ -123,7 +123,7 @@ def assign_member(state: State, member: Member) -> None:
 
 def reassign_members(state: State, namespace: str, name: str) -> None:
     """File again the members that name a PodGroup or Workload, because it has arrived, changed or gone."""
-    for member in list(state.naming.get((namespace, name), {}).values()):
+    for member in list(state.members_by_reference.get((namespace, name), {}).values()):
         assign_member(state, member)
 
 
@@ -146,7 +146,7 @@ def group_of(state: State, member: Member) -> Address:
 def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
     """Take over what a pod says of itself."""
     try:
-        claim, member.problem = state.sayings.read(said, pod)
+        claim, member.problem = state.memberships.read(said, pod)
     except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
         state.out.append(decisions.fault_of(("Pod", *member.pod.key), error, "reading"))
         claim = GangMembership(namespace=pod.metadata.namespace)
@@ -155,23 +155,23 @@ def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
         _unname(state, member)
         member.topology = member_topology(claim.topology)
         for name in _names(claim):
-            state.naming.setdefault(name, {})[member.pod.key] = member
+            state.members_by_reference.setdefault(name, {})[member.pod.key] = member
     member.claim = claim  # though it says the same: it is remembered while somebody has it
     member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
-    state.ancestry.leave(member)
+    state.owner_graph.leave(member)
     member.owner = controller_of(pod.metadata.owner_references)
-    state.ancestry.join(member)
+    state.owner_graph.join(member)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
-    member.plugin_annotations = state.hosting.annotations_read(pod.metadata.annotations)
+    member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
 
 def _unname(state: State, member: Member) -> None:
     """Forget which objects a member names."""
     for name in _names(member.claim):
-        here = state.naming[name]
+        here = state.members_by_reference[name]
         del here[member.pod.key]
         if not here:
-            del state.naming[name]
+            del state.members_by_reference[name]
 
 
 def _names(claim: GangMembership) -> dict[tuple[str, str], None]:
@@ -200,7 +200,7 @@ def _group_in(state: State, claim: GangMembership) -> str:
 
 
 def _unfile(state: State, key: PodKey) -> None:
-    address = state.home.pop(key, None)
+    address = state.pod_group_of.pop(key, None)
     if address is None:
         return
     workload = state.workloads[address[0]]
@@ -234,14 +234,14 @@ class InheritedQueue(NamedTuple):
 
 def owner_seen(state: State, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are looked at again."""
-    _look_again(state, state.ancestry.put(seen.found))
+    _look_again(state, state.owner_graph.put(seen.found))
 
 
 def owner_kind_followed(state: State, said: OwnerKindFollowed) -> None:
     """Note whether the objects of a kind are seen; the members that wait for one need not, or must."""
     kind = (said.group, said.kind)
-    state.ancestry.follow(kind, followed=said.followed)
-    _look_again(state, state.ancestry.of_kind(kind))
+    state.owner_graph.follow(kind, followed=said.followed)
+    _look_again(state, state.owner_graph.of_kind(kind))
 
 
 def inherited_queues(state: State, workload: Workload) -> list[InheritedQueue]:
@@ -282,9 +282,9 @@ def _nearest(state: State, member: Member) -> InheritedQueue | OwnerReference | 
                 return InheritedQueue(pod.claim.queue, f"Pod {at.name}")
             at = pod.owner
             continue
-        known = state.ancestry.known(at, member.pod.namespace)
+        known = state.owner_graph.known(at, member.pod.namespace)
         if known is None:
-            return at if state.ancestry.is_followed(at) else None
+            return at if state.owner_graph.is_followed(at) else None
         queue = _named(state, known)
         if queue:
             return InheritedQueue(queue, f"{known.kind} {known.name}")
@@ -318,6 +318,6 @@ def _wait_for(state: State, workload: Workload, awaited: OwnerReference | None) 
 
 def _look_again(state: State, members: Sequence[Member]) -> None:
     for member in members:
-        home = state.home.get(member.pod.key)
-        if home is not None:
-            state.touch(home[0])
+        group = state.pod_group_of.get(member.pod.key)
+        if group is not None:
+            state.touch(group[0])

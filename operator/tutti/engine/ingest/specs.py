@@ -179,7 +179,7 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
         workload.permit_seconds = next((seconds for seconds in said if seconds is not None), None)
     else:
         workload.queue, workload.permit_seconds = spec.queue_name, spec.schedule_timeout_seconds
-        value = state.catalog.pod_class(spec.priority_class_name)
+        value = state.catalog.priority_class_value(spec.priority_class_name)
         workload.priority = workload.priority if value is None else value
         near = pod_group_topology(spec.scheduling_constraints.topology, workload.key[2])
     if workload.gang is not None:

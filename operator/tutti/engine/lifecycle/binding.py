@@ -87,7 +87,7 @@ def bind_finished(state: State, result: BindFinished) -> None:
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
         return  # and nothing becomes of its workload before
     member.sent = False
-    workload = state.workloads[state.home[member.pod.key][0]]
+    workload = state.workloads[state.pod_group_of[member.pod.key][0]]
     state.touch(workload.key)
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
@@ -321,6 +321,6 @@ def _volume_seconds(state: State, workload: Workload) -> int:
 
 def _touch(state: State, pods: Iterable[PodKey]) -> None:
     for key in pods:
-        address = state.home.get(key)
+        address = state.pod_group_of.get(key)
         if address is not None:
             state.touch(address[0])

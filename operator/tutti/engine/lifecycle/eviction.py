@@ -223,11 +223,11 @@ def _take_out(state: State, workload: Workload, eviction: WorkloadEviction, *, f
     workload.ran += ran
     note_given_back(state, workload)
     said = (ran, workload.counts().bound, eviction.reason, eviction.preempted, for_queue)
-    state.milestones.append(
+    state.lifecycle_events.append(
         LifecycleEvent(LifecycleStep.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said)
     )
     give_back_all(state, workload)
-    state.held.pop(workload.key, None)
+    state.plugin_holds.pop(workload.key, None)
     transit(workload, Transition.LEAVE)
     workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
@@ -267,4 +267,4 @@ def _requeue(state: State, workload: Workload) -> None:
         workload.requeues, state.random, base=policy.backoff_base_seconds, most=policy.backoff_max_seconds
     )
     workload.not_before = state.now + wait
-    state.timed.add(workload)
+    state.timers.add(workload)

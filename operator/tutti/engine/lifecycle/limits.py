@@ -68,7 +68,7 @@ def watch_limits(state: State, workload: Workload) -> None:
         state.ending.pop(workload.key, None)
     if workload.phase is not Phase.SCHEDULED:
         if workload.not_before:
-            state.timed.add(workload)  # it may have been found so
+            state.timers.add(workload)  # it may have been found so
         if workload.ask_at > state.now:
             state.set_alarm(workload, workload.ask_at)
         return

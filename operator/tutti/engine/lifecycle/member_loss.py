@@ -110,7 +110,10 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     if like is None or like.charge is None:
         return seen
     unseen = min(group.lacking, group.had - group.counts().placed) - len(seen)
-    return seen + [LostMember(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen
+    return (
+        seen
+        + [LostMember(group.name, "", like.pod.pod_class.requests, like.charge.flavors, like.charge.queue)] * unseen
+    )
 
 
 def follow_losses(state: State, workload: Workload) -> None:
@@ -125,7 +128,7 @@ def follow_losses(state: State, workload: Workload) -> None:
     if not short:
         if workload.phase is Phase.SCHEDULED:
             _close(state, workload)
-        if workload.losses or workload.key in state.kept:
+        if workload.losses or workload.key in state.kept_for_successors:
             workload.losses = []
             _keep(state, workload, [])
         return
@@ -149,7 +152,7 @@ def follow_losses(state: State, workload: Workload) -> None:
 @contextmanager
 def lending_kept(state: State, workload: Workload) -> Iterator[None]:
     """Inside, what is kept for a gang is free for it, and nobody is told; at the end what it still lacks is kept."""
-    kept = state.kept.pop(workload.key, None)
+    kept = state.kept_for_successors.pop(workload.key, None)
     if kept is None:
         yield
         return
@@ -160,7 +163,7 @@ def lending_kept(state: State, workload: Workload) -> Iterator[None]:
     finally:
         if is_restarting(workload):
             workload.had_turn = True  # and it was in vain
-        again = state.kept[workload.key] = _wanted(state, workload, short_groups(workload))
+        again = state.kept_for_successors[workload.key] = _wanted(state, workload, short_groups(workload))
         for charge, pods in again.charges:
             state.charge(charge, pods)
         if workload.phase is Phase.WAITING:
@@ -170,7 +173,7 @@ def lending_kept(state: State, workload: Workload) -> Iterator[None]:
 
 def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:
     """Yield the room that a workload whose pods have some priority may not take: node and amounts."""
-    for key, kept in state.kept.items():
+    for key, kept in state.kept_for_successors.items():
         if key == workload.key or not kept.spots:
             continue
         other = state.workloads.get(key)
@@ -227,20 +230,20 @@ def _has_room(state: State, loss: LostMember) -> bool:
     if not loss.node or not state.cluster.is_working(loss.node):
         return False
     row = nodes.rows[loss.node]
-    free = dict(zip(nodes.axis.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
+    free = dict(zip(nodes.resource_index.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
     return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
 
 
 def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
     """Have just that in use which is kept for what a gang lacks."""
     key = workload.key
-    before = state.kept.pop(key, None)
+    before = state.kept_for_successors.pop(key, None)
     if before is not None:
         for charge, pods in before.charges:
             state.ledger.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
     kept = _wanted(state, workload, short) if short else None
     if kept is not None:
-        state.kept[key] = kept
+        state.kept_for_successors[key] = kept
         for charge, pods in kept.charges:
             state.charge(charge, pods)
     _tell_freed(state, before, kept)
@@ -310,7 +313,7 @@ def _missed(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[LostMe
 def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
     """Return how much of some amounts a node has in all, in scheduling units: a status may say anything."""
     nodes = state.cluster.nodes
-    has = dict(zip(nodes.axis.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
+    has = dict(zip(nodes.resource_index.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
     return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
 
 

@@ -109,25 +109,25 @@ def waiting_view(state: State, workload: Workload) -> Waiting:
     kind, namespace, name = workload.key
     found = state.catalog.find(workload.key)
     first = next((member.plugin_annotations for member in workload.members()), {})
-    own = state.hosting.annotations_read(found.metadata.annotations) if found is not None else {}
+    own = state.plugin_host.annotations_read(found.metadata.annotations) if found is not None else {}
     return Waiting(kind, namespace, name, workload.queue, workload.priority, workload.created, {**first, **own})
 
 
 def sort_rank(state: State, workload: Workload) -> float:
     """Return the place of a workload by the sort plugin, which there is."""
-    return state.hosting.rank(waiting_view(state, workload))
+    return state.plugin_host.rank(waiting_view(state, workload))
 
 
 def may_bind(state: State, workload: Workload) -> bool:
     """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
     if workload.phase in STARTING and not is_approved(state, workload):
         return False
-    permits = state.hosting.permits(workload.scheduler)
+    permits = state.plugin_host.permits(workload.scheduler)
     if not permits:
         return True
     starts = workload.phase in STARTING
     if workload.phase is not Phase.RESERVED:
-        state.held.pop(workload.key, None)
+        state.plugin_holds.pop(workload.key, None)
     members = [m for m in workload.members() if m.pod.assumed and not m.sent and not m.pod.deleting]
     for permit in permits:
         verdict = _ask_plugin(state, permit, workload, members)
@@ -139,13 +139,13 @@ def may_bind(state: State, workload: Workload) -> bool:
             case Wait(reason=reason) | Refuse(reason=reason):
                 _refuse(state, workload, members, f"plugin {permit.name}: {reason}")
         return False
-    state.held.pop(workload.key, None)
+    state.plugin_holds.pop(workload.key, None)
     return True
 
 
 def time_out_permit(state: State, workload: Workload) -> None:
     """Give back a reservation that a plugin has held for too long, and try again later."""
-    held = state.held.pop(workload.key)
+    held = state.plugin_holds.pop(workload.key)
     text = f"plugin {held.plugin} has held its reservation for too long, and it is given back: {held.reason}"
     break_up(state, workload)
     try_later(state, workload, "PermitTimeout", text)
@@ -153,23 +153,23 @@ def time_out_permit(state: State, workload: Workload) -> None:
 
 def recheck_held(state: State) -> None:
     """Look again at what is held, where room or quota was given back or a plugin wants it."""
-    hosting = state.hosting
+    hosting = state.plugin_host
     hosting.now = state.now
     due = hosting.recheck_at is not None and hosting.recheck_at <= state.now
     if due:
         hosting.recheck_at = None
         state.cluster.freed += 1
-    if due or _freed(state) != state.held_seen:
-        for key in state.held:
+    if due or _freed(state) != state.returned_seen:
+        for key in state.plugin_holds:
             state.touch(key)
-    state.held_seen = _freed(state)
+    state.returned_seen = _freed(state)
 
 
 def next_permit_due(state: State) -> float | None:
     """Return when a turn is needed for what is held or waits for a plugin, Unix seconds; None: not at all."""
-    if state.held and _freed(state) != state.held_seen:
+    if state.plugin_holds and _freed(state) != state.returned_seen:
         return state.now
-    return state.hosting.recheck_at
+    return state.plugin_host.recheck_at
 
 
 def _freed(state: State) -> tuple[int, int]:
@@ -177,13 +177,13 @@ def _freed(state: State) -> tuple[int, int]:
 
 
 def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:
-    held = state.held.get(workload.key)
+    held = state.plugin_holds.get(workload.key)
     since = held.since if held is not None and held.plugin == permit.name else state.now
     nodes = state.cluster.nodes
     rows: dict[PodClass, list[int]] = {}
     for member in members:
-        rows.setdefault(member.pod.klass, []).append(nodes.rows[member.pod.assumed])
-    placed = [Placed(Pods.of(klass), np.array(at, dtype=np.int64)) for klass, at in rows.items()]
+        rows.setdefault(member.pod.pod_class, []).append(nodes.rows[member.pod.assumed])
+    placed = [Placed(Pods.of(pod_class), np.array(at, dtype=np.int64)) for pod_class, at in rows.items()]
     joins = workload.phase not in STARTING
     reservation = Reservation(waiting_view(state, workload), placed, state.now - since, joins)
     try:
@@ -198,19 +198,19 @@ def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members
 
 
 def _plugin_failed(state: State, permit: EnabledPermit, message: str) -> Refuse:
-    state.hosting.fault(permit.name, "permit", message)
+    state.plugin_host.fault(permit.name, "permit", message)
     return Refuse(f"it failed ({message})")
 
 
 def _hold_for_plugin(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
-    held = state.held.get(workload.key)
+    held = state.plugin_holds.get(workload.key)
     since = held.since if held is not None and held.plugin == plugin else state.now
     news = held is None or (held.plugin, held.reason) != (plugin, wait.reason)
-    state.held[workload.key] = PluginHold(plugin, since, wait.reason)
+    state.plugin_holds[workload.key] = PluginHold(plugin, since, wait.reason)
     transit(workload, Transition.RESERVE)
     state.set_deadline(workload, max(0.0, since + wait.timeout_seconds - state.now))
     if wait.again_after_seconds > 0:
-        state.hosting.recheck(state.now + wait.again_after_seconds)
+        state.plugin_host.recheck(state.now + wait.again_after_seconds)
     text = f"quota and nodes are reserved, and held by plugin {plugin}: {wait.reason}"
     text += f" (given back after {wait.timeout_seconds:g} s)"
     explain(workload, Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin}))
@@ -220,7 +220,7 @@ def _hold_for_plugin(state: State, workload: Workload, plugin: str, wait: Wait) 
 
 def _refuse(state: State, workload: Workload, members: list[Member], why: str) -> None:
     """Give back what has not been sent: the whole reservation, or what would join a running gang."""
-    state.held.pop(workload.key, None)
+    state.plugin_holds.pop(workload.key, None)
     if workload.phase in STARTING:
         break_up(state, workload)
     for member in members:

@@ -51,8 +51,8 @@ def node_relabelled(state: State, name: str, before: Labels | None) -> None:
     if before is None or before == state.cluster.nodes.labels[row]:
         return
     for record in state.cluster.on_node(name):
-        if record.key in state.home:
-            state.touch(state.home[record.key][0])
+        if record.key in state.pod_group_of:
+            state.touch(state.pod_group_of[record.key][0])
 
 
 def _update_charge(state: State, member: Member, charge: Charge) -> None:

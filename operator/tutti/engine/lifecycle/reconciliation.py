@@ -21,7 +21,7 @@ _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 
 def reconcile(state: State, workload: Workload) -> None:
     """Bring one workload, as it has just been read, up to date with what has been observed."""
-    workload.rank = permits.sort_rank(state, workload) if state.hosting.sorts else 0.0
+    workload.rank = permits.sort_rank(state, workload) if state.plugin_host.sorts else 0.0
     leaving = workload.counts().leaving
     if leaving:
         reservation.give_back_leaving(state, workload)
@@ -76,7 +76,7 @@ def start(state: State, workload: Workload) -> bool:
 def take_due(state: State) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
     out = []
-    for workload in state.timed.take_due(state.now):
+    for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
             out.append(workload)
         if workload.report_at is not None and workload.report_at <= state.now:
@@ -88,7 +88,7 @@ def take_due(state: State) -> list[Workload]:
         if 0 < workload.not_before <= state.now:
             workload.not_before = 0.0
             state.touch(workload.key)
-        state.timed.settle(workload, state.now)
+        state.timers.settle(workload, state.now)
     return out
 
 
@@ -103,7 +103,7 @@ def expire(state: State, workload: Workload) -> None:
     awaited = binding.awaits_volumes(state, workload)
     if awaited:
         binding.time_out_volumes(state, workload)
-    if workload.phase is Phase.RESERVED and workload.key in state.held:
+    if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
     elif permits.awaits_approval(workload):
         permits.time_out_approval(state, workload)

@@ -55,7 +55,7 @@ def note_loss(state: State, member: Member) -> None:
     What it was counted in and where it was is kept for its successor (`lifecycle/member_loss.py`). One that has
     succeeded is not missed.
     """
-    (key, name), pod = state.home[member.pod.key], member.pod
+    (key, name), pod = state.pod_group_of[member.pod.key], member.pod
     workload = state.workloads[key]
     if key[0] == "Pod" or workload.phase not in _RUNNING or not pod.node or member.loss_noted:
         return
@@ -67,11 +67,11 @@ def note_loss(state: State, member: Member) -> None:
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
-            workload.losses[index] = LostMember(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
+            workload.losses[index] = LostMember(name, pod.node, pod.pod_class.requests, loss.flavors, loss.queue)
             return
     charge = member.charge or quota_usage.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = LostMember(name, pod.node, pod.klass.requests, flavors, queue)
+    found = LostMember(name, pod.node, pod.pod_class.requests, flavors, queue)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -87,10 +87,10 @@ def note_losses(state: State, workload: Workload) -> None:
 
 def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
-    for workload in state.timed:
+    for workload in state.timers:
         if workload.phase is Phase.RESERVED or workload.style is not None:
             state.touch(workload.key)
-    for key in state.kept:
+    for key in state.kept_for_successors:
         state.touch(key)  # it may be clear now that what they wait for cannot come
     for record in stranded:
         member = state.members.get(record.key)
@@ -99,7 +99,7 @@ def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
         if member.charge is not None and not record.node:
             state.refund(member.charge)
             member.charge = None
-        state.touch(state.home[record.key][0])
+        state.touch(state.pod_group_of[record.key][0])
 
 
 def give_back_leaving(state: State, workload: Workload) -> None:
@@ -122,7 +122,7 @@ def hand_over_holds(state: State, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
         for member in group.members.values():
-            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.klass, member.pod.klass))
+            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.pod_class, member.pod.pod_class))
             hold = next(held, None) if member.pod.placeable else None
             if hold is not None:
                 group.holds.remove(hold)
@@ -159,9 +159,9 @@ def is_whole(state: State, workload: Workload) -> bool:
             return False
         if group.holds and tally.waiting:
             return False
-        reserved = [(hold.klass, hold.node) for hold in group.holds]
-        reserved += [(m.pod.klass, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
-        if any(_is_overfull(state, klass, node) for klass, node in reserved):
+        reserved = [(hold.pod_class, hold.node) for hold in group.holds]
+        reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
+        if any(_is_overfull(state, pod_class, node) for pod_class, node in reserved):
             return False
     return True
 
@@ -217,7 +217,7 @@ def break_up(state: State, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     note_given_back(state, workload)
     give_back_all(state, workload)
-    state.held.pop(workload.key, None)
+    state.plugin_holds.pop(workload.key, None)
     transit(workload, Transition.GIVE_BACK)
     workload.deadline = None
 
@@ -233,20 +233,24 @@ def held_seconds(state: State, workload: Workload) -> float:
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
 
 
-def _is_promised(promised: PodClass, klass: PodClass) -> bool:
+def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
-    if klass is promised:
+    if pod_class is promised:
         return True
-    plain = [one for one in klass.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (klass.namespace, klass.labels, klass.volumes) == (promised.namespace, promised.labels, promised.volumes)
-    return alike and msgspec.structs.replace(klass.spec, tolerations=plain) == promised.spec
+    plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
+    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes) == (
+        promised.namespace,
+        promised.labels,
+        promised.volumes,
+    )
+    return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
 
-def _is_overfull(state: State, klass: PodClass, node: str) -> bool:
+def _is_overfull(state: State, pod_class: PodClass, node: str) -> bool:
     """Whether a node has less than is taken of anything that pods of a class ask for."""
     nodes = state.cluster.nodes
     row = nodes.rows[node]
-    asked = nodes.vector(klass.requests) > 0
+    asked = nodes.vector(pod_class.requests) > 0
     return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
 
 

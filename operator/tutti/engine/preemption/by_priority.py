@@ -67,7 +67,7 @@ def _named(state: State, workload: Workload) -> int | None:
     if workload.gang is not None and workload.gang.priority is not None:
         return workload.gang.priority
     found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
-    return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
+    return None if found is None else state.catalog.priority_class_value(found.spec.priority_class_name)
 
 
 def preemption_shape(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
@@ -126,8 +126,8 @@ def restore_nomination(state: State, workload: Workload) -> None:
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
-    waiting = [(need.klass, member) for need in needs for member in need.members if member.nominated]
-    spots = [Spot(klass, member.nominated, member.pod.key) for klass, member in waiting]
+    waiting = [(need.pod_class, member) for need in needs for member in need.members if member.nominated]
+    spots = [Spot(pod_class, member.nominated, member.pod.key) for pod_class, member in waiting]
     priority = priority_of(state, workload, needs)
     there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
     victims = [pod for pod in there if pod.deleting and pod.priority < priority]
@@ -140,8 +140,8 @@ def restore_nomination(state: State, workload: Workload) -> None:
 
 
 def _anybody_below(state: State, priority: int) -> bool:
-    tenants = state.cluster.pod_columns
-    return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
+    columns = state.cluster.pod_columns
+    return bool(((columns.row >= 0) & (columns.priority < priority)).any())
 
 
 def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
@@ -157,9 +157,9 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
 
 def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
-    tenants = state.cluster.pod_columns
-    singles = (tenants.row >= 0) & (tenants.priority < priority)
-    parties: list[GangUnit] = []
+    columns = state.cluster.pod_columns
+    singles = (columns.row >= 0) & (columns.priority < priority)
+    gangs: list[GangUnit] = []
     for member in workload.members():
         if member.pod.slot >= 0:
             singles[member.pod.slot] = False
@@ -174,14 +174,14 @@ def _units(state: State, workload: Workload, priority: int, borrowing: Queue | N
             _except(singles, (member.pod for member in other.members()))
             state.nominations.look_again(protected)
         elif other.key[0] != "Pod":
-            for party in _parties(other):
-                _except(singles, party.pods)
-                if all(pod.priority < priority for pod in party.pods):
-                    parties.append(party)
+            for gang in _gang_units(other):
+                _except(singles, gang.pods)
+                if all(pod.priority < priority for pod in gang.pods):
+                    gangs.append(gang)
     leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
     _except(singles, leaving)
-    parties += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
-    return VictimUnits.among(state.cluster, np.flatnonzero(singles), parties)
+    gangs += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
+    return VictimUnits.among(state.cluster, np.flatnonzero(singles), gangs)
 
 
 def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
@@ -190,7 +190,7 @@ def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> 
             singles[pod.slot] = False
 
 
-def _parties(workload: Workload) -> Iterator[GangUnit]:
+def _gang_units(workload: Workload) -> Iterator[GangUnit]:
     """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
     together: list[PodRecord] = []
     for group in workload.groups.values():
@@ -252,7 +252,7 @@ def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows])
     for need, mine in zip(needs, rows, strict=True):
         for index, row in enumerate(mine.tolist()):
             pod = need.members[index].pod.key if index < len(need.members) else None
-            yield Spot(need.klass, state.cluster.nodes.names[row], pod)
+            yield Spot(need.pod_class, state.cluster.nodes.names[row], pod)
 
 
 def _waiting_for(
@@ -276,7 +276,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
     for pod in victims:
         member = state.members.get(pod.key)
         if member is not None and member.pod is pod:
-            ours.setdefault(state.home[pod.key][0], []).append(member)
+            ours.setdefault(state.pod_group_of[pod.key][0], []).append(member)
         else:
             for_whom = _for_whom(state, workload, priority, pod.namespace)
             message = f"it makes room for {for_whom} (its own is {pod.priority})"

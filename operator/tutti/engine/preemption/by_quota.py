@@ -145,11 +145,11 @@ class _Trial:
         """
         cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
         pods = [cluster.pod_columns.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
-        parties = [
+        gangs = [
             GangUnit(their, one.priority, harmless=one.evicted or one.name in self.apart)
             for one, their in zip(found, pods, strict=True)
         ]
-        units = VictimUnits.among(cluster, np.zeros(0, dtype=np.int64), parties)
+        units = VictimUnits.among(cluster, np.zeros(0, dtype=np.int64), gangs)
         with cluster.transaction() as transaction:
             nominated_room.take_covered(self.state, transaction)
             chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)

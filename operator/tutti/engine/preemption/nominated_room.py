@@ -93,7 +93,7 @@ def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> Ab
         entry: Who is tried.
         priority: That of its pods; it goes before nominated pods of lower priority.
     """
-    if not (state.nominations.ours or state.nominations.others or state.kept):
+    if not (state.nominations.ours or state.nominations.others or state.kept_for_successors):
         return nullcontext()
     workload, precedence = entry.workload, precedence_of(state, entry)
     if workload.phase is Phase.SCHEDULED and workload.complete:
@@ -105,8 +105,8 @@ def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> Ab
     for spot in spots:
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
-            rows.setdefault(spot.klass, []).append(row)
-    kept = list(member_loss.kept_from(state, workload, priority)) if state.kept else []
+            rows.setdefault(spot.pod_class, []).append(row)
+    kept = list(member_loss.kept_from(state, workload, priority)) if state.kept_for_successors else []
     return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
 
 
@@ -121,9 +121,9 @@ def _withheld(
     with state.cluster.transaction() as claims:
         if kept:
             claims.withhold(*_kept_room(state, kept))
-        for klass, where in rows.items():
-            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
-        if not any(member.pod.klass.inter_pod.affinity for member in workload.members()):
+        for pod_class, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), pod_class)
+        if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
         covered = state.nominations.covered = _covered(state, nominations)
         for row, one in covered.items():
@@ -144,7 +144,7 @@ def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArr
     most = np.zeros((len(rows), nodes.allocatable.shape[1]), dtype=np.int64)
     for index, (row, here) in enumerate(found.items()):
         for name, amount in here.items():
-            column = nodes.axis.column(name)
+            column = nodes.resource_index.column(name)
             if column < most.shape[1]:  # else no node has any
                 most[index, column] = min(amount, int(nodes.allocatable[row, column]))
     return rows, most
@@ -168,23 +168,23 @@ def take_covered(state: State, transaction: Transaction, gone: Collection[int] |
 def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
     nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
-    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+    width, amounts = len(nodes.resource_index), dict[PodClass, NDArray[np.int64]]()
 
-    def of(klass: PodClass) -> NDArray[np.int64]:
-        if klass not in amounts:
-            vector = nodes.vector(klass.requests)
-            amounts[klass] = np.pad(vector, (0, width - len(vector)))
-        return amounts[klass]
+    def of(pod_class: PodClass) -> NDArray[np.int64]:
+        if pod_class not in amounts:
+            vector = nodes.vector(pod_class.requests)
+            amounts[pod_class] = np.pad(vector, (0, width - len(vector)))
+        return amounts[pod_class]
 
     waiting = [one for one in nominations if one.victims]
     for spot in (spot for one in waiting for spot in one.spots):
         row = nodes.rows.get(spot.node)
         if row is not None:
             found = covered.setdefault(row, VictimOverlap(np.zeros(width, dtype=np.int64)))
-            found.spots += of(spot.klass)
+            found.spots += of(spot.pod_class)
     for victim in (victim for one in waiting for victim in one.victims):
         record = state.cluster.pods.get(victim)
         row = None if record is None else nodes.rows.get(record.place)
         if record is not None and row in covered and record.slot >= 0:
-            covered[row].victims[record.slot] = of(record.klass)
+            covered[row].victims[record.slot] = of(record.pod_class)
     return {row: one for row, one in covered.items() if one.victims}

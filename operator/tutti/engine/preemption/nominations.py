@@ -42,7 +42,7 @@ REFIT_SECONDS = 1.0
 def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
     required = any(need.required for need in needs)
-    each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
+    each = ((need.group.name, need.pod_class, need.required if required else need.extra) for need in needs)
     return tuple(one for one in each if one[2])
 
 
@@ -200,8 +200,8 @@ def note_foreign_nomination(state: State, pod: Pod) -> None:
     key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
     drop_foreign_nomination(state, key)
     if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
-        klass = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
-        state.nominations.others[key] = (pod.spec.priority or 0, Spot(klass, node, key))
+        pod_class = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
+        state.nominations.others[key] = (pod.spec.priority or 0, Spot(pod_class, node, key))
 
 
 def drop_foreign_nomination(state: State, key: PodKey) -> None:
@@ -266,17 +266,17 @@ def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: d
     if isinstance(needs, Explanation):
         return False
     for need in needs:
-        if need.klass not in room:
-            room[need.klass] = _room_for(state, need.klass)
-        if need.required > room[need.klass]:
+        if need.pod_class not in room:
+            room[need.pod_class] = _room_for(state, need.pod_class)
+        if need.required > room[need.pod_class]:
             return False
     return True
 
 
-def _room_for(state: State, klass: PodClass) -> int:
+def _room_for(state: State, pod_class: PodClass) -> int:
     """Return how many pods of a class all nodes together have room for."""
     nodes = state.cluster.nodes
-    request = nodes.vector(klass.requests)
+    request = nodes.vector(pod_class.requests)
     asked = np.flatnonzero(request)
     if not len(asked):
         return 2**62
@@ -309,7 +309,7 @@ def _spare(state: State, nomination: Nomination) -> None:
     wanted = {victim for one in state.nominations.ours.values() for victim in one.victims}
     found: dict[WorkloadKey, Workload] = {}
     for victim in nomination.victims:
-        address, member = state.home.get(victim), state.members.get(victim)
+        address, member = state.pod_group_of.get(victim), state.members.get(victim)
         if victim in wanted or address is None or member is None:
             continue
         workload = state.workloads[address[0]]

@@ -49,7 +49,7 @@ def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Seque
     before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
-    holds = workload.key in state.nominations.ours or workload.key in state.kept
+    holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
@@ -77,19 +77,19 @@ def class_of(
 
 def terms_of_entry(entry: QueueEntry) -> int:
     """Return how many terms of selectors, affinity and the like are weighed to try a workload."""
-    return term_count_in_all(need.klass for need in entry.needs)
+    return term_count_in_all(need.pod_class for need in entry.needs)
 
 
 def fails_again(state: State, entry: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than those equal to it were told before."""
     equals, queue, why = entry.equivalence, entry.queue, entry.equivalence.before
-    if entry.workload.key in state.kept:
+    if entry.workload.key in state.kept_for_successors:
         return False  # what it lacks among all is kept for it
     if why is None or queue is None or equals.fresh or equals.choice is None or len(equals.pod_sets) != 1:
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
         return False
-    if queue.name in state.shadows.of or overdue_heads.has_turn(state, queue.name, entry.workload.key):
+    if queue.name in state.backfill_reservations.of or overdue_heads.has_turn(state, queue.name, entry.workload.key):
         return False
     workload = entry.workload
     told = workload.reported[0] == why.reason and workload.key not in state.nominations.ours

@@ -104,10 +104,10 @@ class SchedulingQueue:
 
         A deadline that has passed and still stands waits for an answer, and that will be observed.
         """
-        if self._helped_meanwhile(state) or state.owners.roused:
+        if self._helped_meanwhile(state) or state.quota_holdbacks.activated:
             return state.now
         rested = (equals.rests_until for equals in self._roused)
-        return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
+        return min((time for time in (state.timers.next(state.now), *rested) if time is not None), default=None)
 
     def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
         """Return the entry of a workload that stands in a queue."""
@@ -128,7 +128,7 @@ class SchedulingQueue:
         for root in freed:
             if root in self._by_root:
                 self._activate(state, self._by_root.pop(root))
-        if state.owners.of or state.owners.roused:
+        if state.quota_holdbacks.of or state.quota_holdbacks.activated:
             self._follow_holdbacks(state)
         if self._for_nodes and room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
@@ -136,7 +136,7 @@ class SchedulingQueue:
         respecified = catalog != state.catalog.version  # so there may be more quota
         for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
             self._try_by_now(state, workload)
-        if state.consultations.take_roused():
+        if state.consultations.take_activated():
             woken, self._for_answers = self._for_answers, {}
             self._activate(state, woken)
         if state.catalog.by_past_use:
@@ -200,7 +200,7 @@ class SchedulingQueue:
         self._trying = {}, []
         if self.cut_short:
             self._active = {**names, **self._active}
-        elif state.owners.of:
+        elif state.quota_holdbacks.of:
             quota_holdback.lapse_holdbacks(state)
         return news
 
@@ -268,7 +268,7 @@ class SchedulingQueue:
         for parked in (self._for_nodes, self._for_answers, self._roused):
             parked.clear()
         self._pending.clear()
-        state.owners.clear()
+        state.quota_holdbacks.clear()
         for workload in everybody:
             self._place(state, workload)
 
@@ -388,12 +388,12 @@ class SchedulingQueue:
 
     def _follow_holdbacks(self, state: State) -> None:
         """Hold nothing back for those who have left their queue, and wake who was refused because of them."""
-        for owner in list(state.owners.of.values()):
+        for owner in list(state.quota_holdbacks.of.values()):
             entry = self._entries.get(owner.workload)
             if entry is None or entry.equivalence.line.name != (owner.queue, ""):
                 quota_holdback.drop_holdback(state, owner.workload, owner.queue)
-        roused = (self._entries.get(key) for key in state.owners.take_roused())
-        self._activate(state, dict.fromkeys(one.equivalence for one in roused if one is not None))
+        activated = (self._entries.get(key) for key in state.quota_holdbacks.take_activated())
+        self._activate(state, dict.fromkeys(one.equivalence for one in activated if one is not None))
 
     def _follow_usage_history(self, state: State) -> None:
         """Look once in a sampling interval whether usage has put another before the head that blocks a strict queue.
@@ -429,7 +429,7 @@ class SchedulingQueue:
 
     def _has_reclassed(self, state: State) -> bool:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""
-        homes = (state.home.get(key) for key in state.cluster.reclassed)
+        homes = (state.pod_group_of.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._entries for address in homes if address is not None)
 
 

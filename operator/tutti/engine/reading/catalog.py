@@ -255,7 +255,7 @@ class Catalog(WrittenObjects):
         found = self.get(WorkloadPriorityClass, "", name)
         return None if found is None else found.value
 
-    def pod_class(self, name: str) -> int | None:
+    def priority_class_value(self, name: str) -> int | None:
         """Return the value of a PriorityClass, or None where there is none of that name."""
         found = self._priority_classes.get(name)
         return None if found is None else found.value

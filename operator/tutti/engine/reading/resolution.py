@@ -127,7 +127,7 @@ def object_priority(catalog: Catalog, workload: Workload, spec: WorkloadSpec) ->
     """Return the priority of a Workload object: its class's, else its pods'; its number where that is lower."""
     ref, value = spec.priority_class_ref, None
     if ref is not None:
-        find = catalog.pod_class if ref.kind == "PriorityClass" else catalog.workload_class
+        find = catalog.priority_class_value if ref.kind == "PriorityClass" else catalog.workload_class
         value = find(ref.name)
         workload.ranked = value is not None and ref.kind != "PriorityClass"
     if value is None:

@@ -68,7 +68,7 @@ class Consultation:
         outdated: Whether, when it was last gone by, other inputs held than it was asked with.
     """
 
-    klass: PodClass
+    pod_class: PodClass
     inputs: ConsultationInputs
     pod: PodRecord | None
     filters: list[Extender]
@@ -141,12 +141,12 @@ class Consultation:
 
     def _ask(self, number: int, extender: Extender, verb: Verb) -> AskExtender:
         self.out[number] = (extender, verb)
-        namespace, name, uid = self.klass.namespace, "", ""
+        namespace, name, uid = self.pod_class.namespace, "", ""
         stand_in = None
         if self.pod is not None:
             name, uid = self.pod.name, self.pod.uid
         else:
-            stand_in = Pod(ObjectMeta(namespace=namespace, labels=dict(self.klass.labels)), self.klass.spec)
+            stand_in = Pod(ObjectMeta(namespace=namespace, labels=dict(self.pod_class.labels)), self.pod_class.spec)
         return AskExtender(number, extender.url_prefix, verb, namespace, name, uid, list(self.left), stand_in)
 
 
@@ -167,7 +167,7 @@ class Consultations:
         asked: What each ask that is out belongs to.
         failures: How often each extender has failed since it last answered, by urlPrefix.
         tries, trying: How many tries there have been, and whose the present one is.
-        roused: Workloads whose answers have come.
+        activated: Workloads whose answers have come.
     """
 
     next_ask: int = 1
@@ -175,7 +175,7 @@ class Consultations:
     failures: dict[str, int] = field(default_factory=dict)
     tries: int = 0
     trying: WorkloadKey = ("", "", "")
-    roused: dict[WorkloadKey, None] = field(default_factory=dict)
+    activated: dict[WorkloadKey, None] = field(default_factory=dict)
 
     def extended(self, profile: Profile, extenders: Sequence[Extender]) -> Profile:
         """Return a profile that hears what extenders say, and leaves to them what they alone count."""
@@ -187,15 +187,17 @@ class Consultations:
             changing=(*profile.changing, ExtenderScore()),
         )
 
-    def take_roused(self) -> list[WorkloadKey]:
+    def take_activated(self) -> list[WorkloadKey]:
         """Return the workloads whose answers have come since the last call."""
-        roused, self.roused = list(self.roused), {}
-        return roused
+        activated, self.activated = list(self.activated), {}
+        return activated
 
 
-def interested_extenders(extenders: Sequence[Extender], klass: PodClass) -> list[Extender]:
+def interested_extenders(extenders: Sequence[Extender], pod_class: PodClass) -> list[Extender]:
     """Return those that mind a class: all pods are the business of one that manages no resource (IsInterested)."""
-    asked = {name for c in (*klass.spec.containers, *klass.spec.init_containers) for name in c.resources.requests}
+    asked = {
+        name for c in (*pod_class.spec.containers, *pod_class.spec.init_containers) for name in c.resources.requests
+    }
     return [one for one in extenders if not one.manages or one.manages & asked]
 
 

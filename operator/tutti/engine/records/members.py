@@ -76,17 +76,17 @@ class PodSetTopology:
         together = Together.REQUIRED if widest else Together.ANYWHERE
         return LevelRequest(together, "".join(widest), self.slices)
 
-    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> TopologyPlacement | None:
+    def on(self, levels: Sequence[str], pod_set_group: object, group: str, growth: int) -> TopologyPlacement | None:
         """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
 
         Args:
             levels: Of the Topology; nothing where there is none.
-            party: Asks of equal parties go to one domain together.
+            pod_set_group: Asks of equal pod set groups go to one domain together.
             group: The pod group they are of.
             growth: How many members more are expected.
         """
         chosen = tuple(levels) or self.keys
-        return TopologyPlacement(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+        return TopologyPlacement(chosen, self.request(chosen), pod_set_group, group, growth=growth) if chosen else None
 
 
 Reported = tuple[str, str, float]
@@ -278,7 +278,7 @@ class KeptForSuccessors:
 class PromisedReservation:
     """Room and quota kept for one member that does not exist yet."""
 
-    klass: PodClass
+    pod_class: PodClass
     node: str
     number: int
     charge: Charge | None

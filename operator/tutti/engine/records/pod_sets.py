@@ -39,20 +39,21 @@ class PodSetRequest:
         required: How many must be placed; more than there are members where some are only promised.
         extra: How many more may be.
         topology: How near one another they must be; None where nobody says.
-        party: Those of equal parties must be near one another.
-        there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
-        growth: How many more are expected near them, these extra ones included.
-        kept: The flavors that pods like these of the same group, or of the same party, are counted in already; they
+        pod_set_group: Those of equal pod set groups must be near one another.
+        there: Nodes where others of the pod set group are already, once for each of them; `own` those of the same pod
+        group. growth: How many more are expected near them, these extra ones included.
+        kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
+        they
             keep to them.
     """
 
     group: MemberGroup
-    klass: PodClass
+    pod_class: PodClass
     members: list[Member]
     required: int
     extra: int = 0
     topology: PodSetTopology | None = None
-    party: object = None
+    pod_set_group: object = None
     there: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     growth: int = 0
@@ -61,7 +62,16 @@ class PodSetRequest:
     @property
     def shape(self) -> tuple[object, ...]:
         """What decides where they can go."""
-        return self.klass, self.required, self.extra, self.topology, self.party, self.there, self.own, self.kept
+        return (
+            self.pod_class,
+            self.required,
+            self.extra,
+            self.topology,
+            self.pod_set_group,
+            self.there,
+            self.own,
+            self.kept,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,7 @@ def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waitin
 
 
 def _look_around(need: PodSetRequest, workload: Workload) -> None:
-    """Find the others of a need's party that have their node, or have one reserved, and are not leaving it.
+    """Find the others of a need's pod set group that have their node, or have one reserved, and are not leaving it.
 
     They keep to the flavors of these.
     """
@@ -140,12 +150,12 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
     kept: set[str] = set()
     for group in workload.groups.values():
         placed = [
-            (m.pod.klass, m.topology, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting
+            (m.pod.pod_class, m.topology, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting
         ]
-        placed += [(hold.klass, None, hold.node, hold.charge) for hold in group.holds]
-        for klass, said, node, charge in placed:
-            near = group.topology or said
-            if node and near is not None and _party(group, klass, near) == need.party:
+        placed += [(hold.pod_class, None, hold.node, hold.charge) for hold in group.holds]
+        for pod_class, said, node, charge in placed:
+            topology = group.topology or said
+            if node and topology is not None and _pod_set_group(group, pod_class, topology) == need.pod_set_group:
                 there.append(node)
                 own += [node] if group is need.group else []
                 kept.update(() if charge is None else charge.flavors.values())
@@ -154,17 +164,17 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
     need.growth = max(need.extra, expected)
 
 
-def _party(group: MemberGroup, klass: PodClass, near: PodSetTopology) -> object:
-    return near.together or (group.name, klass)
+def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    return topology.together or (group.name, pod_class)
 
 
 def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
-        why = class_never_admitted(queue, need.klass) if need.required else None
+        why = class_never_admitted(queue, need.pod_class) if need.required else None
         if why is not None:
             return why
-    total = term_count_in_all(need.klass for need in needs)
+    total = term_count_in_all(need.pod_class for need in needs)
     if total <= MOST_TERMS_TOGETHER:
         return None
     text = (
@@ -174,26 +184,26 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
 
 
-def class_never_admitted(queue: Queue | None, klass: PodClass) -> Explanation | None:
+def class_never_admitted(queue: Queue | None, pod_class: PodClass) -> Explanation | None:
     """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
-    why = unplaceable(klass)
-    missing = [] if queue is None or why is not None else uncovered(queue, klass.requests)
+    why = unplaceable(pod_class)
+    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.requests)
     return not_covered(queue, missing) if queue is not None and missing else why
 
 
-def unplaceable(klass: PodClass) -> Explanation | None:
+def unplaceable(pod_class: PodClass) -> Explanation | None:
     """Return why pods of this class can never be placed, whatever room there is; None where they can."""
-    if klass.problem:
-        return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
-    if klass.volumes.problem:
-        return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
-    if klass.terms > MOST_TERMS:
+    if pod_class.problem:
+        return Explanation(Gate.PLACEMENT, "InvalidPod", pod_class.problem)
+    if pod_class.volumes.problem:
+        return Explanation(Gate.PLACEMENT, "VolumesNotReady", pod_class.volumes.problem)
+    if pod_class.terms > MOST_TERMS:
         text = (
-            f"a pod has {klass.terms} terms (selectors, affinity, spread constraints, tolerations), "
+            f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
-        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(klass.terms)})
-    beyond = unsupported_fields(klass.spec)
+        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
+    beyond = unsupported_fields(pod_class.spec)
     if not beyond:
         return None
     text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
@@ -207,32 +217,32 @@ def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
 
 
 def quota_pod_sets(needs: Sequence[PodSetRequest]) -> list[PodSet]:
-    """Return what the required pods of needs ask of quota, named by index; those of one party share their flavors."""
-    parties = list(dict.fromkeys(need.party for need in needs))
-    return [_pod_set(str(index), need, parties.index(need.party)) for index, need in enumerate(needs)]
+    """Return what needs require of quota, named by index; those of one pod set group share flavors."""
+    pod_set_groups = list(dict.fromkeys(need.pod_set_group for need in needs))
+    return [_pod_set(str(index), need, pod_set_groups.index(need.pod_set_group)) for index, need in enumerate(needs)]
 
 
 def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
     """Return per resource what all pods of needs ask for, those beyond the required ones included."""
     total: dict[str, int] = {}
     for need in needs:
-        add_to(total, need.klass.requests, need.required + need.extra)
+        add_to(total, need.pod_class.requests, need.required + need.extra)
     return total
 
 
-def _pod_set(name: str, need: PodSetRequest, party: int) -> PodSet:
+def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
     """Return what the required pods ask of quota; `pods` is counted by the queue itself, where it covers it."""
-    klass = need.klass
-    affinity = klass.spec.affinity.node_affinity if klass.spec.affinity else None
+    pod_class = need.pod_class
+    affinity = pod_class.spec.affinity.node_affinity if pod_class.spec.affinity else None
     return PodSet(
         name,
         need.required,
-        {resource: amount for resource, amount in klass.requests.items() if resource != VIRTUAL},
-        node_selector=klass.spec.node_selector,
+        {resource: amount for resource, amount in pod_class.requests.items() if resource != VIRTUAL},
+        node_selector=pod_class.spec.node_selector,
         affinity=affinity.required if affinity else None,
-        tolerations=klass.spec.tolerations,
+        tolerations=pod_class.spec.tolerations,
         topology=None if need.topology is None or need.topology.is_a_name else need.topology.request(),
-        group=f"party {party}" if need.topology is not None else "",
+        group=f"pod set group {pod_set_group}" if need.topology is not None else "",
         kept=need.kept,
     )
 
@@ -242,11 +252,11 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
     by_class: dict[object, PodSetRequest] = {}
     apart = group.topology is None
     for index, member in enumerate(waiting):
-        klass = member.pod.klass
-        key = (klass, member.topology) if apart and member.topology is not None else klass
+        pod_class = member.pod.pod_class
+        key = (pod_class, member.topology) if apart and member.topology is not None else pod_class
         need = by_class.get(key)
         if need is None:
-            need = by_class[key] = _need(group, klass, group.topology or member.topology)
+            need = by_class[key] = _need(group, pod_class, group.topology or member.topology)
         need.members.append(member)
         if index < missing:
             need.required += 1
@@ -258,19 +268,21 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
     yield from by_class.values()
 
 
-def _need(group: MemberGroup, klass: PodClass, near: PodSetTopology | None) -> PodSetRequest:
-    party = None if near is None else _party(group, klass, near)
-    return PodSetRequest(group, klass, [], 0, topology=near, party=party, kept=_kept(group, klass))
+def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
+    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    return PodSetRequest(
+        group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
+    )
 
 
-def _kept(group: MemberGroup, klass: PodClass) -> frozenset[str]:
+def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
     """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
     tally = group.counts()
     if group.holds or tally.placed or tally.reserved:
-        parts = [(hold.klass, hold.charge) for hold in group.holds]
-        charges = ((member.pod.klass, member.charge) for member in group.members.values())
+        parts = [(hold.pod_class, hold.charge) for hold in group.holds]
+        charges = ((member.pod.pod_class, member.charge) for member in group.members.values())
         for one, charge in itertools.chain(parts, charges):
-            if charge is not None and (one is klass or _is_alike(one, klass)):
+            if charge is not None and (one is pod_class or _is_alike(one, pod_class)):
                 return frozenset(charge.flavors.values())
     return frozenset()
 

@@ -29,7 +29,7 @@ NominatedPods = tuple[tuple[str, PodClass, int], ...]
 class Spot:
     """A node for one pod of a class; `pod` is None where it is only promised."""
 
-    klass: PodClass
+    pod_class: PodClass
     node: str
     pod: PodKey | None
 
@@ -258,27 +258,27 @@ class QuotaHoldbacks:
     Attributes:
         of: By ClusterQueue; one for each.
         refused: Who may not borrow because of them, by quota tree, and sleeps.
-        roused: Those of them that are to be tried again.
+        activated: Those of them that are to be tried again.
         turn: The number of this turn.
     """
 
     of: dict[str, QuotaHoldback] = field(default_factory=dict)
     refused: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
-    roused: dict[WorkloadKey, None] = field(default_factory=dict)
+    activated: dict[WorkloadKey, None] = field(default_factory=dict)
     turn: int = 0
 
-    def rouse(self, root: str) -> None:
+    def activate(self, root: str) -> None:
         """Have those tried again who were refused in a tree."""
-        self.roused.update(self.refused.pop(root, {}))
+        self.activated.update(self.refused.pop(root, {}))
 
     def clear(self) -> None:
         """Forget all of them: everybody is to be tried again."""
-        self.of, self.refused, self.roused = {}, {}, {}
+        self.of, self.refused, self.activated = {}, {}, {}
 
-    def take_roused(self) -> list[WorkloadKey]:
+    def take_activated(self) -> list[WorkloadKey]:
         """Return who is to be tried again since the last call."""
-        roused, self.roused = self.roused, {}
-        return list(roused)
+        activated, self.activated = self.activated, {}
+        return list(activated)
 
 
 @dataclass(slots=True)

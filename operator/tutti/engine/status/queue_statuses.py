@@ -40,7 +40,7 @@ def next_queues_due(state: State) -> float | None:
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
     """
-    due = [state.rooms_at + NODES_SECONDS] if state.rooms_stale and state.catalog.queues else []
+    due = [state.free_at + NODES_SECONDS] if state.free_is_stale and state.catalog.queues else []
     due += [state.past_use_at + _sampling(state)] if state.past_use else []
     return min((time for time in due if time > state.now), default=None)
 
@@ -51,13 +51,13 @@ def _sampling(state: State) -> int:
 
 def report_queues(state: State) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
-    if state.rooms_stale and state.catalog.queues and state.now >= state.rooms_at + NODES_SECONDS:
+    if state.free_is_stale and state.catalog.queues and state.now >= state.free_at + NODES_SECONDS:
         _look_at_nodes(state)
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
         sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
         moved = (state.leads_to(*name.split("/", 1)) for name in sampled)
-        state.places.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
+        state.queue_positions.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
     changed, state.changed_queues = {**state.changed_queues, **sampled}, {}
     for name in changed:
         if "/" in name:
@@ -71,13 +71,13 @@ def report_queues(state: State) -> None:
 
 
 def _look_at_nodes(state: State) -> None:
-    nodes, before = state.cluster.nodes, state.rooms
-    state.rooms = {
+    nodes, before = state.cluster.nodes, state.free_by_flavor
+    state.free_by_flavor = {
         name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
         for name, flavor in state.catalog.flavors.items()
     }
-    state.rooms_at, state.rooms_stale = state.now, False
-    if any(not _same(room, before.get(name)) for name, room in state.rooms.items()):
+    state.free_at, state.free_is_stale = state.now, False
+    if any(not _same(room, before.get(name)) for name, room in state.free_by_flavor.items()):
         state.changed_queues.update(dict.fromkeys(state.catalog.queues))
 
 
@@ -158,7 +158,7 @@ def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]
     flavor, resource = what
     left = max(0, node.available(what))
     said = {"nominal": format_amount(resource, node.nominal(what)), "free": format_amount(resource, left)}
-    room, column = state.rooms.get(flavor), state.cluster.nodes.axis.column(resource)
+    room, column = state.free_by_flavor.get(flavor), state.cluster.nodes.resource_index.column(resource)
     if room is None:
         return said
     total, most = (int(one[column]) if column < len(one) else 0 for one in room)

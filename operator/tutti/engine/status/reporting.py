@@ -40,8 +40,10 @@ SILENT = ("WaitingForMembers", "SchedulingGated")
 def count(state: State, workload: Workload) -> None:
     """Count a workload where it waits or runs: in its queues, in line, at its gate."""
     statuses.count_in_queues(state, workload)
-    state.places.put(workload, usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else "")
-    state.waiting.put(workload)
+    state.queue_positions.put(
+        workload, usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
+    )
+    state.waiting_counts.put(workload)
 
 
 def report_set_aside(state: State, workloads: Iterable[Workload]) -> None:
@@ -55,7 +57,7 @@ def report_objects(state: State) -> None:
     """Tell what is wrong with objects that cannot be read, and what has become of queues and cohorts."""
     _report_invalid_objects(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
-    state.places.moved.update(moved)
+    state.queue_positions.moved.update(moved)
     queue_statuses.report_overuse(state, moved)
     queue_statuses.report_queues(state)
 
@@ -179,13 +181,13 @@ LEAST_SLACK = 60.0
 
 def next_refresh_due(state: State) -> float | None:
     """Return when to look although nothing is observed, Unix seconds."""
-    times = (state.places.look_at, state.places.foresee_at)
+    times = (state.queue_positions.look_at, state.queue_positions.foresee_at)
     return min((time for time in times if time is not None), default=None)
 
 
 def refresh_positions(state: State) -> None:
     """Tell anew where those stand who were told something else, if it is time to."""
-    places = state.places
+    places = state.queue_positions
     if places.moved and places.look_at is None and places.queues():
         places.look_at = state.now + LOOK_SECONDS
     if places.look_at is not None and places.look_at <= state.now:
@@ -196,7 +198,7 @@ def refresh_positions(state: State) -> None:
 
 def _report_positions(state: State) -> None:
     """Tell the most wrong positions anew, and have the future of the same queues worked out."""
-    places = state.places
+    places = state.queue_positions
     moved, places.moved, places.look_at = places.moved, {}, None
     queues = _beside(state, moved)
     wrong = places.most_wrong(queues, MOST_WRITES)
@@ -213,7 +215,7 @@ def _report_positions(state: State) -> None:
 
 def _foresee_one(state: State) -> None:
     """Work out the future of one queue, and tell its heads who expect another start than they were told."""
-    places = state.places
+    places = state.queue_positions
     name = next(iter(places.unforeseen))
     del places.unforeseen[name]
     places.foresee_at = state.now + FORESEE_SECONDS if places.unforeseen else None
@@ -231,7 +233,7 @@ def _foresee_one(state: State) -> None:
 def _beside(state: State, moved: Mapping[str, None]) -> list[str]:
     """Return the queues with anybody in them in whose trees something happened, those where it did first."""
     roots = {state.ledger.root_of(name) for name in moved}
-    known = [name for name in state.places.queues() if state.ledger.root_of(name) in roots]
+    known = [name for name in state.queue_positions.queues() if state.ledger.root_of(name) in roots]
     return sorted(known, key=lambda name: name not in moved)
 
 

@@ -40,13 +40,13 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     if not ends:
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
-    for workload in state.places.heads(queue.name, FORESEEN):
+    for workload in state.queue_positions.heads(queue.name, FORESEEN):
         needs = pending_pod_sets(workload)
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
     nodes = state.cluster.nodes
-    width = len(nodes.axis)  # now that all that is asked for has its column
+    width = len(nodes.resource_index)  # now that all that is asked for has its column
     free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
     tree = state.ledger.tree
     line = [
@@ -64,9 +64,9 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     ]
     found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict)
     expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
-    shadow = state.shadows.of.get(queue.name)
-    if shadow is not None and shadow.workload in expected:
-        expected[shadow.workload] = shadow.starts_at
+    reservation = state.backfill_reservations.of.get(queue.name)
+    if reservation is not None and reservation.workload in expected:
+        expected[reservation.workload] = reservation.starts_at
     return {key: at for key, at in expected.items() if at is not None and at > state.now}
 
 
@@ -78,24 +78,24 @@ def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[Pod
 
 
 def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> EqualPods:
-    nodes, flavors, klass = state.cluster.nodes, state.catalog.flavors, need.klass
+    nodes, flavors, pod_class = state.cluster.nodes, state.catalog.flavors, need.pod_class
     ways = [
         FlavorOption(
-            usage_of(assignment, klass.requests, need.required),
-            static_filter_result(klass, nodes, where_of(assignment, flavors), profile).mask,
+            usage_of(assignment, pod_class.requests, need.required),
+            static_filter_result(pod_class, nodes, where_of(assignment, flavors), profile).mask,
         )
         for assignment in itertools.islice(
-            flavor_assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS
+            flavor_assignments(queue, flavors, pod_class.requests, pod_class.spec.tolerations), MOST_WAYS
         )
     ]
-    return EqualPods(need.required, nodes.vector(klass.requests), ways)
+    return EqualPods(need.required, nodes.vector(pod_class.requests), ways)
 
 
 def _known_ends(state: State) -> list[ExpectedEnd]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
     ends: list[ExpectedEnd] = []
     pods = 0
-    for at, key in state.shadows.releases.first(2 * MOST_ENDS):
+    for at, key in state.backfill_reservations.releases.first(2 * MOST_ENDS):
         workload = state.ending.get(key)
         if workload is None:
             continue  # it has been told to leave, and nobody knows how long that takes
@@ -112,16 +112,16 @@ def _end(state: State, workload: Workload, at: float) -> ExpectedEnd:
     usage: Usage = {}
     taken: dict[int, Amounts] = {}
     for group in workload.groups.values():
-        parts = [(m.charge, m.pod.place, m.pod.klass) for m in group.members.values()]
-        parts += [(hold.charge, hold.node, hold.klass) for hold in group.holds]
-        for charge, place, klass in parts:
+        parts = [(m.charge, m.pod.place, m.pod.pod_class) for m in group.members.values()]
+        parts += [(hold.charge, hold.node, hold.pod_class) for hold in group.holds]
+        for charge, place, pod_class in parts:
             if charge is not None:
                 add_to(usage, charge.usage)
             row = nodes.rows.get(place)
             if row is not None:
-                vector = nodes.vector(klass.requests)
+                vector = nodes.vector(pod_class.requests)
                 taken[row] = taken[row] + vector if row in taken else vector
-    width = len(nodes.axis)
+    width = len(nodes.resource_index)
     amounts = np.array([_wide(vector, width) for vector in taken.values()], dtype=np.int64).reshape(len(taken), width)
     return ExpectedEnd(at, workload.cluster_queue, usage, np.array(list(taken), dtype=np.int64), amounts)
 

@@ -58,7 +58,7 @@ def status_of(state: State, workload: Workload, found: Object, place: PositionRe
         wanted = _pod_group_status(workload.phase, workload.counts(), workload.losses, told) | {
             "pendingReason": pending
         }
-    state.places.note(workload, pending)
+    state.queue_positions.note(workload, pending)
     workload.status, news = _changed_status(state, told, wanted, conditions_of(state, workload))
     return news
 
@@ -215,7 +215,7 @@ def _pending(
     if place is not None:
         position, starts = place.position, None if place.starts is None else cond.timestamp(place.starts)
     elif before.get("reasons") != said["reasons"]:
-        position = state.places.of(workload)
+        position = state.queue_positions.of(workload)
     places = {"position": position, "estimatedStart": starts}
     # A merge patch removes only what it names.
     return said | {name: value for name, value in places.items() if value is not None or name in before}

@@ -34,9 +34,9 @@ class AcceleratorPacking:
     name: str = "AcceleratorPacking"
     weight: int = 10
 
-    def concerns(self, klass: PodClass) -> bool:
+    def concerns(self, pod_class: PodClass) -> bool:
         """Whether pods of the class ask for accelerators."""
-        return bool(self.asked(klass.requests))
+        return bool(self.asked(pod_class.requests))
 
     def asked(self, requests: Mapping[str, int]) -> list[str]:
         """Return the accelerators among what is requested."""
@@ -46,17 +46,17 @@ class AcceleratorPacking:
             if amount > 0 and (name in self.resources or longest_match(name, self.resources))
         ]
 
-    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
+    def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
         """Return int64[m, k] in 0..MAX_SCORE, or None where the class asks for no accelerator."""
-        if not self.concerns(klass):
+        if not self.concerns(pod_class):
             return None
-        return self.in_use(klass, nodes, rows, nth[:, None])
+        return self.in_use(pod_class, nodes, rows, nth[:, None])
 
-    def in_use(self, klass: PodClass, nodes: NodeColumns, rows: Rows, more: Counts) -> Scores:
+    def in_use(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, more: Counts) -> Scores:
         """Return the percentage in use with so many more pods on each row, as a mean over the accelerators asked for.
 
         Args:
-            klass: The class.
+            pod_class: The class.
             nodes: All nodes.
             rows: int64[k].
             more: int64[k] or int64[m, 1].
@@ -64,20 +64,20 @@ class AcceleratorPacking:
         Returns:
             int64[k] or int64[m, k].
         """
-        names = self.asked(klass.requests)
+        names = self.asked(pod_class.requests)
         total = np.zeros(np.broadcast_shapes(more.shape, rows.shape), dtype=np.int64)
         for name in names:
-            column = nodes.axis.column(name)
+            column = nodes.resource_index.column(name)
             if column >= nodes.allocatable.shape[1]:
                 continue
             offered = at_rows(nodes.allocatable[:, column], rows)
-            used = at_rows(nodes.requested[:, column], rows) + more * klass.requests[name]
+            used = at_rows(nodes.requested[:, column], rows) + more * pod_class.requests[name]
             total += np.minimum(used, offered) * MAX_SCORE // np.maximum(offered, 1)
         return total // len(names)
 
-    def gathering(self, klass: PodClass, nodes: NodeColumns, room: Counts, wanted: int) -> Gathering:
+    def gathering(self, pod_class: PodClass, nodes: NodeColumns, room: Counts, wanted: int) -> Gathering:
         """Begin the choice of nodes for `wanted` pods, where int64[rows] `room` says how many each could take."""
-        return Gathering(self, klass, nodes, max(1, min(int(room.max(initial=0)), wanted)))
+        return Gathering(self, pod_class, nodes, max(1, min(int(room.max(initial=0)), wanted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Gathering:
     """
 
     packing: AcceleratorPacking
-    klass: PodClass
+    pod_class: PodClass
     nodes: NodeColumns
     most: int
 
@@ -108,7 +108,7 @@ class Gathering:
             takes: int64[k], how many more it could take of those still to be placed.
         """
         there = placed + takes
-        used = self.packing.in_use(self.klass, self.nodes, rows, there)
+        used = self.packing.in_use(self.pod_class, self.nodes, rows, there)
         worth: Scores = base * self.most + self.packing.weight * (MAX_SCORE * (there - 1) + used)
         return worth
 

@@ -56,18 +56,18 @@ class UserFilter:
     host: Host
     concerns: int = field(default=Feature.ANY, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - a flavor does not concern it
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - a flavor does not concern it
         """Return what it says of a class; None where it rules nothing out."""
-        said, until = _kept(self, klass, nodes, lambda: self._ask(klass, nodes))
+        said, until = _kept(self, pod_class, nodes, lambda: self._ask(pod_class, nodes))
         if not said:
             return None
         if until != _FOR_GOOD:
             self.host.recheck(until)
         return FixedRejections(said)
 
-    def _ask(self, klass: PodClass, nodes: NodeColumns) -> Sequence[Rejection]:
+    def _ask(self, pod_class: PodClass, nodes: NodeColumns) -> Sequence[Rejection]:
         try:
-            answer = self.plugin.filter(Pods.of(klass), Nodes(nodes), self.host.now)
+            answer = self.plugin.filter(Pods.of(pod_class), Nodes(nodes), self.host.now)
             return [Rejection(reason, rows, final=True) for reason, rows in _masks(answer, len(nodes)) if rows.any()]
         except Exception as error:  # noqa: BLE001 - foreign code; whatever it is, these pods wait and say so
             message = f"{type(error).__name__}: {error}"
@@ -87,13 +87,13 @@ class UserScore:
     reverse: bool = field(default=False, init=False)
     concerns: int = field(default=Feature.ANY, init=False)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return what it says of a class; None where it has no opinion, or has failed."""
-        return _kept(self, klass, nodes, lambda: self._ask(klass, nodes))[0]
+        return _kept(self, pod_class, nodes, lambda: self._ask(pod_class, nodes))[0]
 
-    def _ask(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+    def _ask(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         try:
-            answer = self.plugin.score(Pods.of(klass), Nodes(nodes), self.host.now)
+            answer = self.plugin.score(Pods.of(pod_class), Nodes(nodes), self.host.now)
             return None if answer is None else _points(answer, len(nodes))
         except Exception as error:  # noqa: BLE001 - foreign code; without its score any feasible node is as good
             self.host.fault(self.name, "score", f"{type(error).__name__}: {error}")
@@ -101,18 +101,18 @@ class UserScore:
 
 
 def _kept(
-    adapter: UserFilter | UserScore, klass: PodClass, nodes: NodeColumns, ask: Callable[[], _Answer]
+    adapter: UserFilter | UserScore, pod_class: PodClass, nodes: NodeColumns, ask: Callable[[], _Answer]
 ) -> tuple[_Answer, float]:
     """Return an answer and until when it is good, kept on the class while nothing that the plugin reads has changed."""
     plugin, now = adapter.plugin, adapter.host.now
     key, columns = ("user", adapter), (nodes.version, len(nodes))
-    kept = klass.cache.get(key)
+    kept = pod_class.cache.get(key)
     if isinstance(kept, tuple) and kept[0] == columns and now < kept[1][1]:
         known: tuple[_Answer, float] = kept[1]
         return known
     until = now + plugin.recheck_seconds if isinstance(plugin, ChangesWithTime) else _FOR_GOOD
     answer = (ask(), until)
-    klass.cache[key] = (columns, answer)
+    pod_class.cache[key] = (columns, answer)
     return answer
 
 
@@ -176,13 +176,13 @@ class ExtenderAnswer:
     points: Scores
 
 
-def keep_answer(klass: PodClass, answer: ExtenderAnswer | None) -> None:
+def keep_answer(pod_class: PodClass, answer: ExtenderAnswer | None) -> None:
     """Have an answer hold for a class from now on; None: nobody has said anything."""
-    klass.cache[_KEY] = answer
+    pod_class.cache[_KEY] = answer
 
 
-def _kept_answer(klass: PodClass, nodes: NodeColumns) -> ExtenderAnswer | None:
-    found = klass.cache.get(_KEY)
+def _kept_answer(pod_class: PodClass, nodes: NodeColumns) -> ExtenderAnswer | None:
+    found = pod_class.cache.get(_KEY)
     return found if isinstance(found, ExtenderAnswer) and found.version == nodes.version else None
 
 
@@ -192,9 +192,9 @@ class ExtenderFilter:
 
     concerns: int = field(default=Feature.ANY, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - asked about with it
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - asked about with it
         """Return what was heard; None where nobody was asked."""
-        answer = _kept_answer(klass, nodes)
+        answer = _kept_answer(pod_class, nodes)
         return FixedRejections(answer.rejections) if answer is not None else None
 
 
@@ -208,7 +208,7 @@ class ExtenderScore:
     reverse: bool = False
     concerns: int = field(default=Feature.ANY, init=False)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return what was heard; None where nobody was asked."""
-        answer = _kept_answer(klass, nodes)
+        answer = _kept_answer(pod_class, nodes)
         return answer.points if answer is not None else None

@@ -73,13 +73,13 @@ class AffinityState:
         self.one_per_node = self.changes_on_add = self.own = False
 
     @classmethod
-    def of(cls, klass: PodClass, nodes: NodeColumns) -> AffinityState:
+    def of(cls, pod_class: PodClass, nodes: NodeColumns) -> AffinityState:
         """Count who is where."""
-        constraints = klass.inter_pod
-        own = all(means(term.query, klass, nodes) for term in constraints.affinity)
+        constraints = pod_class.inter_pod
+        own = all(means(term.query, pod_class, nodes) for term in constraints.affinity)
         near = _count_near(nodes, constraints.affinity, step=int(own))
-        apart = _count_apart(nodes, klass)
-        existing = _count_existing(nodes, klass)
+        apart = _count_apart(nodes, pod_class)
+        existing = _count_existing(nodes, pod_class)
         out = cls(len(nodes), matches_itself=own, near=near, apart=apart, existing=existing)
         drawn = any(one.step for one in near)
         repelled = [one for one in (*apart, *existing) if one.step]
@@ -156,9 +156,9 @@ class AffinityState:
         return out
 
 
-def means(query: PodQuery, klass: PodClass, nodes: NodeColumns) -> bool:
+def means(query: PodQuery, pod_class: PodClass, nodes: NodeColumns) -> bool:
     """Whether a query means the pods of a class."""
-    return query.matches(klass.namespace, nodes.namespaces.namespace_labels(klass.namespace), klass.labels)
+    return query.matches(pod_class.namespace, nodes.namespaces.namespace_labels(pod_class.namespace), pod_class.labels)
 
 
 @dataclass(slots=True)
@@ -179,16 +179,16 @@ class TermWeights:
 
 
 def weigh_terms(
-    klass: PodClass, nodes: NodeColumns, terms: Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
+    pod_class: PodClass, nodes: NodeColumns, terms: Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
 ) -> dict[str, TermWeights]:
     """Return per topology key the weights of each resident's terms that mean the class."""
     answers: dict[PodQuery, bool] = {}
     out: dict[str, TermWeights] = {}
-    for code, pod_signature in nodes.label_index.with_terms_about(klass.namespace):
+    for code, pod_signature in nodes.label_index.with_terms_about(pod_class.namespace):
         for term, weight in terms(pod_signature):
             answer = answers.get(term.query)
             if answer is None:
-                answer = answers[term.query] = means(term.query, klass, nodes)
+                answer = answers[term.query] = means(term.query, pod_class, nodes)
             if answer:
                 weights = out.get(term.topology_key)
                 if weights is None:
@@ -204,12 +204,12 @@ class InterPodAffinity:
 
     concerns: int = field(default=Feature.POD_AFFINITY | Feature.PLACED_TERMS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where neither the class nor anybody on a node has terms."""
-        constraints = klass.inter_pod
+        constraints = pod_class.inter_pod
         if not constraints.affinity and not constraints.anti_affinity and not nodes.label_index.with_terms:
             return None
-        return AffinityState.of(klass, nodes)
+        return AffinityState.of(pod_class, nodes)
 
 
 def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> list[DomainCounts]:
@@ -224,10 +224,10 @@ def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> l
     return out
 
 
-def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
+def _count_apart(nodes: NodeColumns, pod_class: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods that any term of the class means; a key that no node has keeps nobody off."""
     by_key: dict[str, list[PodTerm]] = {}
-    for term in klass.inter_pod.anti_affinity:
+    for term in pod_class.inter_pod.anti_affinity:
         by_key.setdefault(term.topology_key, []).append(term)
     out = []
     for key, terms in by_key.items():
@@ -236,17 +236,17 @@ def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
             signatures = np.logical_or.reduce(
                 [nodes.label_index.matching(term.query, nodes.namespaces) for term in terms]
             )
-            step = any(means(term.query, klass, nodes) for term in terms)
+            step = any(means(term.query, pod_class, nodes) for term in terms)
             out.append(DomainCounts(domains, count_by_domain(nodes, signatures, domains), int(step), signatures))
     return out
 
 
-def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
+def _count_existing(nodes: NodeColumns, pod_class: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods whose own anti-affinity means the class."""
     weights = weigh_terms(
-        klass, nodes, lambda pod_signature: ((one, 1) for one in pod_signature.inter_pod.anti_affinity)
+        pod_class, nodes, lambda pod_signature: ((one, 1) for one in pod_signature.inter_pod.anti_affinity)
     )
-    own = {term.topology_key for term in klass.inter_pod.anti_affinity if means(term.query, klass, nodes)}
+    own = {term.topology_key for term in pod_class.inter_pod.anti_affinity if means(term.query, pod_class, nodes)}
     out = []
     for key in dict.fromkeys((*weights, *sorted(own))):
         domains = Domains.of(nodes, key)
@@ -283,11 +283,11 @@ class PreferredAffinityState:
         self.own = False
 
     @classmethod
-    def of(cls, klass: PodClass, nodes: NodeColumns, weighted: WeightedTerms) -> PreferredAffinityState:
+    def of(cls, pod_class: PodClass, nodes: NodeColumns, weighted: WeightedTerms) -> PreferredAffinityState:
         """Sum up what either side wants."""
         out = cls(nodes, {})
         wanted: dict[str, TermWeights] = {}
-        for term in klass.inter_pod.preferred:
+        for term in pod_class.inter_pod.preferred:
             key = term.topology_key
             if not nodes.label(key).values:
                 continue  # no node is in any such domain
@@ -295,13 +295,13 @@ class PreferredAffinityState:
             sums = wanted.get(key) or wanted.setdefault(key, TermWeights.none(nodes))
             sums.of_codes += chosen * np.int64(term.weight)
             sums.meant |= chosen
-            if means(term.query, klass, nodes):
+            if means(term.query, pod_class, nodes):
                 out._will_add(key, term.weight)
-        for weights in (wanted, weigh_terms(klass, nodes, weighted)):
+        for weights in (wanted, weigh_terms(pod_class, nodes, weighted)):
             for key, found in weights.items():
                 out._add(key, found.of_codes, found.meant)
-        for term, weight in weighted(klass.pod_signature):
-            if means(term.query, klass, nodes):
+        for term, weight in weighted(pod_class.pod_signature):
+            if means(term.query, pod_class, nodes):
                 out._will_add(term.topology_key, weight)
         return out
 
@@ -378,12 +378,12 @@ class PreferredPodAffinity:
         existing = 0 if self.ignore_existing else Feature.POD_AFFINITY | Feature.PLACED_TERMS
         object.__setattr__(self, "concerns", Feature.PREFERRED_POD_AFFINITY | existing)
 
-    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
+    def pre_score(self, pod_class: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
         """Count for one choice; None where nobody has terms."""
-        mine = klass.inter_pod
+        mine = pod_class.inter_pod
         if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.label_index.with_terms)):
             return None
-        return PreferredAffinityState.of(klass, nodes, self._weighted)
+        return PreferredAffinityState.of(pod_class, nodes, self._weighted)
 
     def _weighted(self, pod_signature: PodSignature) -> Iterator[tuple[PodTerm, int]]:
         inter_pod: InterPodConstraints = pod_signature.inter_pod

@@ -148,19 +148,19 @@ class NodeAffinity:
     def __post_init__(self) -> None:
         object.__setattr__(self, "concerns", Feature.NODE_SELECTION if self.added is None else Feature.ANY)
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes that are not among those named, then those that do not match."""
         out: list[Rejection] = []
-        named = _named(klass.spec)
+        named = _named(pod_class.spec)
         if named is not None:
             among = np.zeros(len(nodes), dtype=np.bool_)
             among[[nodes.rows[name] for name in named if name in nodes.rows]] = True
             out.append(Rejection(NAMED_ELSE, ~among, final=True))
         if self.added is not None and self.added.required is not None:
             out.append(Rejection(ENFORCED, ~matches_any_term(nodes, self.added.required), final=True))
-        affinity = _affinity(klass.spec)
-        if klass.spec.node_selector or (affinity is not None and affinity.required is not None):
-            out.append(Rejection(NO_NODE_AFFINITY, ~required_matches(klass.spec, nodes), final=True))
+        affinity = _affinity(pod_class.spec)
+        if pod_class.spec.node_selector or (affinity is not None and affinity.required is not None):
+            out.append(Rejection(NO_NODE_AFFINITY, ~required_matches(pod_class.spec, nodes), final=True))
         return _exclusive(out)
 
 
@@ -181,11 +181,11 @@ class PreferredNodeAffinity:
     def __post_init__(self) -> None:
         object.__setattr__(self, "concerns", Feature.PREFERRED_NODE_AFFINITY if self.added is None else Feature.ANY)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return int64[rows], or None where the class prefers nothing."""
         terms = [
             one
-            for affinity in (_affinity(klass.spec), self.added)
+            for affinity in (_affinity(pod_class.spec), self.added)
             if affinity is not None
             for one in affinity.preferred
         ]
@@ -246,7 +246,7 @@ class FlavorLabels:
 
     concerns: int = field(default=Feature.FLAVOR_LABELS, init=False)
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes without the flavor's labels."""
         if not where.node_labels:
             return ()

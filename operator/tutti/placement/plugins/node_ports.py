@@ -48,9 +48,9 @@ class NodePorts:
 
     concerns: int = field(default=Feature.HOST_PORTS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
         """Find where a port of the class is taken; None where the class takes none."""
-        wanted = klass.inter_pod.ports
+        wanted = pod_class.inter_pod.ports
         if not wanted:
             return None
         index = nodes.label_index

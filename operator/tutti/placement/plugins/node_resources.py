@@ -44,10 +44,10 @@ class AllocatableColumn:
 
 def allocatable_column(nodes: NodeColumns, name: str) -> AllocatableColumn | None:
     """Return what nodes offer of a resource; None where no node has ever said anything of it."""
-    column = nodes.axis.column_of.get(name)
+    column = nodes.resource_index.column_of.get(name)
     if column is None:
         return None
-    key, stamp = ("offer", name), (nodes.supply, nodes.allocatable.shape)
+    key, stamp = ("offer", name), (nodes.capacity_version, nodes.allocatable.shape)
     kept = nodes.derived.get(key)
     if isinstance(kept, tuple) and kept[0] == stamp:
         known: AllocatableColumn = kept[1]
@@ -106,18 +106,20 @@ class NodeResourcesFit:
     ignored_groups: frozenset[str] = frozenset()
     concerns: int = field(default=Feature.ANY, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FitState:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FitState:  # noqa: ARG002 - a filter's signature
         """Return what answers from the columns as they are when asked."""
-        return FitState(self, klass, nodes)
+        return FitState(self, pod_class, nodes)
 
     def capacity(
-        self, nodes: NodeColumns, klass: PodClass, mask: Mask, *, most: int | None = None
+        self, nodes: NodeColumns, pod_class: PodClass, mask: Mask, *, most: int | None = None
     ) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out.
 
         A resource that the class does not ask for never limits it. With `most` it is no more than that.
         """
-        asked = klass.keep(("asked", self), len(nodes.axis.column_of), lambda: self._asked(klass, nodes))
+        asked = pod_class.keep(
+            ("asked", self), len(nodes.resource_index.column_of), lambda: self._asked(pod_class, nodes)
+        )
         requested, allocatable = nodes.requested, nodes.allocatable
         if most == 1:
             fits_one = mask.copy()
@@ -131,10 +133,10 @@ class NodeResourcesFit:
         np.maximum(fits, 0, out=fits)
         return np.multiply(fits, mask, out=fits)
 
-    def _asked(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
+    def _asked(self, pod_class: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
         """Return the columns of what the class asks for and must have, with how much of it."""
-        request, column_of = nodes.axis.vector(klass.requests), nodes.axis.column_of
-        names = list(klass.requests)
+        request, column_of = nodes.resource_index.vector(pod_class.requests), nodes.resource_index.column_of
+        names = list(pod_class.requests)
         if self.ignored or self.ignored_groups:
             names = [name for name in names if not self.is_ignored(name)]
         columns = dict.fromkeys([column_of.get(name, UNKNOWN_RESOURCE) for name in names])
@@ -150,18 +152,18 @@ class FitState:
     """What nodes lack for one more pod of a class; it needs no telling, since the columns change with each pod."""
 
     fit: NodeResourcesFit
-    klass: PodClass
+    pod_class: PodClass
     nodes: NodeColumns
     changes_on_add: bool = False
     one_per_node: bool = False
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes that lack a resource; final where they do not even offer enough of it."""
-        nodes, requests = self.nodes, self.klass.requests
+        nodes, requests = self.nodes, self.pod_class.requests
         request = nodes.vector(requests)
         out: list[Rejection] = []
         for name in requests:
-            column = nodes.axis.column(name)
+            column = nodes.resource_index.column(name)
             if not requests[name] or self.fit.is_ignored(name):
                 continue
             if column == UNKNOWN_RESOURCE:
@@ -204,11 +206,11 @@ class AllocationScore:
     weight: int = 1
     name: str = "NodeResourcesFit"
 
-    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> NDArray[np.int64]:
         """Score each node as it would be with the `nth` more pod of the class on it.
 
         Args:
-            klass: The class.
+            pod_class: The class.
             nodes: All nodes.
             rows: int64[k], the nodes to score.
             nth: int64[m], which pod, from 1.
@@ -216,8 +218,8 @@ class AllocationScore:
         Returns:
             int64[m, k] in 0..MAX_SCORE: integer means over the weighted resources, as upstream computes them.
         """
-        stamp = (nodes.supply, nodes.allocatable.shape)
-        counted = klass.keep(("fit score", self), stamp, lambda: self._counted(klass, nodes))
+        stamp = (nodes.capacity_version, nodes.allocatable.shape)
+        counted = pod_class.keep(("fit score", self), stamp, lambda: self._counted(pod_class, nodes))
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
         if self.shape:
             return self._by_shape(counted, nodes, rows, nth, total)
@@ -252,16 +254,16 @@ class AllocationScore:
             weights += counts
         return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
-    def _counted(self, klass: PodClass, nodes: NodeColumns) -> list[_Counting]:
+    def _counted(self, pod_class: PodClass, nodes: NodeColumns) -> list[_Counting]:
         """Return the resources that count for a class, of those that any node offers."""
         out = []
-        for name, weight in expand(self.resources, klass.requests):
-            asked, offer = klass.requests.get(name, 0), allocatable_column(nodes, name)
+        for name, weight in expand(self.resources, pod_class.requests):
+            asked, offer = pod_class.requests.get(name, 0), allocatable_column(nodes, name)
             if offer is None or not (asked > 0 or "/" not in name):
                 continue
             if name in _SCORED:  # the pod to place may count otherwise than those placed
                 at = _SCORED.index(name)
-                out.append(_Counting(offer, weight, klass.scored[at], klass.weight[at], at))
+                out.append(_Counting(offer, weight, pod_class.scored[at], pod_class.weight[at], at))
             else:
                 out.append(_Counting(offer, weight, asked, asked))
         return out
@@ -322,10 +324,10 @@ class BalancedAllocation:
     name: str = "NodeResourcesBalancedAllocation"
     weight: int = 1
 
-    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
+    def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
         """Return int64[m, k], or None where the class asks for none of the resources."""
-        stamp = (nodes.supply, nodes.allocatable.shape)
-        counted = klass.keep(("balance", self), stamp, lambda: self._counted(klass, nodes))
+        stamp = (nodes.capacity_version, nodes.allocatable.shape)
+        counted = pod_class.keep(("balance", self), stamp, lambda: self._counted(pod_class, nodes))
         if not counted:
             return None
         evenness = _evenness(counted, nodes, rows, np.concatenate((nth[:1] - 1, nth)))
@@ -335,10 +337,10 @@ class BalancedAllocation:
         change += _EVEN
         return change
 
-    def _counted(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[AllocatableColumn, int]]:
+    def _counted(self, pod_class: PodClass, nodes: NodeColumns) -> list[tuple[AllocatableColumn, int]]:
         """Return the resources that count for a class, of those that any node offers, with how much a pod asks for."""
-        weighted = expand(tuple((name, 1) for name in self.resources), klass.requests)
-        asked = {name: klass.requests.get(name, 0) for name, _ in weighted}
+        weighted = expand(tuple((name, 1) for name in self.resources), pod_class.requests)
+        asked = {name: pod_class.requests.get(name, 0) for name, _ in weighted}
         if not any(asked.values()):
             return []
         offers = [(allocatable_column(nodes, name), asked[name]) for name in asked if asked[name] or "/" not in name]
@@ -392,6 +394,6 @@ class DynamicResources:
     reverse: bool = False
     concerns: int = field(default=0, init=False)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:  # noqa: ARG002 - a preference's signature
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:  # noqa: ARG002 - a preference's signature
         """Return int64[rows] of 0."""
         return np.zeros(len(nodes), dtype=np.int64)

@@ -28,9 +28,9 @@ class NodeUnschedulable:
 
     concerns: int = field(default=Feature.CORDONS, init=False)
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Rule out cordoned nodes, unless the pod does not mind."""
-        if untolerated([CORDONED], (*klass.spec.tolerations, *where.tolerations), HARD_EFFECTS) is None:
+        if untolerated([CORDONED], (*pod_class.spec.tolerations, *where.tolerations), HARD_EFFECTS) is None:
             return ()
         return (Rejection(CORDONED_REASON, nodes.unschedulable.copy(), final=True),)
 
@@ -54,11 +54,11 @@ class TaintToleration:
 
     concerns: int = field(default=Feature.TAINTS, init=False)
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Rule out nodes with a NoSchedule or NoExecute taint that is not tolerated."""
         if len(nodes.taint_sets) == 1:
             return ()
-        allowed = tolerates_taints(nodes, (*klass.spec.tolerations, *where.tolerations))
+        allowed = tolerates_taints(nodes, (*pod_class.spec.tolerations, *where.tolerations))
         return () if allowed.all() else (Rejection(UNTOLERATED, ~allowed, final=True),)
 
 
@@ -72,12 +72,12 @@ class PreferUntainted:
     reverse: bool = True
     concerns: int = field(default=Feature.TAINTS, init=False)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows]: how many such taints each node has."""
         counts = [
             sum(
                 taint.effect == PREFER_NO_SCHEDULE
-                and not any(toleration.tolerates(taint) for toleration in klass.spec.tolerations)
+                and not any(toleration.tolerates(taint) for toleration in pod_class.spec.tolerations)
                 for taint in taints
             )
             for taints in nodes.taint_sets
@@ -112,9 +112,9 @@ class NodeDeclaredFeatures:
 
     concerns: int = field(default=Feature.NODE_FEATURES, init=False)
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
+    def rejections(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes that lack a feature."""
-        features = needed_features(klass.spec)
+        features = needed_features(pod_class.spec)
         if not features:
             return ()
         lacking = np.fromiter((not features <= declared for declared in nodes.feature_sets), dtype=np.bool_)
@@ -136,9 +136,9 @@ class ImageLocality:
     reverse: bool = False
     concerns: int = field(default=Feature.IMAGES, init=False)
 
-    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows] in 0..MAX_SCORE."""
-        containers = (*klass.spec.init_containers, *klass.spec.containers)
+        containers = (*pod_class.spec.init_containers, *pod_class.spec.containers)
         total = np.zeros(len(nodes), dtype=np.int64)
         found = False
         for container in containers:

@@ -92,33 +92,33 @@ class TopologySpread:
             return np.zeros(nodes.label_index.codes, dtype=np.bool_)
         return nodes.label_index.matching(self.query, nodes.namespaces) & ~nodes.label_index.leaving
 
-    def includes(self, klass: PodClass, nodes: NodeColumns) -> Mask | None:
+    def includes(self, pod_class: PodClass, nodes: NodeColumns) -> Mask | None:
         """Return bool[rows]: nodes that the inclusion policies let count; None where all do."""
         out: Mask | None = None
-        if self.constraint.node_affinity_policy == "Honor" and _chooses_nodes(klass):
-            out = required_matches(klass.spec, nodes)
+        if self.constraint.node_affinity_policy == "Honor" and _chooses_nodes(pod_class):
+            out = required_matches(pod_class.spec, nodes)
         if self.constraint.node_taints_policy == "Honor" and len(nodes.taint_sets) > 1:
-            tolerant = tolerates_taints(nodes, klass.spec.tolerations)
+            tolerant = tolerates_taints(nodes, pod_class.spec.tolerations)
             out = tolerant if out is None else out & tolerant
         return out
 
 
 def spread_constraints(
-    klass: PodClass, nodes: NodeColumns, when: str, defaults: SpreadDefaults
+    pod_class: PodClass, nodes: NodeColumns, when: str, defaults: SpreadDefaults
 ) -> tuple[list[TopologySpread], bool]:
     """Return the constraints of a class that are hard or soft, and whether they are the system's defaults."""
-    own = klass.spec.topology_spread_constraints
+    own = pod_class.spec.topology_spread_constraints
     if own:
         chosen = [one for one in own if one.when_unsatisfiable == when]
-        return [_spread_constraint(one, _selector(one, klass), klass, nodes) for one in chosen], False
+        return [_spread_constraint(one, _selector(one, pod_class), pod_class, nodes) for one in chosen], False
     chosen = [one for one in defaults.constraints if one.when_unsatisfiable == when]
-    selector = default_selector(klass, nodes) if chosen else None
+    selector = default_selector(pod_class, nodes) if chosen else None
     if selector is None:
         return [], defaults.system
-    return [_spread_constraint(one, selector, klass, nodes) for one in chosen], defaults.system
+    return [_spread_constraint(one, selector, pod_class, nodes) for one in chosen], defaults.system
 
 
-def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
+def default_selector(pod_class: PodClass, nodes: NodeColumns) -> LabelSelector | None:
     """Return which pods are like those of the class: all that the Services that select it, and its owner, ask for.
 
     Returns:
@@ -126,16 +126,16 @@ def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | Non
         class until something selects otherwise.
     """
     stamp = nodes.namespaces.selecting_version
-    return klass.keep("default selector", stamp, lambda: _default_selector(klass, nodes))
+    return pod_class.keep("default selector", stamp, lambda: _default_selector(pod_class, nodes))
 
 
-def _default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
+def _default_selector(pod_class: PodClass, nodes: NodeColumns) -> LabelSelector | None:
     merged: dict[str, str] = {}
-    for labels in nodes.namespaces.services_of(klass.namespace, klass.labels):
+    for labels in nodes.namespaces.services_of(pod_class.namespace, pod_class.labels):
         merged |= labels
     more: list[LabelSelectorRequirement] = []
-    owner = nodes.namespaces.selector_of(klass.namespace, klass.owner) if klass.owner is not None else None
-    if owner is not None and klass.owner is not None and klass.owner[0] == REPLICATION_CONTROLLER:
+    owner = nodes.namespaces.selector_of(pod_class.namespace, pod_class.owner) if pod_class.owner is not None else None
+    if owner is not None and pod_class.owner is not None and pod_class.owner[0] == REPLICATION_CONTROLLER:
         merged |= owner.match_labels
     elif owner is not None:
         more = [LabelSelectorRequirement(key, "In", [value]) for key, value in owner.match_labels.items()]
@@ -152,25 +152,25 @@ def with_all_keys(spreads: Iterable[TopologySpread], rows: int) -> Mask:
 
 
 def _spread_constraint(
-    constraint: TopologySpreadConstraint, selector: LabelSelector | None, klass: PodClass, nodes: NodeColumns
+    constraint: TopologySpreadConstraint, selector: LabelSelector | None, pod_class: PodClass, nodes: NodeColumns
 ) -> TopologySpread:
-    matches = selector is not None and selector.matches(klass.labels)
+    matches = selector is not None and selector.matches(pod_class.labels)
     return TopologySpread(
         constraint,
-        PodQuery.of([klass.namespace], selector),
+        PodQuery.of([pod_class.namespace], selector),
         Domains.of(nodes, constraint.topology_key),
         matches_itself=matches,
         counts_itself=matches and selector is not None and not _is_empty(selector),
     )
 
 
-def _selector(constraint: TopologySpreadConstraint, klass: PodClass) -> LabelSelector | None:
+def _selector(constraint: TopologySpreadConstraint, pod_class: PodClass) -> LabelSelector | None:
     """Return the selector with what matchLabelKeys adds: the values of the pod's own labels."""
     selector = constraint.label_selector
     added = [
-        LabelSelectorRequirement(key, "In", [klass.labels[key]])
+        LabelSelectorRequirement(key, "In", [pod_class.labels[key]])
         for key in constraint.match_label_keys
-        if key in klass.labels
+        if key in pod_class.labels
     ]
     if selector is None or not added:
         return selector
@@ -181,6 +181,6 @@ def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _chooses_nodes(klass: PodClass) -> bool:
-    affinity = klass.spec.affinity
-    return bool(klass.spec.node_selector) or (affinity is not None and affinity.node_affinity is not None)
+def _chooses_nodes(pod_class: PodClass) -> bool:
+    affinity = pod_class.spec.affinity
+    return bool(pod_class.spec.node_selector) or (affinity is not None and affinity.node_affinity is not None)

@@ -65,10 +65,10 @@ class SpreadState:
         self.one_per_node = self.own = False
 
     @classmethod
-    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
+    def of(cls, pod_class: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
         """Count who is where."""
         keyed = with_all_keys(spreads, len(nodes)) & nodes.present
-        return cls([_count_strictly(klass, nodes, one, keyed) for one in spreads], len(nodes))
+        return cls([_count_strictly(pod_class, nodes, one, keyed) for one in spreads], len(nodes))
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by the first constraint that they do not meet."""
@@ -123,14 +123,14 @@ class PodTopologySpread:
 
     defaults: SpreadDefaults = SYSTEM_DEFAULTS
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where the class need not be spread."""
-        spreads, _ = spread_constraints(klass, nodes, HARD, self.defaults)
-        return SpreadState.of(klass, nodes, spreads) if spreads else None
+        spreads, _ = spread_constraints(pod_class, nodes, HARD, self.defaults)
+        return SpreadState.of(pod_class, nodes, spreads) if spreads else None
 
 
-def _count_strictly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
-    included = spread.includes(klass, nodes)
+def _count_strictly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
+    included = spread.includes(pod_class, nodes)
     looked_at = keyed if included is None else keyed & included
     rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     inside = looked_at[rows]
@@ -196,10 +196,12 @@ class SoftSpreadState:
         self.own = any(one.per_row and one.spread.counts_itself for one in counted)
 
     @classmethod
-    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread], *, system: bool) -> SoftSpreadState:
+    def of(
+        cls, pod_class: PodClass, nodes: NodeColumns, spreads: list[TopologySpread], *, system: bool
+    ) -> SoftSpreadState:
         """Count who is where."""
         keyed = np.ones(len(nodes), dtype=np.bool_) if system else with_all_keys(spreads, len(nodes))
-        return cls([_count_softly(klass, nodes, one, keyed) for one in spreads], keyed)
+        return cls([_count_softly(pod_class, nodes, one, keyed) for one in spreads], keyed)
 
     def scores(self, rows: Rows, many: Counts | None = None) -> Scores:
         """Return int64[len(rows)]: the emptier the domains, the better; 0 where a key is missing.
@@ -257,13 +259,13 @@ class PreferredSpread:
     name: str = "PodTopologySpread"
     weight: int = 2
 
-    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
+    def pre_score(self, pod_class: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
         """Count for one choice; None where the class need not be spread."""
-        spreads, system = spread_constraints(klass, nodes, SOFT, self.defaults)
-        return SoftSpreadState.of(klass, nodes, spreads, system=system) if spreads else None
+        spreads, system = spread_constraints(pod_class, nodes, SOFT, self.defaults)
+        return SoftSpreadState.of(pod_class, nodes, spreads, system=system) if spreads else None
 
 
-def _count_softly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
+def _count_softly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
     rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     if spread.key == HOSTNAME:
         per_row = np.zeros(len(nodes), dtype=np.int64)
@@ -271,7 +273,7 @@ def _count_softly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, k
         return _SoftCounts(
             spread, per_row, keyed, per_row=True, all_known=bool(spread.domains.known[nodes.present].all())
         )
-    included = spread.includes(klass, nodes)
+    included = spread.includes(pod_class, nodes)
     looked_at = keyed if included is None else keyed & included
     inside = looked_at[rows]
     return _SoftCounts(

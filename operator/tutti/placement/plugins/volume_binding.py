@@ -53,10 +53,12 @@ class VolumeTopology:
         return mask
 
 
-def volume_topology(klass: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
+def volume_topology(pod_class: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
     """Return how far a volume reaches that is made for a claim of a class of pods; None where it is used everywhere."""
     stamp = (nodes.version, len(nodes), nodes.volumes.book.version)
-    return klass.keep(("reaches", wanted.storage_class), stamp, lambda: _volume_topology(wanted.storage_class, nodes))
+    return pod_class.keep(
+        ("reaches", wanted.storage_class), stamp, lambda: _volume_topology(wanted.storage_class, nodes)
+    )
 
 
 def _volume_topology(storage_class: str, nodes: NodeColumns) -> VolumeTopology | None:
@@ -97,13 +99,13 @@ class BindingState:
 
     one_per_node = False
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
-        self._klass, self._nodes = klass, nodes
-        self._wanted = klass.volumes.wanted
+    def __init__(self, pod_class: PodClass, nodes: NodeColumns) -> None:
+        self._pod_class, self._nodes = pod_class, nodes
+        self._wanted = pod_class.volumes.wanted
         stamp = (nodes.version, len(nodes))
-        self._bound = klass.keep("volumes bound elsewhere", stamp, lambda: _bound_elsewhere(klass, nodes))
+        self._bound = pod_class.keep("volumes bound elsewhere", stamp, lambda: _bound_elsewhere(pod_class, nodes))
         self._makeable = [
-            klass.keep(
+            pod_class.keep(
                 ("volumes made", one.storage_class, one.size, one.promised),
                 (*stamp, nodes.volumes.book.version),
                 partial(_makeable, one, nodes),
@@ -112,7 +114,7 @@ class BindingState:
         ]
         self._free = StaticVolumes(nodes, self._wanted)
         self._given: list[tuple[int, tuple[str, ...]]] = []
-        self._reaches = [_shared_topology(klass, one, nodes) for one in self._wanted]
+        self._reaches = [_shared_topology(pod_class, one, nodes) for one in self._wanted]
         self._homes: dict[int, Mask] = {}
         for i, one in enumerate(self._wanted):
             kept = nodes.volumes.pledges.shared(one.shared) if one.shared else None
@@ -153,7 +155,7 @@ class BindingState:
         """Earmark what was given since the last time; nothing was where all is to be made."""
         given, self._given = self._given, []
         for row, volumes in given:
-            transaction.earmark(self._klass, row, volumes)
+            transaction.earmark(self._pod_class, row, volumes)
 
     def _keep_near(self, claim: int, row: int, *, settled: bool) -> None:
         """Hold the pods to where a volume can be used that is made for a row, where that is known or settled."""
@@ -191,22 +193,22 @@ class VolumeBinding:
 
     concerns: int = field(default=Feature.CLAIMS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
         """Look where the volumes can be had; None where the class has none."""
-        if not klass.volumes.bound and not klass.volumes.wanted:
+        if not pod_class.volumes.bound and not pod_class.volumes.wanted:
             return None
-        return BindingState(klass, nodes)
+        return BindingState(pod_class, nodes)
 
 
-def _shared_topology(klass: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
+def _shared_topology(pod_class: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
     """Return how far a volume reaches that is made for a claim which others may use; None where that is no matter."""
-    return volume_topology(klass, wanted, nodes) if wanted.shared and not wanted.selected else None
+    return volume_topology(pod_class, wanted, nodes) if wanted.shared and not wanted.selected else None
 
 
-def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
+def _bound_elsewhere(pod_class: PodClass, nodes: NodeColumns) -> list[Rejection]:
     """Rule out nodes that a bound volume cannot be used on."""
     out, left = [], nodes.present.copy()
-    for reach in klass.volumes.bound:
+    for reach in pod_class.volumes.bound:
         if reach.missing:
             out.append(Rejection(NO_SUCH_VOLUME, left.copy(), final=True))
             break

@@ -76,9 +76,9 @@ class VolumeRestrictions:
 
     concerns: int = field(default=Feature.DISKS | Feature.CLAIMS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
         """Find who is in the way; None where nobody can be."""
-        disks, once = klass.inter_pod.disks, klass.volumes.once
+        disks, once = pod_class.inter_pod.disks, pod_class.volumes.once
         if not disks and not once:
             return None
         index = nodes.label_index
@@ -123,9 +123,9 @@ class VolumeZone:
 
     concerns: int = field(default=Feature.CLAIMS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
         """Look where the zones of the volumes are; None where the volumes have none."""
-        zones = [zone for reach in klass.volumes.bound for zone in reach.zones]
+        zones = [zone for reach in pod_class.volumes.bound for zone in reach.zones]
         if not zones:
             return None
         inside = nodes.present.copy()
@@ -179,17 +179,17 @@ class NodeVolumeLimits:
 
     concerns: int = field(default=Feature.CLAIMS, init=False)
 
-    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
         """Count volumes and limits; None where no node limits the drivers of the class."""
         left: NDArray[np.int64] | None = None
-        for driver in dict.fromkeys(one.driver for one in klass.volumes.attached):
-            mine = _room_for_volumes(klass, nodes, driver)
+        for driver in dict.fromkeys(one.driver for one in pod_class.volumes.attached):
+            mine = _room_for_volumes(pod_class, nodes, driver)
             if mine is not None:
                 left = mine if left is None else np.minimum(left, mine)
         return VolumeLimitState(left) if left is not None else None
 
 
-def _room_for_volumes(klass: PodClass, nodes: NodeColumns, driver: str) -> NDArray[np.int64] | None:
+def _room_for_volumes(pod_class: PodClass, nodes: NodeColumns, driver: str) -> NDArray[np.int64] | None:
     """Return int64[rows]: how many more pods of a class fit by one driver's limits; None without any.
 
     A volume that several pods use counts with the first pod on a node, and not where a pod has it already.
@@ -199,9 +199,9 @@ def _room_for_volumes(klass: PodClass, nodes: NodeColumns, driver: str) -> NDArr
     if columns is None:
         return None
     used, most = columns
-    own = sum(one.driver == driver and not one.handle for one in klass.volumes.attached)
+    own = sum(one.driver == driver and not one.handle for one in pod_class.volumes.attached)
     shared = np.zeros(len(nodes), dtype=np.int64)
-    for one in klass.volumes.attached:
+    for one in pod_class.volumes.attached:
         if one.driver == driver and one.handle:
             shared += 1
             there = [nodes.rows[name] for name in attachments.where((driver, one.handle)) if name in nodes.rows]

@@ -195,19 +195,19 @@ def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[C
 
 def has_inter_pod_constraints(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether it can matter to the pods of an ask, beyond the room they take, who else is where, or who leaves."""
-    return ask.klass.needs_other_pods or any(
+    return ask.pod_class.needs_other_pods or any(
         state.changes_on_add
         or state.one_per_node
         or isinstance(state, LimitingPerNode)
         or any(rejection.rows.any() for rejection in state.rejections())
-        for state in pre_filter(ask.klass, cluster.nodes, ask.where, profile)
+        for state in pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
     )
 
 
 def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
-    found = pre_filter(ask.klass, cluster.nodes, ask.where, profile)
-    return ask.klass.needs_other_pods or any(
+    found = pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
+    return ask.pod_class.needs_other_pods or any(
         state.changes_on_add or isinstance(state, LimitingPerNode) for state in found
     )
 
@@ -231,8 +231,8 @@ class ByRoom:
         closed: BarredNodes | None = None,
     ) -> None:
         nodes = cluster.nodes
-        states = pre_filter(ask.klass, nodes, ask.where, profile)
-        mask = feasible(static_filter_result(ask.klass, nodes, ask.where, profile).mask, states)
+        states = pre_filter(ask.pod_class, nodes, ask.where, profile)
+        mask = feasible(static_filter_result(ask.pod_class, nodes, ask.where, profile).mask, states)
         if closed is not None:
             mask = mask | closed.rows
         if within is not None:
@@ -321,13 +321,13 @@ class ByRoom:
 
     def _clear(self, gone: Mask, singles: Mask, *, strict: bool) -> Mask | None:
         """Choose pods that leave by themselves, node by node, until the gang fits."""
-        units, tenants = self._units, self._cluster.pod_columns
+        units, columns = self._units, self._cluster.pod_columns
         free = self._lifted(gone)
         missing = -self._spare(free)
         if missing <= 0:
             return gone
         mine = np.flatnonzero(singles[units.of])
-        number_of = np.full(len(tenants), -1, dtype=np.int64)
+        number_of = np.full(len(columns), -1, dtype=np.int64)
         number_of[units.slots[mine]] = units.of[mine]
         harmless = units.band[units.of[mine]] == NO_BAND
         pool = VictimPool.of(self._cluster, units.slots[mine], self._wish, self._coverage, harmless)

@@ -156,11 +156,11 @@ class _Queries:
     @classmethod
     def of(cls, cluster: Cluster, ask: Ask, profile: Profile) -> Self:
         """Return at whom the pods of an ask look."""
-        klass, nodes = ask.klass, cluster.nodes
-        queries = [term.query for term in klass.inter_pod.terms]
+        pod_class, nodes = ask.pod_class, cluster.nodes
+        queries = [term.query for term in pod_class.inter_pod.terms]
         for plugin in profile.inter_pod:
             if isinstance(plugin, PodTopologySpread):
-                queries += [one.query for one in spread_constraints(klass, nodes, HARD, plugin.defaults)[0]]
+                queries += [one.query for one in spread_constraints(pod_class, nodes, HARD, plugin.defaults)[0]]
         return cls(queries, nodes.namespaces)
 
     def at(self, pod: PodRecord) -> bool:
@@ -190,8 +190,8 @@ class ByNode:
     def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, coverage: Coverage, profile: Profile) -> Self:
         """Begin a choice."""
         nodes = cluster.nodes
-        mask = static_filter_result(ask.klass, nodes, ask.where, profile).mask
-        for state in pre_filter(ask.klass, nodes, ask.where, profile):
+        mask = static_filter_result(ask.pod_class, nodes, ask.where, profile).mask
+        for state in pre_filter(ask.pod_class, nodes, ask.where, profile):
             for rejection in state.rejections():
                 mask = mask & ~(rejection.rows & rejection.final)
         wish = ResourceWish.of(cluster, ask, profile, mask, most=1)
@@ -300,15 +300,15 @@ class ByNode:
 
     def _is_open(self, row: int) -> bool:
         """Whether the pods on the nodes let the pod go to one of them."""
-        found = pre_filter(self.ask.klass, self.cluster.nodes, self.ask.where, self.profile)
+        found = pre_filter(self.ask.pod_class, self.cluster.nodes, self.ask.where, self.profile)
         return not any(rejection.rows[row] for state in found for rejection in state.rejections())
 
 
 def open_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> Mask:
     """Return bool[rows]: the nodes that may take a pod of an ask, as far as it is not for room."""
     nodes = cluster.nodes
-    mask = static_filter_result(ask.klass, nodes, ask.where, profile).mask
-    return feasible(mask, pre_filter(ask.klass, nodes, ask.where, profile))
+    mask = static_filter_result(ask.pod_class, nodes, ask.where, profile).mask
+    return feasible(mask, pre_filter(ask.pod_class, nodes, ask.where, profile))
 
 
 def _bands(units: VictimUnits, cluster: Cluster) -> Numbers:

@@ -51,9 +51,9 @@ class ResourceWish:
     ) -> ResourceWish:
         """Return what the pods of an ask want, on the nodes of a mask."""
         nodes = cluster.nodes
-        request = nodes.vector(ask.klass.requests)
-        names = (name for name in ask.klass.requests if not profile.fit.is_ignored(name))
-        columns = np.array([c for c in nodes.axis.columns(names) if request[c]], dtype=np.int64)
+        request = nodes.vector(ask.pod_class.requests)
+        names = (name for name in ask.pod_class.requests if not profile.fit.is_ignored(name))
+        columns = np.array([c for c in nodes.resource_index.columns(names) if request[c]], dtype=np.int64)
         wanted = request[columns]
         if barring is None or not len(barring):
             return cls(columns, wanted, mask, most)
@@ -64,16 +64,16 @@ class ResourceWish:
 
         Where pods bar their nodes, that is one more resource: a node has plenty, and each of them takes all of it.
         """
-        nodes, tenants = cluster.nodes, cluster.pod_columns
+        nodes, columns = cluster.nodes, cluster.pod_columns
         left = (nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]).T
         if len(self.barring):
-            barred = np.bincount(tenants.row[self.barring], minlength=len(nodes))
+            barred = np.bincount(columns.row[self.barring], minlength=len(nodes))
             left = np.vstack((left, _PLENTY * (1 - barred)))
         return np.ascontiguousarray(left)
 
     def held(self, cluster: Cluster, slots: Slots) -> Free:
         """Return int64[resources asked for, m]: what each of these pods takes of them."""
-        held = cluster.pod_columns.held(slots, cluster.nodes.axis)[:, self.columns].T
+        held = cluster.pod_columns.held(slots, cluster.nodes.resource_index)[:, self.columns].T
         if len(self.barring):
             held = np.vstack((held, _PLENTY * np.isin(slots, self.barring)))
         return np.ascontiguousarray(held)
@@ -118,12 +118,12 @@ class VictimPool:
             coverage: The budgets.
             harmless: bool[slots], those that hurt nobody: they come last.
         """
-        tenants = cluster.pod_columns
+        columns = cluster.pod_columns
         slots = slots[by_importance(cluster, slots, harmless)]
-        row = tenants.row[slots].astype(np.int64)
+        row = columns.row[slots].astype(np.int64)
         violating = np.zeros(len(slots), dtype=np.bool_)
         if coverage.budgets:
-            violating = coverage.violating(tenants.at(slots), row)
+            violating = coverage.violating(columns.at(slots), row)
             order = np.lexsort((~violating, row))
             slots, row, violating = slots[order], row[order], violating[order]
         starts = np.flatnonzero(np.diff(row, prepend=-1))
@@ -171,11 +171,11 @@ class VictimPool:
 
 def by_importance(cluster: Cluster, slots: Slots, harmless: Mask | None = None) -> Rows:
     """Return the order of pods by node, then from the most important: by priority, then by who has run longest."""
-    tenants = cluster.pod_columns
-    rank = tenants.priority[slots] + PRIORITY_OFFSET + 1
+    columns = cluster.pod_columns
+    rank = columns.priority[slots] + PRIORITY_OFFSET + 1
     if harmless is not None:
         rank[harmless] = 0
-    return np.lexsort((tenants.started[slots], (tenants.row[slots].astype(np.int64) << _RANK_BITS) - rank))
+    return np.lexsort((columns.started[slots], (columns.row[slots].astype(np.int64) << _RANK_BITS) - rank))
 
 
 @dataclass(slots=True)

@@ -68,28 +68,28 @@ class VictimUnits:
     started: NDArray[np.float64]
 
     @classmethod
-    def among(cls, cluster: Cluster, singles: Slots, parties: Iterable[GangUnit] = ()) -> VictimUnits:
-        """Return the units made of pods by themselves, and of parties; pods without room are left out.
+    def among(cls, cluster: Cluster, singles: Slots, gangs: Iterable[GangUnit] = ()) -> VictimUnits:
+        """Return the units made of pods by themselves, and of gangs; pods without room are left out.
 
         Args:
             cluster: Where they are.
-            singles: The pods that leave by themselves, by their slots; none of them in a party.
-            parties: The others.
+            singles: The pods that leave by themselves, by their slots; none of them in a gang.
+            gangs: The others.
         """
-        tenants = cluster.pod_columns
-        there = [(party, [pod.slot for pod in party.pods if pod.slot >= 0]) for party in parties]
-        there = [(party, slots) for party, slots in there if slots]
+        columns = cluster.pod_columns
+        there = [(gang, [pod.slot for pod in gang.pods if pod.slot >= 0]) for gang in gangs]
+        there = [(gang, slots) for gang, slots in there if slots]
         sizes = [np.ones(len(singles), dtype=np.int64), np.array([len(slots) for _, slots in there], dtype=np.int64)]
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
         slots = np.concatenate((singles, *(np.array(slots, dtype=np.int64) for _, slots in there)))
-        bands = [NO_BAND if party.harmless else party.priority for party, _ in there]
-        own = np.where(tenants.leaving[singles], NO_BAND, tenants.priority[singles])
+        bands = [NO_BAND if gang.harmless else gang.priority for gang, _ in there]
+        own = np.where(columns.leaving[singles], NO_BAND, columns.priority[singles])
         return cls(
             slots=slots,
             of=np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
             starts=starts,
             band=np.concatenate((own, np.array(bands, dtype=np.int64))),
-            started=np.minimum.reduceat(tenants.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
+            started=np.minimum.reduceat(columns.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
         )
 
     def some(self, which: Mask) -> VictimUnits:
@@ -171,12 +171,12 @@ class SimulatedRemoval:
     """A context manager: inside, these pods take no room; `seen`, nor are they seen by others or hold volumes."""
 
     def __init__(self, cluster: Cluster, slots: Slots, *, seen: bool) -> None:
-        tenants, axis = cluster.pod_columns, cluster.nodes.axis
+        columns, axis = cluster.pod_columns, cluster.nodes.resource_index
         self._nodes = cluster.nodes
-        self._row = tenants.row[slots].astype(np.int64)
-        self._held = tenants.held(slots, axis)
-        self._weight = tenants.weight(slots, axis)
-        self._records = tenants.at(slots) if seen else []
+        self._row = columns.row[slots].astype(np.int64)
+        self._held = columns.held(slots, axis)
+        self._weight = columns.weight(slots, axis)
+        self._records = columns.at(slots) if seen else []
 
     def __enter__(self) -> Self:
         self.remove()
@@ -227,9 +227,9 @@ class BarredNodes:
     @classmethod
     def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, profile: Profile) -> BarredNodes | None:
         """Return the nodes that are closed to pods of an ask by some of the units only; None where none is."""
-        nodes, tenants = cluster.nodes, cluster.pod_columns
-        static = static_filter_result(ask.klass, nodes, ask.where, profile).mask
-        states = pre_filter(ask.klass, nodes, ask.where, profile)
+        nodes, columns = cluster.nodes, cluster.pod_columns
+        static = static_filter_result(ask.pod_class, nodes, ask.where, profile).mask
+        states = pre_filter(ask.pod_class, nodes, ask.where, profile)
         codes = np.zeros(nodes.label_index.codes, dtype=np.bool_)
         for state in states:
             if isinstance(state, Excluding):
@@ -240,14 +240,14 @@ class BarredNodes:
         shut = static & ~feasible(static, states) & (there > 0)
         if not shut.any():
             return None
-        row = tenants.row[units.slots].astype(np.int64)
+        row = columns.row[units.slots].astype(np.int64)
         known = np.flatnonzero(_least_important(units, row, shut)[row])
-        mine = known[_are_of(codes, tenants.at(units.slots[known]))]
+        mine = known[_are_of(codes, columns.at(units.slots[known]))]
         rows = (there == np.bincount(row[mine], minlength=len(nodes))) & shut
         slots = units.slots[mine[rows[row[mine]]]]
         with SimulatedRemoval(cluster, slots, seen=True):
-            rows &= feasible(static, pre_filter(ask.klass, nodes, ask.where, profile))
-        return cls(rows, slots[rows[tenants.row[slots]]]) if rows.any() else None
+            rows &= feasible(static, pre_filter(ask.pod_class, nodes, ask.where, profile))
+        return cls(rows, slots[rows[columns.row[slots]]]) if rows.any() else None
 
 
 def _least_important(units: VictimUnits, row: Slots, shut: Mask) -> Mask:

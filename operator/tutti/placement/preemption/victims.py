@@ -45,9 +45,9 @@ MOST_LOOKED_AT = 16
 """How many domains are looked at; each takes about as long as a choice among all nodes of a small cluster."""
 
 
-def asks_for_one_domain_only(near: TopologyPlacement) -> bool:
+def asks_for_one_domain_only(topology: TopologyPlacement) -> bool:
     """Whether nearness means no more than nodes of the topology, or one domain of it, for pods that are the first."""
-    return not (near.there or near.asked.slices or near.asked.within or near.home is not None)
+    return not (topology.there or topology.asked.slices or topology.asked.within or topology.home is not None)
 
 
 def in_one_domain(
@@ -60,12 +60,12 @@ def in_one_domain(
     closed: BarredNodes | None = None,
 ) -> Mask | None:
     """Return bool[units] that must go so that an ask fits as near as it must be; None where that is not found."""
-    near = ask.near
-    assert near is not None  # only then there are domains to choose from
-    domain, plain = _domains(cluster, near), replace(ask, near=None)
+    topology = ask.topology
+    assert topology is not None  # only then there are domains to choose from
+    domain, plain = _domains(cluster, topology), replace(ask, topology=None)
     nobody = np.zeros(len(units), dtype=np.bool_)
     everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0, closed=closed)
-    if near.asked.together is not Together.REQUIRED:
+    if topology.asked.together is not Together.REQUIRED:
         return everywhere.choose(nobody)
     able = _able(everywhere, units, domain, ask.required)
     found: list[tuple[Mask, Mask]] = []
@@ -94,10 +94,10 @@ def in_one_domain(
     return min(found, key=lambda one: units.cost(cluster, one[0], coverage))[0]
 
 
-def _domains(cluster: Cluster, near: TopologyPlacement) -> Rows:
+def _domains(cluster: Cluster, topology: TopologyPlacement) -> Rows:
     """Return int64[rows]: each node's domain of the level that is asked for, -1 where it is in none."""
-    tree = domain_tree(cluster.nodes, near.levels)
-    level = tree.levels.index(near.asked.level) if near.asked.level else 0
+    tree = domain_tree(cluster.nodes, topology.levels)
+    level = tree.levels.index(topology.asked.level) if topology.asked.level else 0
     of_leaf = tree.above(np.arange(len(tree.samples)), tree.lowest, level)
     return np.append(of_leaf, -1)[tree.leaf_of]
 
@@ -178,7 +178,7 @@ def choose_victims(
         The choice; None where the gang would not fit even if all of them were gone.
     """
     asks = [replace(ask, extra=0) for ask in asks if ask.required]
-    if any(ask.klass.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
+    if any(ask.pod_class.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
     coverage = Coverage(budgets, of_leaving=False)
     seen = any(has_inter_pod_constraints(cluster, ask, profile) for ask in asks)
@@ -192,7 +192,7 @@ def choose_victims(
             if found is not None and rows is not None:
                 best = _better(best, _result(cluster, units, found, rows, coverage))
                 known |= False if those[0] is None else those[0].rows
-        if len(asks) == 1 and not seen and asks[0].near is None:
+        if len(asks) == 1 and not seen and asks[0].topology is None:
             return best
         known |= open_nodes(cluster, asks[0], profile)
     if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
@@ -212,13 +212,13 @@ def _better(one: ChosenVictims | None, other: ChosenVictims) -> ChosenVictims:
 
 
 def _is_one_pod(asks: Sequence[Ask]) -> bool:
-    return len(asks) == 1 and asks[0].required == 1 and asks[0].near is None
+    return len(asks) == 1 and asks[0].required == 1 and asks[0].topology is None
 
 
 def _are_simply_near(asks: Sequence[Ask]) -> bool:
     """Whether nearness, if any is asked for, is no more than a choice of domains for one ask."""
-    near = [ask.near for ask in asks if ask.near is not None]
-    return not near or (len(asks) == 1 and asks_for_one_domain_only(near[0]))
+    topology = [ask.topology for ask in asks if ask.topology is not None]
+    return not topology or (len(asks) == 1 and asks_for_one_domain_only(topology[0]))
 
 
 def _placed(
@@ -252,7 +252,7 @@ def _by_room(
     Returns:
         bool[units]; None where that does not work out, though another order might.
     """
-    if asks[0].near is not None:
+    if asks[0].topology is not None:
         return in_one_domain(cluster, asks[0], units, coverage, profile, enough, closed[0])
     chosen = np.zeros(len(units), dtype=np.bool_)
     order = hardest_first(cluster.nodes, asks)

@@ -34,28 +34,30 @@ class TopologyChoice:
     """One choice of domains and nodes.
 
     Attributes:
-        near: What was asked for.
+        topology: What was asked for.
         tree: The topology.
-        within: bool[rows], where the pods may be as far as the topology and the others of their party go.
+        within: bool[rows], where the pods may be as far as the topology and the others of their pod set group go.
         look: Says what the class can have as things are now.
         seen: What it said last; it changes as pods are placed.
     """
 
-    near: TopologyPlacement
+    topology: TopologyPlacement
     tree: DomainTree
     within: Mask
     look: Callable[[], FeasibleCapacity]
     seen: FeasibleCapacity
 
     @classmethod
-    def of(cls, nodes: NodeColumns, near: TopologyPlacement, look: Callable[[], FeasibleCapacity]) -> TopologyChoice:
+    def of(
+        cls, nodes: NodeColumns, topology: TopologyPlacement, look: Callable[[], FeasibleCapacity]
+    ) -> TopologyChoice:
         """Begin a choice."""
-        tree = domain_tree(nodes, near.levels)
+        tree = domain_tree(nodes, topology.levels)
         within = tree.leaf_of >= 0
-        if near.home is not None:
-            around, level = domain_tree(nodes, near.home.levels), near.home.level
-            within &= around.rows_of(around.domains_at(np.array([near.home.row]), level), level)
-        return cls(near, tree, within, look, look())
+        if topology.home is not None:
+            around, level = domain_tree(nodes, topology.home.levels), topology.home.level
+            within &= around.rows_of(around.domains_at(np.array([topology.home.row]), level), level)
+        return cls(topology, tree, within, look, look())
 
     def place(self, where: Mask, required: int, extra: int, growth: int = 0) -> Counts:
         """Place all that is required on some rows, and as much more as there is room for near it.
@@ -85,7 +87,7 @@ class TopologyChoice:
 
     def wish(self, count: int) -> SizedRequest | str:
         """Return what is asked for so many pods, or why it cannot be met in this topology."""
-        return sized_request(self.near.asked, self.near.levels, count)
+        return sized_request(self.topology.asked, self.topology.levels, count)
 
     def fit(self, where: Mask, asked: SizedRequest) -> TopologyAssignment | None:
         """Choose leaves among some rows; a slice that is not full takes the room of a whole one."""
@@ -200,9 +202,9 @@ def place_by_topology(choice: TopologyChoice, required: int, extra: int) -> Coun
     Returns:
         int64[rows], how many on each; fewer than required, where these do not fit.
     """
-    if choice.near.there:
+    if choice.topology.there:
         return _join(choice, required, extra)
-    return choice.place(choice.within, required, extra, choice.near.growth)
+    return choice.place(choice.within, required, extra, choice.topology.growth)
 
 
 def _join(choice: TopologyChoice, required: int, extra: int) -> Counts:
@@ -215,17 +217,17 @@ def _join(choice: TopologyChoice, required: int, extra: int) -> Counts:
     where = domain_to_join(choice, asked)
     if where is None:
         return counts
-    if choice.near.asked.slices:
-        chain = [(choice.tree.levels.index(one.level), one.size) for one in choice.near.asked.slices]
-        own = np.array([row for row in choice.near.own if choice.tree.leaf_of[row] >= 0], dtype=np.int64)
+    if choice.topology.asked.slices:
+        chain = [(choice.tree.levels.index(one.level), one.size) for one in choice.topology.asked.slices]
+        own = np.array([row for row in choice.topology.own if choice.tree.leaf_of[row] >= 0], dtype=np.int64)
         counts = _fill_gaps(choice, where, own, chain, wanted)
         done = int(counts.sum())
         if done < wanted:
             counts = counts + choice.place(where, max(0, required - done), wanted - max(done, required))
         return counts
     for level in range(asked.level, -1, -1) if not asked.loose else ():
-        near = where & choice.tree.rows_of(_domains(choice, level), level)
-        counts = counts + choice.seen.take(wanted - int(counts.sum()), near)
+        topology = where & choice.tree.rows_of(_domains(choice, level), level)
+        counts = counts + choice.seen.take(wanted - int(counts.sum()), topology)
     return counts + choice.seen.take(wanted - int(counts.sum()), where)
 
 
@@ -240,7 +242,7 @@ def domain_to_join(choice: TopologyChoice, asked: SizedRequest) -> Mask | None:
 
 
 def _domains(choice: TopologyChoice, level: int) -> Counts:
-    return choice.tree.domains_at(np.array(choice.near.there, dtype=np.int64), level)
+    return choice.tree.domains_at(np.array(choice.topology.there, dtype=np.int64), level)
 
 
 def _fill_gaps(choice: TopologyChoice, where: Mask, own: Counts, chain: Sequence[tuple[int, int]], most: int) -> Counts:

@@ -48,7 +48,7 @@ from tutti.placement.upper_bounds import upper_bound
 
 @dataclass(frozen=True, slots=True)
 class ColocatedSet:
-    """Asks of one party, all with the same idea of where it goes.
+    """Asks of one pod set group, all with the same idea of where it goes.
 
     Attributes:
         asks: What is required; nothing extra.
@@ -62,27 +62,27 @@ class ColocatedSet:
     def place(self) -> list[Rows] | None:
         """Take room for all; returns per ask the rows of its pods; None, and nothing taken, where they do not fit."""
         main = max(range(len(self.asks)), key=lambda index: self.asks[index].required)
-        near = self.asks[main].near
-        assert near is not None  # they are of one party
+        topology = self.asks[main].topology
+        assert topology is not None  # they are of one pod set group
         lead = [index for index in range(len(self.asks)) if index != main]
-        if len(lead) == 1 and self.asks[lead[0]].required == 1 and not near.there:
-            found = self._led(main, lead[0], near)
+        if len(lead) == 1 and self.asks[lead[0]].required == 1 and not topology.there:
+            found = self._led(main, lead[0], topology)
             if found is not None:
                 return found
-        for held in self._ways(main, near):
+        for held in self._ways(main, topology):
             placed = self._in(held)
             if placed is not None:
                 return placed
         return None
 
-    def _choice(self, main: int, near: TopologyPlacement) -> TopologyChoice:
+    def _choice(self, main: int, topology: TopologyPlacement) -> TopologyChoice:
         look = partial(feasible_capacity, self.nodes, self.transaction, self.asks[main], self.profile)
-        return TopologyChoice.of(self.nodes, near, look)
+        return TopologyChoice.of(self.nodes, topology, look)
 
-    def _led(self, main: int, lead: int, near: TopologyPlacement) -> list[Rows] | None:
+    def _led(self, main: int, lead: int, topology: TopologyPlacement) -> list[Rows] | None:
         """Place a leader and its workers by the rules."""
         workers, leader = self.asks[main], self.asks[lead]
-        choice = self._choice(main, near)
+        choice = self._choice(main, topology)
         asked = choice.wish(workers.required)
         head = feasible_capacity(self.nodes, self.transaction, leader, self.profile)
         if isinstance(asked, str) or not (choice.seen.is_exact and head.is_exact):
@@ -114,7 +114,7 @@ class ColocatedSet:
         """Return int64[rows]: how many workers each node has room for with the leader on it."""
         mark = self.transaction.mark()
         rows = np.flatnonzero(leads)
-        self.transaction.put(rows, np.ones_like(rows), leader.klass)
+        self.transaction.put(rows, np.ones_like(rows), leader.pod_class)
         room = feasible_capacity(self.nodes, self.transaction, workers, self.profile).room
         self.transaction.rollback(mark)
         return room
@@ -124,7 +124,9 @@ class ColocatedSet:
     ) -> list[Rows] | None:
         """Place the leader on one of its seats, then the workers where they were told to go."""
         mark = self.transaction.mark()
-        head = place_ask(self.nodes, self.transaction, replace(self.asks[lead], near=None), self.profile, within=seats)
+        head = place_ask(
+            self.nodes, self.transaction, replace(self.asks[lead], topology=None), self.profile, within=seats
+        )
         if head is None:
             return None
         workers = self.asks[main]
@@ -137,16 +139,16 @@ class ColocatedSet:
         placed[main] = np.repeat(np.arange(len(counts)), counts)
         return placed
 
-    def _ways(self, main: int, near: TopologyPlacement) -> Iterator[RequiredDomain | None]:
+    def _ways(self, main: int, topology: TopologyPlacement) -> Iterator[RequiredDomain | None]:
         """Yield domains to try; None for no particular one."""
-        asked = sized_request(near.asked, near.levels, self.asks[main].required)
+        asked = sized_request(topology.asked, topology.levels, self.asks[main].required)
         if isinstance(asked, str):
             return
-        if near.there or asked.loose:
+        if topology.there or asked.loose:
             yield None
             return
         choice = TopologyChoice.of(
-            self.nodes, near, lambda: feasible_capacity(self.nodes, self.transaction, self.asks[main], self.profile)
+            self.nodes, topology, lambda: feasible_capacity(self.nodes, self.transaction, self.asks[main], self.profile)
         )
         rooms = choice.rooms(choice.within, asked)
         tried = 0
@@ -155,7 +157,7 @@ class ColocatedSet:
             able = np.flatnonzero(units >= asked.slices)
             samples = choice.tree.samples_of(level)
             for domain in islice(able[np.argsort(units[able], kind="stable")].tolist(), MOST_TRIED - tried):
-                yield RequiredDomain(near.levels, level, int(samples[domain]))
+                yield RequiredDomain(topology.levels, level, int(samples[domain]))
                 tried += 1
         if asked.limit < 0:
             yield None
@@ -175,10 +177,14 @@ class ColocatedSet:
         others: list[int] = []
         for index in order:
             ask = self.asks[index]
-            near = ask.near
-            assert near is not None  # they are of one party
-            near = near.joining(others, ()) if home is None else replace(near, asked=_inside(near.asked), home=home)
-            rows = place_ask(self.nodes, self.transaction, replace(ask, near=near), self.profile)
+            topology = ask.topology
+            assert topology is not None  # they are of one pod set group
+            topology = (
+                topology.joining(others, ())
+                if home is None
+                else replace(topology, asked=_inside(topology.asked), home=home)
+            )
+            rows = place_ask(self.nodes, self.transaction, replace(ask, topology=topology), self.profile)
             if rows is None:
                 self.transaction.rollback(mark)
                 return None
@@ -196,10 +202,10 @@ def _inside(asked: LevelRequest) -> LevelRequest:
 def place_colocated_sets(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
 ) -> list[Rows] | int:
-    """Place what is required of several asks, those of one party together, the party of the hardest ask first.
+    """Place what is required of several asks, those of one pod set group together, the hardest first.
 
     Returns:
-        Per ask the rows of its pods; or the first ask of the party that did not fit, with nothing taken.
+        Per ask the rows of its pods; or the first ask of the pod set group that did not fit, with nothing taken.
     """
     return place_in_order(nodes, transaction, asks, colocated_sets(asks, hardest_first(nodes, asks)), profile)
 
@@ -211,7 +217,7 @@ def place_in_order(
     order: Sequence[Sequence[int]],
     profile: Profile,
 ) -> list[Rows] | int:
-    """Place what is required of several asks, one party of them after another.
+    """Place what is required of several asks, one pod set group of them after another.
 
     Returns:
         As `place_parties`.
@@ -229,12 +235,14 @@ def place_in_order(
 
 
 def colocated_sets(asks: Sequence[Ask], order: Sequence[int]) -> list[list[int]]:
-    """Return the asks that want pods, those of one party side by side, in the order of the first of each."""
+    """Return the asks that want pods, those of one pod set group side by side, in the order of the first of each."""
     out: dict[object, list[int]] = {}
     for index in order:
-        near = asks[index].near
+        topology = asks[index].topology
         if asks[index].required:
-            out.setdefault(near.party if near is not None and near.party else index, []).append(index)
+            out.setdefault(
+                topology.pod_set_group if topology is not None and topology.pod_set_group else index, []
+            ).append(index)
     return list(out.values())
 
 
@@ -247,24 +255,27 @@ def _place(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], pr
 
 def expecting(ask: Ask) -> Ask:
     """Return what is required of an ask, which would rather be where what is extra has room too."""
-    near = None if ask.near is None else replace(ask.near, growth=ask.near.growth + ask.extra)
-    return replace(ask, extra=0, near=near)
+    topology = None if ask.topology is None else replace(ask.topology, growth=ask.topology.growth + ask.extra)
+    return replace(ask, extra=0, topology=topology)
 
 
 def joining(asks: Sequence[Ask], index: int, placed: Sequence[Rows]) -> Ask:
-    """Return what is extra of an ask, which joins those of its party that have just been placed."""
+    """Return what is extra of an ask, which joins those of its pod set group that have just been placed."""
     ask = replace(asks[index], required=0)
-    if ask.near is None:
+    if ask.topology is None:
         return ask
     there: list[int] = []
     own: list[int] = []
     for at, other in enumerate(asks):
-        if other.near is None or (at != index and (not ask.near.party or other.near.party != ask.near.party)):
+        if other.topology is None or (
+            at != index
+            and (not ask.topology.pod_set_group or other.topology.pod_set_group != ask.topology.pod_set_group)
+        ):
             continue
         rows = placed[at].tolist()
         there += rows
-        own += rows if other.near.group == ask.near.group else []
-    return replace(ask, near=ask.near.joining(there, own))
+        own += rows if other.topology.group == ask.topology.group else []
+    return replace(ask, topology=ask.topology.joining(there, own))
 
 
 DomainLabels = tuple[tuple[str, str], ...]
@@ -291,7 +302,7 @@ class DomainSearch:
         """Return per ask the rows of its pods; None where no arrangement is found."""
         order = hardest_first(self.nodes, self.asks)
         groups = colocated_sets(self.asks, order)
-        if len(self.asks) == 1 or any(ask.klass.refusal for ask in self.asks):
+        if len(self.asks) == 1 or any(ask.pod_class.refusal for ask in self.asks):
             return None
         return self._by_order(groups) or self._by_domain(groups, order)
 
@@ -344,16 +355,16 @@ class DomainSearch:
 
     def _is_known(self, ask: Ask, rows: Rows) -> bool:
         """Whether the nodes of an ask have all labels of its topology."""
-        return ask.near is None or bool((domain_tree(self.nodes, ask.near.levels).leaf_of[rows] >= 0).all())
+        return ask.topology is None or bool((domain_tree(self.nodes, ask.topology.levels).leaf_of[rows] >= 0).all())
 
     def _domains(self, group: Sequence[int]) -> Iterator[DomainLabels]:
-        """Yield the domains that a party may be held to, the tightest first; one without labels where there is none."""
-        near = next((self.asks[index].near for index in group if self.asks[index].near is not None), None)
-        asked = None if near is None else sized_request(near.asked, near.levels, 1)
-        if near is None or asked is None or isinstance(asked, str) or asked.limit < 0:
+        """Yield the domains that asks may be held to, the tightest first; one without labels where there is none."""
+        topology = next((self.asks[index].topology for index in group if self.asks[index].topology is not None), None)
+        asked = None if topology is None else sized_request(topology.asked, topology.levels, 1)
+        if topology is None or asked is None or isinstance(asked, str) or asked.limit < 0:
             yield ()
             return
-        tree = domain_tree(self.nodes, near.levels)
+        tree = domain_tree(self.nodes, topology.levels)
         samples = tree.samples_of(asked.limit)
         enough, total = np.ones(len(samples), dtype=np.bool_), np.zeros(len(samples), dtype=np.int64)
         for index in group:
@@ -362,11 +373,11 @@ class DomainSearch:
             total += room
         for domain in np.argsort(total, kind="stable").tolist():
             if enough[domain]:
-                yield self._labels(int(samples[domain]), near.levels[: asked.limit + 1])
+                yield self._labels(int(samples[domain]), topology.levels[: asked.limit + 1])
 
     def _room(self, index: int, tree: DomainTree, level: int, count: int) -> Rows:
         """Return int64[domains of a level]: how many pods of an ask each has room for, whoever else is there."""
-        room = upper_bound(self.nodes, self.asks[index], [ask.klass for ask in self.asks], self.profile)
+        room = upper_bound(self.nodes, self.asks[index], [ask.pod_class for ask in self.asks], self.profile)
         known = np.flatnonzero(tree.leaf_of >= 0)
         domains = tree.above(tree.leaf_of[known], tree.lowest, level)
         return np.bincount(domains, room[known], count).astype(np.int64)
@@ -378,11 +389,13 @@ class DomainSearch:
 
 def _is_plain(ask: Ask) -> bool:
     """Whether nearness means no more than one domain, for pods that are the first."""
-    near = ask.near
-    return near is None or not (near.there or near.own or near.home is not None or near.asked.slices)
+    topology = ask.topology
+    return topology is None or not (
+        topology.there or topology.own or topology.home is not None or topology.asked.slices
+    )
 
 
 def _held(ask: Ask, labels: DomainLabels) -> Ask:
     """Return an ask that is held to the nodes with some labels, and minds nearness no more."""
     where = msgspec.structs.replace(ask.where, node_labels=(*ask.where.node_labels, *labels)) if labels else ask.where
-    return replace(ask, near=None, where=where)
+    return replace(ask, topology=None, where=where)

@@ -150,9 +150,9 @@ class TopologyPlacement:
     Attributes:
         levels: The node labels that make the topology, the widest first.
         asked: The request, in these levels.
-        party: Asks of one party go to one domain together; "" for none.
-        group: The pod group they are of; one party may have several.
-        there: Rows of the nodes where others of the party are already, once for each of them.
+        pod_set_group: Asks of one pod set group go to one domain together; "" for none.
+        group: The pod group they are of; one pod set group may have several.
+        there: Rows of the nodes where others of the pod set group are already, once for each of them.
         own: Those of them that are of the same pod group; slices are counted in these.
         growth: How many more are hoped for later; of several domains that will do, one with room for them is better.
         home: All must be in this domain; it may be of other levels than these.
@@ -160,13 +160,13 @@ class TopologyPlacement:
 
     levels: tuple[str, ...]
     asked: LevelRequest
-    party: object = ""
+    pod_set_group: object = ""
     group: str = ""
     there: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
     growth: int = 0
     home: RequiredDomain | None = None
 
-    def joining(self, party: Iterable[int], own: Iterable[int]) -> TopologyPlacement:
-        """Return the same with more pods there: those of the party, and of these those of the same pod group."""
-        return replace(self, there=(*self.there, *party), own=(*self.own, *own))
+    def joining(self, pod_set_group: Iterable[int], own: Iterable[int]) -> TopologyPlacement:
+        """Return the same with more pods there: those of the pod set group, and `own` of the same pod group."""
+        return replace(self, there=(*self.there, *pod_set_group), own=(*self.own, *own))

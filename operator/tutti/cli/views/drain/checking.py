@@ -85,7 +85,9 @@ def _fate(pod: Pod) -> PodFate:
 def _deleted_along(asked: ObservedCluster, state: State, leaving: Sequence[Pod]) -> list[Pod]:
     """Return the pods on other nodes whose gangs are deleted as a whole once one of their members is."""
     gone = {key_of(pod) for pod in leaving}
-    whole = {state.home[key][0] for key in gone if key in state.members and state.members[key].claim.leaves_together}
+    whole = {
+        state.pod_group_of[key][0] for key in gone if key in state.members and state.members[key].claim.leaves_together
+    }
     left = {member.pod.key for gang in whole for member in state.workloads[gang].members()} - gone
     seen = (one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and key_of(one.pod) in left)
     return [pod for pod in seen if _fate(pod) in (PodFate.MOVES, PodFate.LOST)]
@@ -97,21 +99,21 @@ def _tried(
     """Place what is made in place of pods: first those of ours, then those of others."""
     ours, others = _split(state, leaving)
     seen = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
-    homes = {key: home[0] for key, home in state.home.items() if home[0][0] != "Pod"}
+    groups = {key: group[0] for key, group in state.pod_group_of.items() if group[0][0] != "Pod"}
     makes = {key_of(pod) for pod in seen if _fate(pod) is PodFate.MOVES}
     mine, theirs = _split(state, coming)
-    first = try_drain(NodeDrain(asked, name, ours, mine), homes, makes)
+    first = try_drain(NodeDrain(asked, name, ours, mine), groups, makes)
     if not theirs:
         return first
     gone = without_pods(with_nodes(asked.listed.seen, (name,), cordoned), {key_of(pod) for pod in (*ours, *others)})
     settled = [_on(_waiting(pod), first.to.get(key_of(pod), "")) for pod in mine]
     scheduler = next(iter(state.profiles))
-    strangers = [_as_ours(pod, scheduler) for pod in theirs]
-    new = [_waiting(pod) for pod in strangers]
+    foreign = [_as_ours(pod, scheduler) for pod in theirs]
+    new = [_waiting(pod) for pod in foreign]
     claims = [claim for pod in theirs for claim in claims_of(asked.listed.seen, pod, _waiting(pod).pod)]
     plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
     placed, _ = plain.decided([*gone, *settled, *claims, *new])
-    for pod in strangers:
+    for pod in foreign:
         note_placement(placed, pod, first)
     return first
 
@@ -139,13 +141,13 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
 
 def _leaver(state: State, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:
     key, owner = key_of(pod), controller_of(pod.metadata.owner_references)
-    home = state.home.get(key)
+    group = state.pod_group_of.get(key)
     to = outcome.to.get(key, "") if fate is PodFate.MOVES else ""
     return DrainedPod(
         *key,
         pod.spec.scheduler_name,
         f"{owner.kind}/{owner.name}" if owner is not None else "",
-        "/".join(home[0]) if home is not None and home[0][0] != "Pod" else "",
+        "/".join(group[0]) if group is not None and group[0][0] != "Pod" else "",
         tuple(_covering(state, pod)),
         PodFate.WAITS if fate is PodFate.MOVES and not to else fate,
         to,
@@ -164,9 +166,9 @@ def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[DrainedPod], out
     fates = {(one.namespace, one.name): one for one in pods}
     by_gang: dict[WorkloadKey, list[PodKey]] = {}
     for pod in leaving:
-        home = state.home.get(key_of(pod))
-        if home is not None and home[0][0] != "Pod":
-            by_gang.setdefault(home[0], []).append(key_of(pod))
+        group = state.pod_group_of.get(key_of(pod))
+        if group is not None and group[0][0] != "Pod":
+            by_gang.setdefault(group[0], []).append(key_of(pod))
     return [_hit(state, state.workloads[key], gone, fates, outcome.courses[key]) for key, gone in by_gang.items()]
 
 

@@ -258,7 +258,7 @@ def note_placement(state: State, pod: Pod, found: DrainTrial) -> None:
     if place:
         found.to[key_of(pod)] = place
         return
-    why = waits_for(state.workloads[state.home[key_of(new.pod)][0]])
+    why = waits_for(state.workloads[state.pod_group_of[key_of(new.pod)][0]])
     found.why[key_of(pod)] = "" if why is None else why.message
 
 

@@ -106,18 +106,18 @@ MOST_BEFORE = 4
 
 
 def complete_gang(case: UnplacedWorkload) -> Iterator[Change]:
-    """Yield what would make a gang complete: gates taken off, strangers handed over, the members that are missing."""
+    """Yield what would make a gang complete: gates taken off, foreign pods handed over, missing members."""
     _, namespace, name = case.workload.key
     for group in case.workload.groups.values():
         gated = [key for key, member in group.members.items() if member.pod.gated]
         if gated:
             seen = with_pods(case.seen, gated, _ungated)
             yield Change(f"the scheduling gates of {counted(len(gated), 'member')} are taken off", seen)
-        strangers = list(case.state.strangers.get((namespace, name), {}))
-        if strangers:
+        foreign = list(case.state.foreign_pods.get((namespace, name), {}))
+        if foreign:
             ours = next(iter(case.state.profiles))
-            seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
-            yield Change(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
+            seen = with_pods(case.seen, foreign, partial(_handed_over, to=ours))
+            yield Change(f"the schedulerName of {counted(len(foreign), 'pod')} with its label is set to {ours}", seen)
         tally = group.counts()
         missing = group.min_count - tally.live - tally.succeeded
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
@@ -135,7 +135,7 @@ def smaller_requests(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that pods ask for no more than the largest node offers, where they ask for more."""
     nodes, seen, told = case.state.cluster.nodes, case.seen, dict[str, int]()
     for need in case.needs:
-        most = too_large(nodes, need.klass.requests)
+        most = too_large(nodes, need.pod_class.requests)
         told |= most
         seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
     if told and nodes.count:
@@ -159,7 +159,7 @@ def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
             yield Change(f"the queue that its label names is {other} instead of {wanted}", seen)
     if case.why.reason == "BehindHead" and case.queue is not None:
         before = itertools.takewhile(
-            lambda one: one is not case.workload, case.state.places.heads(case.queue.name, MOST_BEFORE)
+            lambda one: one is not case.workload, case.state.queue_positions.heads(case.queue.name, MOST_BEFORE)
         )
         first = {member.pod.key: one for one in before for member in one.members()}
         names = list(dict.fromkeys("/".join(one.key[1:]) for one in first.values()))
@@ -200,10 +200,10 @@ def cover_resources(case: UnplacedWorkload) -> Iterator[Change]:
     queue = case.queue
     if queue is None:
         return
-    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.klass.requests)}
+    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.pod_class.requests)}
     for need in case.needs:
         for name in missing:
-            missing[name] += need.klass.requests.get(name, 0) * need.required
+            missing[name] += need.pod_class.requests.get(name, 0) * need.required
     if missing:
         seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
         told = ", ".join(f"{format_amount(name, units)} {name}" for name, units in missing.items())

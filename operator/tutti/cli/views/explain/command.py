@@ -145,7 +145,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         required=workload.required,
         members=tally.live + tally.succeeded + tally.failed,
         bound=tally.bound,
-        position=state.places.of(workload),
+        position=state.queue_positions.of(workload),
         line=state.counts.of(cluster_queue).pending if cluster_queue else 0,
         steps=tuple(found.steps),
         quota=tuple(found.quota),

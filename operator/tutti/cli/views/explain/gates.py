@@ -49,7 +49,7 @@ def quota_uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tu
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
-        add_to(asked, need.klass.requests, need.required)
+        add_to(asked, need.pod_class.requests, need.required)
     return tuple(
         _use(state, queue, (flavor, resource), asked[resource])
         for group in queue.groups
@@ -119,7 +119,7 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> 
     each = [
         list(
             itertools.islice(
-                flavor_assignments(queue, flavors, need.klass.requests, need.klass.spec.tolerations), MOST_WAYS
+                flavor_assignments(queue, flavors, need.pod_class.requests, need.pod_class.spec.tolerations), MOST_WAYS
             )
         )
         for need in needs
@@ -134,12 +134,12 @@ def _room(state: State, need: PodSetRequest, given: FlavorByResource, profile: P
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
     with state.cluster.transaction() as transaction:
-        placed = place_ask(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
+        placed = place_ask(nodes, transaction, Ask(ask.pod_class, 0, pods, ask.where), profile)
     level, domains = _domains(nodes, ask, free)
     return NodeRoom(
         need.group.name,
         pods,
-        dict(need.klass.requests),
+        dict(need.pod_class.requests),
         ", ".join(dict.fromkeys(given.values())),
         nodes.count,
         0 if placed is None else len(placed),
@@ -153,18 +153,20 @@ def _room(state: State, need: PodSetRequest, given: FlavorByResource, profile: P
 
 def _free(nodes: NodeColumns, ask: Ask, profile: Profile) -> NDArray[np.int64]:
     """Return for how many pods each node has room now: int64[rows]."""
-    if ask.klass.refusal:
+    if ask.pod_class.refusal:
         return np.zeros(len(nodes), dtype=np.int64)
     with Transaction(nodes) as transaction:
-        found = feasible_capacity(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
+        found = feasible_capacity(
+            nodes, transaction, replace(ask, topology=None), profile, most=max(1, ask.required)
+        ).room
     return np.asarray(found, dtype=np.int64)
 
 
 def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[RuledOutNodes, ...]:
     found: dict[str, NDArray[np.bool_]] = {}
-    if ask.klass.refusal:
-        return (RuledOutNodes(ask.klass.refusal, nodes.count, ()),)
-    for rejection, hit in counted_rejections(ask.klass, nodes, ask.where, profile):
+    if ask.pod_class.refusal:
+        return (RuledOutNodes(ask.pod_class.refusal, nodes.count, ()),)
+    for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
         if hit.any():
             found[rejection.reason] = found.get(rejection.reason, np.zeros_like(hit)) | hit
     told = (
@@ -176,7 +178,7 @@ def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[RuledOutNode
 
 def _domains(nodes: NodeColumns, ask: Ask, free: NDArray[np.int64]) -> tuple[str, Mapping[str, int]]:
     """Return the label of which pods must share one value, and what the values with the most room have."""
-    asked = None if ask.near is None else ask.near.asked
+    asked = None if ask.topology is None else ask.topology.asked
     level = "" if asked is None else asked.level if asked.together is Together.REQUIRED else asked.within
     if not level:
         return "", {}

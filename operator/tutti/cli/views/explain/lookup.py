@@ -30,9 +30,9 @@ def find_workload(state: State, listed: Listed, namespace: str, name: str) -> Wo
     for kind in KINDS:
         if (kind, namespace, name) in state.workloads:
             return kind, namespace, name
-    home = state.home.get((namespace, name))
-    if home is not None:
-        return home[0]
+    group = state.pod_group_of.get((namespace, name))
+    if group is not None:
+        return group[0]
     part = next(
         (key for key in state.workloads if key[1] == namespace and name in state.catalog.referring(*key[1:])), None
     )
@@ -40,14 +40,14 @@ def find_workload(state: State, listed: Listed, namespace: str, name: str) -> Wo
         return part
     owned = [
         key
-        for one, (key, _) in state.home.items()
+        for one, (key, _) in state.pod_group_of.items()
         if one[0] == namespace and (owner := state.members[one].owner) is not None and owner.name == name
     ]
-    homes = list(dict.fromkeys(owned))
-    if len(homes) > 1:
-        names = first_few(["/".join(key[1:]) for key in homes])
+    groups = list(dict.fromkeys(owned))
+    if len(groups) > 1:
+        names = first_few(["/".join(key[1:]) for key in groups])
         return f"the pods of {namespace}/{name} wait and run each for itself: give the name of one, such as {names}"
-    return homes[0] if homes else _unknown(state, listed, namespace, name)
+    return groups[0] if groups else _unknown(state, listed, namespace, name)
 
 
 def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:

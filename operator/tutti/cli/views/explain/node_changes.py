@@ -48,7 +48,7 @@ def uncordon(case: UnplacedWorkload) -> Iterator[Change]:
 def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield, for each taint that a pod does not tolerate, that it is tolerated or taken off, where that makes room."""
     nodes = case.state.cluster.nodes
-    tolerations = [one for need in case.needs for one in need.klass.spec.tolerations]
+    tolerations = [one for need in case.needs for one in need.pod_class.spec.tolerations]
     sets = (nodes.taint_sets[nodes.taint_code[row]] for row in nodes.rows.values())
     for taint in dict.fromkeys(taint for taints in sets for taint in taints):
         if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations):
@@ -94,7 +94,7 @@ def add_nodes(case: UnplacedWorkload) -> Iterator[Change]:
     """
     for need in case.needs:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
-        if need.klass.refusal or (room >= need.required and need.topology is None):
+        if need.pod_class.refusal or (room >= need.required and need.topology is None):
             continue  # others, or the pod itself, are in the way
         for model in _models(case, need) or _larger(case, need):
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
@@ -128,7 +128,7 @@ def _instead(case: UnplacedWorkload, changes: Sequence[Node]) -> Seen:
 def _models(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
     """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
     nodes = case.state.cluster.nodes
-    large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
+    large = (nodes.allocatable >= nodes.vector(need.pod_class.requests)).all(axis=1)
     found: dict[str, Node] = {}
     for suits in _suitable(case, need):
         fits = suits & large
@@ -140,14 +140,14 @@ def _models(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
 
 def _larger(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
     """Return, of each flavor, the node that comes closest to what such a pod asks for, with what is lacking of it."""
-    nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.klass.requests)
+    nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.pod_class.requests)
     offered = np.minimum(nodes.allocatable, wanted) / np.maximum(wanted, 1)
     models: dict[str, Node] = {}
     for suits in _suitable(case, need):
         rows = {name: row for name, row in nodes.rows.items() if suits[row]}
         if rows:
             name = min(rows, key=lambda name: (-float(offered[rows[name]].sum()), name))
-            models[name] = _raised(node_of(case.seen, name), need.klass.requests)
+            models[name] = _raised(node_of(case.seen, name), need.pod_class.requests)
     return list(models.values())
 
 
@@ -161,7 +161,7 @@ def _suitable(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[NDArray[n
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     profile = _profile(case)
     for where in _wheres(case, need):
-        yield static_filter_result(need.klass, case.state.cluster.nodes, where, profile).mask
+        yield static_filter_result(need.pod_class, case.state.cluster.nodes, where, profile).mask
 
 
 def _wheres(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[FlavorConstraints]:
@@ -169,7 +169,7 @@ def _wheres(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[FlavorConst
     ways: list[FlavorByResource] = [{}]
     if case.queue is not None:
         flavors = case.state.catalog.flavors
-        found = flavor_assignments(case.queue, flavors, need.klass.requests, need.klass.spec.tolerations)
+        found = flavor_assignments(case.queue, flavors, need.pod_class.requests, need.pod_class.spec.tolerations)
         ways = list(itertools.islice(found, MOST_WAYS))
     for given in ways:
         yield ask_for(case.state, need, given, required=need.required).where
@@ -185,11 +185,11 @@ def _able_with(case: UnplacedWorkload, labels: Mapping[str, str]) -> list[str]:
     nodes, profile = case.state.cluster.nodes, _profile(case)
     able = np.zeros(len(nodes), dtype=np.bool_)
     for need in case.needs:
-        large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
+        large = (nodes.allocatable >= nodes.vector(need.pod_class.requests)).all(axis=1)
         for where in _wheres(case, need):
             if dict(where.node_labels) == labels:
                 anywhere = FlavorConstraints(tolerations=where.tolerations)
-                able |= static_filter_result(need.klass, nodes, anywhere, profile).mask & large
+                able |= static_filter_result(need.pod_class, nodes, anywhere, profile).mask & large
     able &= ~node_affinity.has_labels(nodes, labels.items())
     return sorted(nodes.names[row] for row in np.flatnonzero(able).tolist())
 

@@ -103,19 +103,19 @@ def users_of_nodes(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
     """Return those on nodes who have a resource that is lacking on some node, whichever scheduler placed them."""
     state = case.state
     wanted = {
-        resource: max(1, sum(need.klass.requests.get(resource, 0) * need.required for need in case.needs))
+        resource: max(1, sum(need.pod_class.requests.get(resource, 0) * need.required for need in case.needs))
         for resource in _insufficient(case)
     }
-    parties: dict[WorkloadKey, list[PodRecord]] = {}
+    by_workload: dict[WorkloadKey, list[PodRecord]] = {}
     for record in state.cluster.pods.values():
-        home = state.home[record.key][0] if record.key in state.home else ("Pod", *record.key)
-        if record.slot >= 0 and home != case.workload.key and any(record.held.get(name) for name in wanted):
-            parties.setdefault(home, []).append(record)
+        group = state.pod_group_of[record.key][0] if record.key in state.pod_group_of else ("Pod", *record.key)
+        if record.slot >= 0 and group != case.workload.key and any(record.held.get(name) for name in wanted):
+            by_workload.setdefault(group, []).append(record)
     leavers = []
-    for home, pods in parties.items():
+    for group, pods in by_workload.items():
         held = {name: sum(pod.held.get(name, 0) for pod in pods) for name in wanted}
         part = max(held[name] / wanted[name] for name in wanted)
-        leavers.append(PossibleEnd(_told(home[1:], held), pods, part))
+        leavers.append(PossibleEnd(_told(group[1:], held), pods, part))
 
     def enough(some: Sequence[PossibleEnd]) -> bool:
         slots = np.array([pod.slot for one in some for pod in one.pods], dtype=np.int64)
