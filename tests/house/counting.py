@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from tests.house.source import Module, Tree, imported
+from tests.house.source import Tree, imported
 
 
 def within(tree: Tree, package: str) -> Tree:
@@ -23,18 +23,56 @@ def takers(tree: Tree, module: str, name: str) -> list[str]:
     return [one.path for one in given if one.name == module or module in imported(one, tree)]
 
 
-def fields(module: Module, name: str) -> int:
-    """How many fields a class declares: annotated in its body, or first assigned to `self` in a method.
+def fields(tree: Tree, module: str, name: str) -> set[str]:
+    """Fields that a class and those that it extends declare: annotated in a body, or first assigned to `self`.
 
     Raises:
         LookupError: the module defines no such class.
     """
-    for node in module.tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            declared = {name for one in node.body for name in _declared(one)}
-            own = {to.attr for to in _assigned(node) if isinstance(to.value, ast.Name) and to.value.id == "self"}
-            return len(declared | own)
-    raise LookupError(f"{module.path} defines no class {name}")
+    found = set[str]()
+    for where, node in lineage(tree, module, name):
+        found |= {field for one in node.body for field in _declared(one)}
+        if where == module:
+            found |= {to.attr for to in _assigned(node) if isinstance(to.value, ast.Name) and to.value.id == "self"}
+    return found
+
+
+def lineage(tree: Tree, module: str, name: str) -> list[tuple[str, ast.ClassDef]]:
+    """A class and all that it extends, each once with its module; those from outside the tree are left out.
+
+    Raises:
+        LookupError: the module defines no such class.
+    """
+    node = next((one for one in tree[module].tree.body if isinstance(one, ast.ClassDef) and one.name == name), None)
+    if node is None:
+        raise LookupError(f"{tree[module].path} defines no class {name}")
+    found = {(module, name): node}
+    for base in (one.id for one in node.bases if isinstance(one, ast.Name)):
+        where = _home(tree, module, base)
+        if where is not None:
+            found |= {(above, one.name): one for above, one in lineage(tree, where, base)}
+    return [(where, one) for (where, _), one in found.items()]
+
+
+def seen(tree: Tree, module: str, name: str) -> list[int]:
+    """How many fields of a class each file sees that takes it or one that it extends: of the largest that it takes."""
+    sizes = {one.name: len(fields(tree, where, one.name)) for where, one in lineage(tree, module, name)}
+    taken: dict[str, int] = {}
+    for where, one in lineage(tree, module, name):
+        for path in takers(tree, where, one.name):
+            taken[path] = max(taken.get(path, 0), sizes[one.name])
+    return list(taken.values())
+
+
+def _home(tree: Tree, module: str, name: str) -> str | None:
+    """The module of the tree that a class is from that a module names."""
+    for node in tree[module].tree.body:
+        match node:
+            case ast.ClassDef(name=own) if own == name:
+                return module
+            case ast.ImportFrom(module=base) if base in tree and any(alias.name == name for alias in node.names):
+                return base
+    return None
 
 
 def assigners(tree: Tree, attribute: str) -> list[str]:

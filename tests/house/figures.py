@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.house.counting import assigners, fields, homonyms, takers, within
+from tests.house.counting import assigners, fields, homonyms, seen, takers, within
 from tests.house.rooms import arrows, pairs, rooms, upward
 from tests.house.source import Tree
 from tests.house.walk import Walk
@@ -66,10 +66,17 @@ def _of_writers(tree: Tree) -> list[Figure]:
     module, name = STATE
     return [
         Figure("state_files", "files that take State whole", len(takers(tree, module, name)), 15),
-        Figure("state_fields", "fields of State", fields(tree[module], name)),
+        Figure("state_fields", "fields of State", len(fields(tree, module, name))),
+        Figure(
+            "state_seen", "... that a file sees which takes a part of it, on average", _mean(seen(tree, module, name))
+        ),
         Figure("phase_files", "files of engine/ that assign `phase`", len(assigners(engine, "phase")), 1),
         Figure("explanation_files", "... `explanation`", len(assigners(engine, "explanation")), 1),
     ]
+
+
+def _mean(numbers: list[int]) -> int:
+    return round(sum(numbers) / max(1, len(numbers)))
 
 
 def _of_walk(walk: Walk) -> list[Figure]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tutti
 from tests.house.__main__ import aim_of, main, text
-from tests.house.counting import assigners, defined, fields, homonyms, takers, within
+from tests.house.counting import assigners, defined, fields, homonyms, seen, takers, within
 from tests.house.figures import Figure, distributions, figures
 from tests.house.rooms import arrows, knots, pairs, rooms, upward
 from tests.house.source import loaded, parsed
@@ -95,20 +95,35 @@ def test_another_class_of_the_same_name_is_not_meant():
     assert takers(tree, "engine.state", "State") == ["engine/state.py"]
 
 
-def test_fields_of_a_class_are_declared_or_first_assigned_to_itself():
-    module = parsed(
+def test_fields_of_a_class_are_declared_or_first_assigned_to_itself_there_or_in_what_it_extends():
+    tree = parsed(
         {
-            "m.py": "class State:\n"
-            "    one: int\n"
+            "low.py": "class Part:\n    zero: int\n",
+            "m.py": "from low import Part\n"
+            "class Beside:\n    one: int\n"
+            "class State(Part, Beside, Exception):\n"
             "    two: int = 2\n"
             "    def __init__(self):\n"
             "        self.two = 3\n"
-            "        self.three = other.four = 4\n"
+            "        self.three = other.four = 4\n",
         }
-    )["m"]
-    assert fields(module, "State") == 3
+    )
+    assert fields(tree, "m", "State") == {"zero", "one", "two", "three"}
+    assert fields(tree, "low", "Part") == {"zero"}
     with pytest.raises(LookupError, match=r"m\.py defines no class Gone"):
-        fields(module, "Gone")
+        fields(tree, "m", "Gone")
+
+
+def test_a_file_sees_the_fields_of_the_largest_class_that_it_takes():
+    tree = parsed(
+        {
+            "low.py": "class Part:\n    zero: int\ndef f(state: Part): ...",
+            "m.py": "from low import Part\nclass State(Part):\n    one: int\n    two: int",
+            "a.py": "from low import Part\nfrom m import State\ndef f(state: State, part: Part): ...",
+            "b.py": "def f(state: State): ...",
+        }
+    )
+    assert sorted(seen(tree, "m", "State")) == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +192,7 @@ def test_figures_of_a_small_house():
         "mutual": 1,
         "state_files": 1,
         "state_fields": 1,
+        "state_seen": 1,
         "phase_files": 1,
         "explanation_files": 1,
         "pod_calls": 5,

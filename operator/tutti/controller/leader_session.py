@@ -33,18 +33,18 @@ from tutti.controller.supervision import Restartable, first_of, is_lost_lease, k
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.kube.fencing import LeaseTerm, unfenced
 from tutti.kube.lease import Elector, default_identity
 from tutti.kube.statuses import StatusWriter
 
 
-def charged_queues(state: State) -> dict[KindKey, str]:
+def charged_queues(state: StatusState) -> dict[KindKey, str]:
     """Return the ClusterQueue whose quota each workload holds, for those that hold any: reserved, bound or leaving."""
     return {workload.key: queue for workload in state.workloads.values() for queue in _charges(workload)}
 
 
-def overused_objects(state: State) -> dict[KindKey, str]:
+def overused_objects(state: StatusState) -> dict[KindKey, str]:
     """Return the ClusterQueues and Cohorts that use more quota than there is, with what they are told of it."""
     return {key: told.message for key, told in state.overuses.reported.items()}
 
@@ -113,7 +113,7 @@ class LeaderSession:
             context.health.ready["leadership"] = partial(_check_leadership, self._elector)
 
     @property
-    def state(self) -> State:
+    def state(self) -> StatusState:
         """What the engine knows; there is one to be asked while this process leads."""
         assert self._run is not None
         return self._run.engine.state

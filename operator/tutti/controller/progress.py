@@ -18,7 +18,7 @@ from tutti.controller.gauges.waiting import degraded_since
 from tutti.controller.metrics import Metrics, drop_others
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 
 _NO_TIME: Final = float("inf")
 
@@ -137,7 +137,7 @@ class Progressing(Protocol):
     """An engine, as far as it is asked what has become of workloads."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> StatusState:
         """What it knows."""
 
     @property
@@ -168,7 +168,7 @@ class ProgressReporter:
             self._catalog = state.catalog.version
             self._forget(state)
 
-    def _count(self, state: State, lifecycle_events: Sequence[LifecycleEvent]) -> None:
+    def _count(self, state: StatusState, lifecycle_events: Sequence[LifecycleEvent]) -> None:
         queues = state.ledger.tree.queues
         self._metrics.of_cluster_queues.count(lifecycle_events)
         if self._metrics.of_local_queues is not None:
@@ -179,7 +179,7 @@ class ProgressReporter:
 
         self._metrics.of_cohorts.count(lifecycle_events, above)
 
-    def _forget(self, state: State) -> None:
+    def _forget(self, state: StatusState) -> None:
         """Drop the series of queues and cohorts that are gone."""
         metrics, names = self._metrics, {(name,) for name in state.catalog.queues}
         metrics.of_cluster_queues.keep(names)
@@ -190,7 +190,7 @@ class ProgressReporter:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
             metrics.of_local_queues.keep({(door.name, door.namespace) for door in doors})
 
-    def _tell_tries(self, state: State, lifecycle_events: Sequence[LifecycleEvent], seconds: float) -> None:
+    def _tell_tries(self, state: StatusState, lifecycle_events: Sequence[LifecycleEvent], seconds: float) -> None:
         before, self._tried = self._tried, sum(state.tries.values())
         if self._tried == before:
             return

@@ -1,139 +1,29 @@
-"""Everything the engine knows, in one place; the rooms beside this file are the rules that change it.
-
-Iteration over these dictionaries is in order of arrival, never in order of hash, so that a replay decides alike.
-"""
+"""Everything the engine knows, in one place: what each room declares for its rules, together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 
-from tutti.api.configuration import TuttiConfiguration
-from tutti.api.model import API_VERSION
-from tutti.api.resources import Amounts
-from tutti.cluster.capacity import FreeCapacity, allocatable_of_nodes
-from tutti.cluster.cluster import Cluster
-from tutti.cluster.pods import PodKey
-from tutti.engine.reading.catalog import Catalog
+from tutti.cluster.capacity import allocatable_of_nodes
+from tutti.engine.ingest import IngestState
+from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
-from tutti.engine.records.consultation import Consultations
-from tutti.engine.records.counters import Overuses, QueueCounts, QueuePositions, WaitingCounts
-from tutti.engine.records.decisions import AnyDecision, EmitEvent
-from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
-from tutti.engine.records.gang_membership import GangObjects, OwnerGraph, ParsedMemberships
-from tutti.engine.records.members import Charge, KeptForSuccessors, Member
-from tutti.engine.records.plugins import PluginHold, PluginHost, Plugins
-from tutti.engine.records.reservations import BackfillReservations, Nominations, QuotaHoldbacks, ShareDebts
-from tutti.engine.records.timers import Timers
-from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.placement.preemption.victim_cost import Budget
+from tutti.engine.records.gang_membership import ParsedMemberships
+from tutti.engine.records.plugins import PluginHost
+from tutti.engine.status import StatusState
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
-from tutti.quota.ledger import UsageLedger
-from tutti.quota.ordering import backoff_seconds
-from tutti.quota.preemption import PreemptionRules
-from tutti.quota.usage import UsageHistory
-
-Address = tuple[WorkloadKey, str]
-"""A workload and the name of a group in it."""
 
 
-@dataclass(slots=True)
-class State:
-    """The engine's memory.
+@dataclass(kw_only=True)
+class State(QueueState, IngestState, StatusState):
+    """The engine's memory: what each room keeps, and how what was written is taken over.
 
     Attributes:
-        now: Unix seconds, as `decide` was told.
-        ledger: Who uses what of which queue.
-        foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
-        foreign_pod_group_of: The pod group of each of these.
-        pod_group_of: Where each member is filed.
-        memberships: How what pods say was read.
-        owner_graph: What owns the members.
-        members_by_reference: The members that name a PodGroup or Workload (namespace, name), whether there is one or
-        not. dirty: Workloads that something was observed about since the last decision.
-        past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
-        past_use_at: When all of them were last told, Unix seconds.
-        queue_positions: Where those who wait stand in their ClusterQueues.
-        stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
-        changed_queues: Queues whose counts or usage may have changed since they were last told.
-        profiles: How pods are placed, per schedulerName of ours.
-        rules: How fairness and preemption go.
-        budgets: PodDisruptionBudgets, by namespace and name.
-        allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
-        unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
-        nominations: Room held for those whose victims are leaving.
-        kept_for_successors: What is kept for the successors of members that running gangs have lost.
-        backfill_reservations: What is kept for the heads of queues.
-        quota_holdbacks: For whom quota is held back from borrowers.
-        share_debts: What queues owe that have had more than their part.
-        timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
-        ending: Workloads with quota and room that must end by a known time.
         capacity_seen: What `cluster.nodes.capacity_version` was when quotas last followed it.
-        free_by_flavor: What was free in each flavor when queues were last told it.
-        free_at: When that was, Unix seconds.
-        free_is_stale: Whether pods or nodes have been seen since.
-        out: What has been decided in this turn.
-        waiting_counts: Who waits, and at which gate.
-        overuses: Which queues and cohorts use more quota than there is.
-        lifecycle_events: What workloads have come to in this turn.
-        tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
-        plugins: What users have added to each profile.
-        discreet: Whether those of other namespaces are told of by their uid instead of their name.
-        consultations: What extenders are asked.
-        plugin_holds: Reservations that a plugin holds.
-        returned_seen: What had been given back when these were last looked at.
     """
 
-    configuration: TuttiConfiguration
-    random: Random
-    cluster: Cluster = field(default_factory=Cluster)
-    catalog: Catalog = field(default_factory=Catalog)
-    gang_objects: GangObjects = field(default_factory=GangObjects)
-    owner_graph: OwnerGraph = field(default_factory=OwnerGraph)
-    ledger: UsageLedger = field(default_factory=UsageLedger)
-    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
-    members: dict[PodKey, Member] = field(default_factory=dict)
-    foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
-    foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
-    pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
-    members_by_reference: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
-    dirty: dict[WorkloadKey, None] = field(default_factory=dict)
-    counts: QueueCounts = field(default_factory=QueueCounts)
-    past_use: dict[str, UsageHistory] = field(default_factory=dict)
-    past_use_at: float = 0.0
-    queue_positions: QueuePositions = field(default_factory=QueuePositions)
-    stale: bool = False
-    changed_queues: dict[str, None] = field(default_factory=dict)
-    profiles: dict[str, Profile] = field(default_factory=dict)
-    rules: PreemptionRules = field(default_factory=PreemptionRules)
-    budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
-    allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
-    unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
-    nominations: Nominations = field(default_factory=Nominations)
-    kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
-    backfill_reservations: BackfillReservations = field(default_factory=BackfillReservations)
-    quota_holdbacks: QuotaHoldbacks = field(default_factory=QuotaHoldbacks)
-    share_debts: ShareDebts = field(default_factory=ShareDebts)
-    timers: Timers = field(default_factory=Timers)
-    ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     capacity_seen: int = 0
-    free_by_flavor: dict[str, FreeCapacity] = field(default_factory=dict)
-    free_at: float = 0.0
-    free_is_stale: bool = False
-    out: list[AnyDecision] = field(default_factory=list)
-    waiting_counts: WaitingCounts = field(default_factory=WaitingCounts)
-    overuses: Overuses = field(default_factory=Overuses)
-    lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
-    tries: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
-    now: float = 0.0
-    plugins: Plugins = field(default_factory=dict)
-    discreet: bool = True
-    plugin_host: PluginHost = field(init=False)
-    memberships: ParsedMemberships = field(init=False)
-    consultations: Consultations = field(default_factory=Consultations)
-    plugin_holds: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
-    returned_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
@@ -149,36 +39,6 @@ class State:
         profile = self.plugin_host.extended(name, profile)
         extenders = self.configuration.extenders
         return self.consultations.extended(profile, extenders) if extenders else profile
-
-    def back_off(self, workload: Workload) -> None:
-        """Count one more failure, and do not try the workload again before its backoff is over."""
-        backoff = self.configuration.backoff
-        workload.attempts += 1
-        workload.not_before = self.now + backoff_seconds(
-            workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
-        )
-        self.timers.add(workload)
-
-    def set_deadline(self, workload: Workload, seconds: float) -> None:
-        """Give a workload so long from now."""
-        workload.deadline = self.now + seconds
-        self.timers.add(workload)
-
-    def set_alarm(self, workload: Workload, at: float) -> None:
-        """Have a workload looked at again at a time, Unix seconds, if not before."""
-        workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
-        self.timers.add(workload)
-
-    def report_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
-        """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
-        if workload.report_at is None:
-            workload.report_at = max(workload.reported[2], looked_at) + REFRESH_SECONDS
-            self.timers.add(workload)
-
-    def leads_to(self, namespace: str, local_queue: str) -> str:
-        """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
-        found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
-        return found.cluster_queue if found else ""
 
     def renew(self) -> None:
         """Take over what many workloads refer to, where any of it has changed, and look at all of them again.
@@ -216,24 +76,6 @@ class State:
             self.catalog.version += 1  # whoever waits is looked at again
             self.changed_queues.update(dict.fromkeys(self.catalog.queues))
 
-    def charge(self, charge: Charge, pods: int = 1) -> None:
-        """Use quota for so many pods of one charge."""
-        self.ledger.charge(charge.queue, charge.usage, charge.holder, pods)
-
-    def refund(self, charge: Charge, pods: int = 1) -> None:
-        """Give back the quota of so many pods of one charge: others may have it now."""
-        self.ledger.refund(charge.queue, charge.usage, charge.holder, pods)
-
-    def open(self, key: WorkloadKey) -> None:
-        """Have a record for a Workload or PodGroup object, with or without members, and look at it."""
-        if self.catalog.stands_alone(key) and key not in self.workloads:
-            self.workloads[key] = Workload(key)
-        self.touch(key)
-
-    def touch(self, key: WorkloadKey) -> None:
-        """Note that a workload must be looked at again."""
-        self.dirty[key] = None
-
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""
         if not self.cluster.reclassed:
@@ -242,23 +84,3 @@ class State:
             address = self.pod_group_of.get(key)
             if address is not None:
                 self.touch(address[0])
-
-    def reached(
-        self, workload: Workload, step: LifecycleStep, *, seconds: float = 0.0, pods: int = 0, reason: str = ""
-    ) -> None:
-        """Note what a workload has come to."""
-        found = LifecycleEvent(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
-        self.lifecycle_events.append(found)
-
-    def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
-        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
-        what, namespace, name = workload.key
-        if what == "Pod" or not workload.uid:
-            pod = next((m.pod for m in workload.members()), None)
-            if pod is None:
-                return
-            api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
-        else:
-            api_version, uid = API_VERSION, workload.uid
-        action = "Binding" if reason == "Scheduled" else "Scheduling"
-        self.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from tutti.api.messages import IS, agreeing, counted
 from tutti.api.resources import format_amount
 from tutti.cli.views.drawing import ago
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.member_loss import losses_of, restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 from tutti.quota.flavors import VIRTUAL
 from tutti.quota.tree import Usage, add_to
 
@@ -87,7 +87,7 @@ class DegradedGang(msgspec.Struct, frozen=True, rename="camel"):
     kept: tuple[KeptQuota, ...]
 
 
-def degraded_of(state: State, workload: Workload) -> DegradedGang | None:
+def degraded_of(state: LifecycleState, workload: Workload) -> DegradedGang | None:
     """Return how far a gang is from what it needs; None where it does not run, or has what it needs."""
     if workload.degraded_since is None:
         return None
@@ -139,7 +139,7 @@ def quota_amounts(kept: Iterable[KeptQuota]) -> str:
     return ", ".join(f"{format_amount(one.resource, one.amount)} {one.resource} ({one.flavor})" for one in kept)
 
 
-def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
+def quota_kept_for(state: LifecycleState, workload: Workload) -> Iterator[KeptQuota]:
     """Return the quota that is kept for the successors of what a gang has lost."""
     kept = state.kept_for_successors.get(workload.key)
     usage: Usage = {}
@@ -148,7 +148,7 @@ def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
     return (KeptQuota(*what, units) for what, units in usage.items())
 
 
-def _lost(state: State, workload: Workload) -> Iterator[LostMembers]:
+def _lost(state: LifecycleState, workload: Workload) -> Iterator[LostMembers]:
     losses = [loss for group in short_groups(workload) for loss in losses_of(workload, group)[: group.lacking]]
     found: dict[tuple[object, ...], LostMembers] = {}
     for loss in losses:
@@ -160,7 +160,7 @@ def _lost(state: State, workload: Workload) -> Iterator[LostMembers]:
     return iter(found.values())
 
 
-def _state_of(state: State, node: str) -> NodeState:
+def _state_of(state: LifecycleState, node: str) -> NodeState:
     if not node:
         return NodeState.UNKNOWN
     if node not in state.cluster.nodes.rows:

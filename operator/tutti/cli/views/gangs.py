@@ -14,8 +14,8 @@ from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_members, degraded_of, waiting_for
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, ago, table
 from tutti.cli.views.what_if import FITS, ObservedCluster, waits_for
+from tutti.engine.core_state import CoreState
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 
 
 class GangView(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,7 +71,7 @@ def gangs(
     return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))
 
 
-def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: DegradedGang | None) -> GangView:
+def _gang(state: CoreState, workload: Workload, phase: Phase, nodes: int, lacks: DegradedGang | None) -> GangView:
     kind, namespace, name = workload.key
     tally, why = workload.counts(), waits_for(workload)
     fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)

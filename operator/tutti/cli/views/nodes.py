@@ -19,7 +19,7 @@ from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, PageWidth, amount, bar, table
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
-from tutti.engine.state import State
+from tutti.engine.core_state import CoreState
 
 MODEL_LABELS = (
     "nvidia.com/gpu.product",
@@ -84,7 +84,7 @@ class Top(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[NodeUse, ...]
 
 
-def devices(state: State) -> list[str]:
+def devices(state: CoreState) -> list[str]:
     """Return the resources of devices that any node offers, by name; cpu and memory where there are none."""
     nodes = state.cluster.nodes
     offered = nodes.allocatable.sum(axis=0) > 0
@@ -92,7 +92,7 @@ def devices(state: State) -> list[str]:
     return sorted(found) or ["cpu", "memory"]
 
 
-def top(state: State, resources: Sequence[str], label: str | None = None) -> Top:
+def top(state: CoreState, resources: Sequence[str], label: str | None = None) -> Top:
     """Return what nodes offer of these resources; `label` tells models apart, in place of those that usually do."""
     nodes = state.cluster.nodes
     rows = np.array(sorted(nodes.rows.values(), key=lambda row: nodes.names[row]), dtype=np.int64)
@@ -116,7 +116,7 @@ def top(state: State, resources: Sequence[str], label: str | None = None) -> Top
     return Top(tuple(by_model), tuple(by_node))
 
 
-def _node(state: State, row: int, model: str, resource: str, offers: int, used: int, is_open: bool) -> NodeUse:
+def _node(state: CoreState, row: int, model: str, resource: str, offers: int, used: int, is_open: bool) -> NodeUse:
     nodes = state.cluster.nodes
     notes = ["cordoned"] if nodes.unschedulable[row] else []
     for taint in nodes.taint_sets[nodes.taint_code[row]]:

@@ -34,7 +34,7 @@ from tutti.cli.views.drawing import (
 )
 from tutti.cli.views.what_if import FITS
 from tutti.engine.records.workloads import ADMITTED, Workload
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
 
 MOST_WAITING = 50
@@ -123,7 +123,7 @@ class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
     beyond: int
 
 
-def forest(state: State) -> tuple[Branch, ...]:
+def forest(state: StatusState) -> tuple[Branch, ...]:
     """Return all cohorts and queues that are in no other, cohorts first; an inactive queue is in none."""
     tree = state.ledger.tree
     nodes = (*tree.cohorts.values(), *tree.queues.values())
@@ -136,7 +136,7 @@ def accelerators(roots: Collection[Branch]) -> list[str]:
     return sorted({use.resource for root in roots for use in root.uses if "/" in use.resource})
 
 
-def queue_details(state: State, name: str) -> QueueDetails | None:
+def queue_details(state: StatusState, name: str) -> QueueDetails | None:
     """Return one ClusterQueue with its workloads; None where there is none of that name."""
     node = state.ledger.tree.queues.get(name)
     if node is None:
@@ -152,7 +152,7 @@ def queue_details(state: State, name: str) -> QueueDetails | None:
     )
 
 
-def _branch(state: State, node: QuotaNode) -> Branch:
+def _branch(state: StatusState, node: QuotaNode) -> Branch:
     children = sorted(node.children, key=lambda one: (one.leaf, one.name))
     whats = {what for leaf in node.leaves() for what in leaf.quotas} | set(node.quotas)
     count = state.counts.of(node.name) if node.leaf else None
@@ -191,7 +191,7 @@ def _own(node: QuotaNode, what: FlavorResource) -> int:
     return min(UNLIMITED, node.nominal(what) + sum(_own(child, what) for child in node.children))
 
 
-def _notes(state: State, node: QuotaNode) -> tuple[str, ...]:
+def _notes(state: StatusState, node: QuotaNode) -> tuple[str, ...]:
     queue = state.catalog.queues.get(node.name) if node.leaf else None
     if queue is None:
         return ()
@@ -207,7 +207,7 @@ def _notes(state: State, node: QuotaNode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _entry(state: State, workload: Workload, position: int) -> WorkloadInQueue:
+def _entry(state: StatusState, workload: Workload, position: int) -> WorkloadInQueue:
     kind, namespace, name = workload.key
     why = workload.explanation if position else None
     return WorkloadInQueue(

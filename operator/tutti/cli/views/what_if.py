@@ -36,6 +36,7 @@ from tutti.api.storage import (
 from tutti.cli.views.listing import Listed
 from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.observations import (
@@ -50,7 +51,6 @@ from tutti.engine.records.observations import (
 )
 from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 
 FITS = "it fits now, and is not placed yet"
 """Of a workload that waits for nothing and has no nodes."""
@@ -87,7 +87,7 @@ class ObservedCluster:
         workload = engine.state.workloads.get(key)
         return None if workload is None else waits_for(workload)
 
-    def decided(self, seen: Iterable[AnyObservation]) -> tuple[State, Sequence[AnyDecision]]:
+    def decided(self, seen: Iterable[AnyObservation]) -> tuple[LifecycleState, Sequence[AnyDecision]]:
         """Return what would be known and decided if this were what there is."""
         engine = self.stock(seen)
         return engine.state, engine.decide(self.at)

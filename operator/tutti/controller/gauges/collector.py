@@ -17,14 +17,14 @@ from tutti.controller.gauges import nodes, queues, waiting
 from tutti.controller.gauges import queues as queues__
 from tutti.controller.object_cache import ObjectCache
 from tutti.controller.references import active_conditions
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 
 
 class HasState(Protocol):
     """An engine, as far as it is read."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> StatusState:
         """What it knows."""
 
 
@@ -92,7 +92,7 @@ class StateGauges(Collector):
                     found.doors[name, namespace] = verdict.active
         return self._statuses
 
-    def _families(self, state: State | None, statuses: _Statuses) -> Iterator[Metric]:
+    def _families(self, state: StatusState | None, statuses: _Statuses) -> Iterator[Metric]:
         yield from queues.cluster_queue_families(state)
         yield from queues.cluster_queue_statuses(statuses.queues)
         yield from queues.quota_families(state)

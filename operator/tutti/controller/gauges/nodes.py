@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from tutti.api.resources import EPHEMERAL_STORAGE, PODS
 from tutti.cluster.capacity import free_per_node
 from tutti.controller.gauges import Row, gauges, in_units
-from tutti.engine.state import State
+from tutti.engine.core_state import CoreState
 from tutti.placement.topology import tree
 
 _UNTOLD = (PODS, EPHEMERAL_STORAGE)
@@ -22,7 +22,7 @@ Levels = Mapping[tuple[str, str], tree.Fragmentation]
 """By topology and level of it."""
 
 
-def node_families(state: State | None) -> Iterator[Metric]:
+def node_families(state: CoreState | None) -> Iterator[Metric]:
     """Yield where each resource goes, and how far what is free lies scattered; no values where there is no state."""
     shares: Iterable[Row] = ()
     levels: Levels = {}
@@ -41,7 +41,7 @@ def node_families(state: State | None) -> Iterator[Metric]:
     yield from _of_fragmentation(levels, told)
 
 
-def _shares(state: State, told: Iterable[tuple[int, str]], free: NDArray[np.int64]) -> Iterator[Row]:
+def _shares(state: CoreState, told: Iterable[tuple[int, str]], free: NDArray[np.int64]) -> Iterator[Row]:
     """Yield what becomes of each resource; `free` is int64[resources], what is free on nodes that take pods."""
     nodes, columns = state.cluster.nodes, state.cluster.pod_columns
     taken = nodes.requested[nodes.present].sum(axis=0)
@@ -73,7 +73,7 @@ def _of_fragmentation(levels: Levels, told: Sequence[tuple[int, str]]) -> Iterat
     )
 
 
-def _levels(state: State, free: NDArray[np.int64], offered: NDArray[np.int64]) -> Levels:
+def _levels(state: CoreState, free: NDArray[np.int64], offered: NDArray[np.int64]) -> Levels:
     """Return how far it lies scattered; `free` and `offered` are int64[rows, resources], per node."""
     found = {("", _NODE): tree.of_domains(free, offered)}
     for name, levels in state.catalog.topologies.items():
@@ -82,7 +82,7 @@ def _levels(state: State, free: NDArray[np.int64], offered: NDArray[np.int64]) -
     return found
 
 
-def _told(state: State) -> list[tuple[int, str]]:
+def _told(state: CoreState) -> list[tuple[int, str]]:
     """Return the resources that nodes offer, but for those that no queue is about, with their columns."""
     nodes = state.cluster.nodes
     offered = nodes.allocatable[nodes.present].sum(axis=0)

@@ -14,7 +14,7 @@ from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges import Row, gauges, in_units
 from tutti.engine.records.counters import QueueCount, WaitingPlace
 from tutti.engine.records.workloads import Phase
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.quota.fair_sharing import fair_share
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, Usage, add_to
 
@@ -25,7 +25,12 @@ _STATUSES = ("active", "inadmissible")
 
 
 def workload_families(
-    state: State | None, prefix: str, labels: Sequence[str], called: Called, *, queue_of: Callable[[WaitingPlace], str]
+    state: StatusState | None,
+    prefix: str,
+    labels: Sequence[str],
+    called: Called,
+    *,
+    queue_of: Callable[[WaitingPlace], str],
 ) -> Iterator[Metric]:
     """Yield how many workloads wait and run; families without values where there is no state.
 
@@ -57,7 +62,7 @@ def workload_families(
     )
 
 
-def _pending(state: State, called: Called, queue_of: Callable[[WaitingPlace], str]) -> Iterator[Row]:
+def _pending(state: StatusState, called: Called, queue_of: Callable[[WaitingPlace], str]) -> Iterator[Row]:
     pending = {(name, status): 0 for name in called.values() for status in _STATUSES}
     for place, crowd in state.waiting_counts.places().items():
         where = queue_of(place), "inadmissible" if place.reason else "active"
@@ -68,14 +73,14 @@ def _pending(state: State, called: Called, queue_of: Callable[[WaitingPlace], st
             yield (*values, status), pending[name, status]
 
 
-Amount = Callable[[State, QuotaNode, FlavorResource], int | None]
+Amount = Callable[[StatusState, QuotaNode, FlavorResource], int | None]
 """Reads an amount, in scheduling units, or None where there is none."""
 
 QUEUE = ("cluster_queue",)
 QUEUE_QUOTA = ("cohort", "cluster_queue", "flavor", "resource")
 
 
-def cluster_queue_families(state: State | None) -> Iterator[Metric]:
+def cluster_queue_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield how many workloads wait and run, per ClusterQueue; families without values where there is no state."""
     called: Called = {} if state is None else {(name,): name for name in state.catalog.queues}
     yield from workload_families(state, "", QUEUE, called, queue_of=lambda place: place.queue)
@@ -96,7 +101,7 @@ def cluster_queue_statuses(statuses: Mapping[str, str]) -> Iterator[Metric]:
     )
 
 
-def quota_families(state: State | None) -> Iterator[Metric]:
+def quota_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield what each ClusterQueue is given and uses, per flavor and resource, one family after the other."""
     yield gauges(
         "kueue_cluster_queue_resource_reservation",
@@ -130,11 +135,11 @@ def quota_families(state: State | None) -> Iterator[Metric]:
     )
 
 
-def _used(state: State, node: QuotaNode, what: FlavorResource) -> int:
+def _used(state: StatusState, node: QuotaNode, what: FlavorResource) -> int:
     return node.usage.get(what, 0) - state.counts.of(node.name).yielding.get(what, 0)
 
 
-def _rows(state: State | None, amount: Amount) -> Iterator[Row]:
+def _rows(state: StatusState | None, amount: Amount) -> Iterator[Row]:
     if state is None:
         return
     for name, node in state.ledger.tree.queues.items():
@@ -152,7 +157,7 @@ LOCAL_QUEUE = ("name", "namespace")
 LOCAL_QUEUE_QUOTA = (*LOCAL_QUEUE, "flavor", "resource")
 
 
-def local_queue_families(state: State | None) -> Iterator[Metric]:
+def local_queue_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield what each LocalQueue holds; families without values where there is no state."""
     found = [] if state is None else [one.metadata for one in state.catalog.all(LocalQueue)]
     doors = [(one.name, one.namespace) for one in found]
@@ -190,7 +195,7 @@ def _name(door: LocalQueueName) -> str:
     return f"{namespace}/{name}"
 
 
-def _local_usage(state: State, doors: Mapping[LocalQueueName, QueueCount], *, yielding: bool) -> Iterator[Row]:
+def _local_usage(state: StatusState, doors: Mapping[LocalQueueName, QueueCount], *, yielding: bool) -> Iterator[Row]:
     """Yield what is held through each door, of all that its ClusterQueue has quota of."""
     for (name, namespace), count in doors.items():
         node = state.ledger.tree.queues.get(state.leads_to(namespace, name))
@@ -204,7 +209,7 @@ COHORT_QUOTA = ("cohort", "flavor", "resource")
 ABOVE = ("parent_cohort", "root_cohort")
 
 
-def cohort_families(state: State | None) -> Iterator[Metric]:
+def cohort_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield what is below each Cohort; families without values where there is no state."""
     cohorts = [] if state is None else list(state.ledger.tree.cohorts.values())
     yield gauges(
@@ -228,7 +233,7 @@ def cohort_families(state: State | None) -> Iterator[Metric]:
     )
 
 
-def parent_families(state: State | None) -> Iterator[Metric]:
+def parent_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield which cohort each ClusterQueue and Cohort is in; families without values where there is no state."""
     tree = None if state is None else state.ledger.tree
     for name, label, nodes in (
@@ -239,7 +244,7 @@ def parent_families(state: State | None) -> Iterator[Metric]:
         yield gauges(name, "Always 1; the labels say in which cohort it is, and below which.", (label, *ABOVE), rows)
 
 
-def share_families(state: State | None) -> Iterator[Metric]:
+def share_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield the share of each ClusterQueue and Cohort; families without values unless fair sharing is on."""
     tree = None if state is None or not state.rules.fair else state.ledger.tree
     queues = [] if tree is None else list(tree.queues.values())
@@ -269,7 +274,7 @@ def _held(cohort: QuotaNode) -> Usage:
     return held
 
 
-def _admitted(state: State, cohort: QuotaNode) -> int:
+def _admitted(state: StatusState, cohort: QuotaNode) -> int:
     return sum(state.counts.of(queue.name).admitted for queue in cohort.leaves())
 
 

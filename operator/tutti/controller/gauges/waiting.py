@@ -16,12 +16,12 @@ from tutti.controller.gauges import counters, gauges
 from tutti.engine.records.counters import WaitingPlace
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 
 _BACKING_OFF = "BackingOff"
 
 
-def waiting_families(state: State | None) -> Iterator[Metric]:
+def waiting_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield how many wait, by queue, gate and reason; families without values where there is no state."""
     workloads: Counter[tuple[str, str, str]] = Counter()
     pods: Counter[tuple[str]] = Counter()
@@ -54,7 +54,7 @@ def _queue_of(place: WaitingPlace) -> str:
     return "gated" if place.gate == Gate.GATHER else "unschedulable"
 
 
-def attempt_families(state: State | None) -> Iterator[Metric]:
+def attempt_families(state: StatusState | None) -> Iterator[Metric]:
     """Yield how often workloads were tried, by what came of it."""
     singles: dict[tuple[str, str], int] = {}
     gangs: dict[tuple[str, str], int] = {}
@@ -66,7 +66,7 @@ def attempt_families(state: State | None) -> Iterator[Metric]:
     yield counters("scheduler_podgroup_schedule_attempts", text.format("gangs"), labels, gangs.items())
 
 
-def partial_gangs(state: State | None) -> Iterator[Metric]:
+def partial_gangs(state: StatusState | None) -> Iterator[Metric]:
     """Yield how many gangs are bound in part though their bind window is over."""
     found = [] if state is None else [one for one in state.waiting_counts.binding.values() if _is_partial(state, one)]
     yield gauges(
@@ -76,14 +76,14 @@ def partial_gangs(state: State | None) -> Iterator[Metric]:
     )
 
 
-def _is_partial(state: State, workload: Workload) -> bool:
+def _is_partial(state: StatusState, workload: Workload) -> bool:
     """Whether a gang should have been completed or taken out by now; those that are to stay in part are not meant."""
     over = workload.deadline is not None and workload.deadline < state.now
     meant = workload.keeps_trying or workload.style is not None
     return over and not meant and workload.counts().bound > 0 and not workload.complete
 
 
-def cache_sizes(state: State | None) -> Iterator[Metric]:
+def cache_sizes(state: StatusState | None) -> Iterator[Metric]:
     """Yield how much of the cluster is known."""
     rows = []
     if state is not None:
@@ -97,7 +97,7 @@ def cache_sizes(state: State | None) -> Iterator[Metric]:
 _QUEUE = ("cluster_queue",)
 
 
-def degraded_since(state: State) -> Iterator[tuple[str, float]]:
+def degraded_since(state: StatusState) -> Iterator[tuple[str, float]]:
     """Yield the ClusterQueue of each gang that is degraded, "" where it has none, and since when it is, Unix seconds.
 
     Something is kept for the successors of each of them, so that those without are not walked through.
@@ -108,7 +108,7 @@ def degraded_since(state: State) -> Iterator[tuple[str, float]]:
             yield workload.cluster_queue, workload.degraded_since
 
 
-def degraded_gangs(state: State | None) -> Iterator[Metric]:
+def degraded_gangs(state: StatusState | None) -> Iterator[Metric]:
     """Yield how many gangs are degraded, and since when; families without values where there is no state."""
     found = [] if state is None else list(degraded_since(state))
     counts = Counter(queue for queue, _ in found)

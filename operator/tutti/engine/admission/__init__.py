@@ -1,1 +1,35 @@
 """The one decision: quota and nodes for a whole workload, or why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tutti.cluster.pods import PodKey
+from tutti.engine.core_state import QueueFigures
+from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.records.consultation import Consultations
+from tutti.engine.records.reservations import BackfillReservations, QuotaHoldbacks
+from tutti.quota.usage import UsageHistory
+
+
+@dataclass(kw_only=True)
+class AdmissionState(LifecycleState, QueueFigures):
+    """What a decision about quota and nodes needs beside that.
+
+    Attributes:
+        backfill_reservations: What is kept for the heads of queues.
+        quota_holdbacks: For whom quota is held back from borrowers.
+        consultations: What extenders are asked.
+        foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
+        foreign_pod_group_of: The pod group of each of these.
+        past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
+        past_use_at: When all of them were last told, Unix seconds.
+    """
+
+    backfill_reservations: BackfillReservations = field(default_factory=BackfillReservations)
+    quota_holdbacks: QuotaHoldbacks = field(default_factory=QuotaHoldbacks)
+    consultations: Consultations = field(default_factory=Consultations)
+    foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
+    foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
+    past_use: dict[str, UsageHistory] = field(default_factory=dict)
+    past_use_at: float = 0.0

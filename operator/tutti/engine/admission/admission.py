@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from tutti.cluster.volumes import NO_VOLUMES
-from tutti.engine.admission import extenders, quota_holdback, usage_history
+from tutti.engine.admission import AdmissionState, extenders, quota_holdback, usage_history
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
@@ -53,7 +53,6 @@ from tutti.engine.records.pod_sets import (
 )
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.placement.gang import place_ask, place_in_turn
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
@@ -76,7 +75,7 @@ class Refusal:
     options: Sequence[PreemptionOption] = ()
 
 
-def reserve(state: State, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
+def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Args:
@@ -137,7 +136,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     return None
 
 
-def _lacking_to_be_whole(state: State, entry: QueueEntry) -> Sequence[PreemptionOption]:
+def _lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[PreemptionOption]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
     needs = _to_be_whole(entry)
     if not needs:
@@ -162,7 +161,7 @@ def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
     return needs
 
 
-def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
+def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
@@ -179,7 +178,7 @@ def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
     return attempt.taken if why is None else why
 
 
-def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
+def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation | None:
     """Return why the members that are still without a node, beyond the required ones, have none; None if none are."""
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     if isinstance(queue, Explanation):
@@ -342,7 +341,7 @@ def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
             return
 
 
-def _assign(state: State, taken: list[Taken]) -> None:
+def _assign(state: AdmissionState, taken: list[Taken]) -> None:
     """Hand the reserved rows to the members, and keep what is left for those that are only promised.
 
     All members are handed theirs at once: what one is promised changes the class of others that wait.
@@ -365,7 +364,11 @@ MOST_IN_BATCH = 1024
 
 
 def batch_of(
-    state: State, head: QueueEntry, choice: WorkloadAssignment | None, behind: Iterable[QueueEntry], most: float
+    state: AdmissionState,
+    head: QueueEntry,
+    choice: WorkloadAssignment | None,
+    behind: Iterable[QueueEntry],
+    most: float,
 ) -> list[QueueEntry]:
     """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
@@ -380,7 +383,7 @@ def _is_single(entry: QueueEntry) -> bool:
     return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
 
 
-def _stands_alone(state: State, entry: QueueEntry) -> bool:
+def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
     if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
         return False
@@ -398,7 +401,7 @@ def _stands_alone(state: State, entry: QueueEntry) -> bool:
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
-def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:
+def reserve_batch(state: AdmissionState, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:
     """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
 
     Args:
@@ -430,7 +433,7 @@ def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: WorkloadAss
     return len(admitted)
 
 
-def _without_borrowing(state: State, queue: Queue | None, choice: WorkloadAssignment | None) -> int:
+def _without_borrowing(state: AdmissionState, queue: Queue | None, choice: WorkloadAssignment | None) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
     if queue is None or choice is None:
         return MOST_IN_BATCH
@@ -443,7 +446,9 @@ def _without_borrowing(state: State, queue: Queue | None, choice: WorkloadAssign
     )
 
 
-def _charge_batch(state: State, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge) -> None:
+def _charge_batch(
+    state: AdmissionState, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge
+) -> None:
     """Let pods use quota, each for the workload that it is, as a charge says of one of them."""
     accounts = []
     for member, workload in zip(members, workloads, strict=True):

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
+from tutti.engine.admission import AdmissionState
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.members import Charge
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, class_never_admitted
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 from tutti.placement.framework import NO_FLAVOR, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
@@ -32,7 +32,7 @@ from tutti.quota.preemption import PreemptionOracle
 from tutti.quota.tree import FlavorResource
 
 
-def assign_flavors(state: State, entry: QueueEntry) -> WorkloadAssignment | None:
+def assign_flavors(state: AdmissionState, entry: QueueEntry) -> WorkloadAssignment | None:
     """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
 
     Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
@@ -47,7 +47,7 @@ def assign_flavors(state: State, entry: QueueEntry) -> WorkloadAssignment | None
     return equals.choice
 
 
-def _still_holds(state: State, queue: Queue, equals: EquivalenceClass, choice: WorkloadAssignment) -> bool:
+def _still_holds(state: AdmissionState, queue: Queue, equals: EquivalenceClass, choice: WorkloadAssignment) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.mode is not AssignmentMode.FIT:
         return _is_short(state, queue, equals)
@@ -60,7 +60,7 @@ def _still_holds(state: State, queue: Queue, equals: EquivalenceClass, choice: W
     )
 
 
-def _is_short(state: State, queue: Queue, equals: EquivalenceClass) -> bool:
+def _is_short(state: AdmissionState, queue: Queue, equals: EquivalenceClass) -> bool:
     """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
 
     Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
@@ -77,7 +77,7 @@ def _is_short(state: State, queue: Queue, equals: EquivalenceClass) -> bool:
 
 
 def flavor_chooser(
-    state: State, queue: Queue, workload: Workload, known: PodSetRequests | None = None
+    state: AdmissionState, queue: Queue, workload: Workload, known: PodSetRequests | None = None
 ) -> FlavorAssigner:
     """Return what chooses flavors for a workload by quota as it is now; what is `known` of its pod sets is kept."""
     snapshot, rules = state.ledger.snapshot, state.rules
@@ -110,7 +110,7 @@ class AdmissionAttempt:
         apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
     """
 
-    state: State
+    state: AdmissionState
     workload: Workload
     queue: Queue | None
     transaction: Transaction
@@ -198,7 +198,7 @@ def _are_alike(one: PodSetRequest, other: PodSetRequest) -> bool:
 
 
 def ask_for(
-    state: State,
+    state: AdmissionState,
     need: PodSetRequest,
     flavors: FlavorByResource,
     *,

@@ -17,24 +17,24 @@ from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
 from tutti.api.messages import counted
+from tutti.engine.admission import AdmissionState
 from tutti.engine.records.consultation import Consultation, ConsultationInputs, ExtenderQuery, interested_extenders
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.engine.state import State
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.extensions import keep_answer
 from tutti.placement.profile import Profile, filter_nodes
 from tutti.quota.ordering import backoff_seconds
 
 
-def begin_consulting(state: State, workload: WorkloadKey) -> None:
+def begin_consulting(state: AdmissionState, workload: WorkloadKey) -> None:
     """Note that a workload is being tried: an answer that was good at the beginning of a try is so to its end."""
     state.consultations.tries += 1
     state.consultations.trying = workload
 
 
-def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
+def consult(state: AdmissionState, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
     """Have what extenders say of the pods of some asks hold for their placement.
 
     Returns:
@@ -62,7 +62,7 @@ def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) ->
     return why
 
 
-def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
+def ask_again(state: AdmissionState, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
     """Consult again about asks that could not be placed, where answers were about other inputs than those now.
 
     Returns:
@@ -82,7 +82,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
     return why
 
 
-def extender_answered(state: State, answer: ExtenderAnswered) -> None:
+def extender_answered(state: AdmissionState, answer: ExtenderAnswered) -> None:
     """Take in an answer, and ask the next extender; once none is left, those that waited are tried."""
     found = state.consultations.asked.pop(answer.ask, None)
     if found is None:
@@ -104,7 +104,7 @@ def extender_answered(state: State, answer: ExtenderAnswered) -> None:
         known.waiting.clear()
 
 
-def _go_on(state: State, known: Consultation, ask: Ask) -> None:
+def _go_on(state: AdmissionState, known: Consultation, ask: Ask) -> None:
     asks = known.next_asks(state.consultations.next_ask)
     state.consultations.next_ask += len(asks)
     for one in asks:
@@ -113,7 +113,7 @@ def _go_on(state: State, known: Consultation, ask: Ask) -> None:
 
 
 def _known(
-    state: State, query: ExtenderQuery, now: ConsultationInputs, minding: Sequence[Extender]
+    state: AdmissionState, query: ExtenderQuery, now: ConsultationInputs, minding: Sequence[Extender]
 ) -> Consultation | None:
     """Return the consultation to go by or wait for, begun now if need be; None where there is no node to ask about."""
     known = _consultation_of(query.ask)
@@ -124,7 +124,9 @@ def _known(
     return _begin(state, query, now, minding) if now.candidates.any() else None  # our own filters say why
 
 
-def _begin(state: State, query: ExtenderQuery, inputs: ConsultationInputs, minding: Sequence[Extender]) -> Consultation:
+def _begin(
+    state: AdmissionState, query: ExtenderQuery, inputs: ConsultationInputs, minding: Sequence[Extender]
+) -> Consultation:
     names = state.cluster.nodes.names
     known = Consultation(
         pod_class=query.ask.pod_class,
@@ -139,7 +141,7 @@ def _begin(state: State, query: ExtenderQuery, inputs: ConsultationInputs, mindi
     return known
 
 
-def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> ConsultationInputs:
+def _inputs(state: AdmissionState, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> ConsultationInputs:
     nodes = state.cluster.nodes
     keep_answer(ask.pod_class, None)
     candidates = filter_nodes(ask.pod_class, nodes, ask.where, profile).feasible
@@ -151,12 +153,12 @@ def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender
     return ConsultationInputs(nodes.version, candidates, taken.copy())
 
 
-def _is_good(state: State, known: Consultation, now: ConsultationInputs) -> bool:
+def _is_good(state: AdmissionState, known: Consultation, now: ConsultationInputs) -> bool:
     """Whether a consultation may be gone by, or waited for."""
     return bool(known.out) or known.fresh or known.used_in == state.consultations.tries or known.inputs.equal(now)
 
 
-def _fail(state: State, known: Consultation, extender: Extender, error: str) -> None:
+def _fail(state: AdmissionState, known: Consultation, extender: Extender, error: str) -> None:
     failures = state.consultations.failures
     failures[extender.url_prefix] = failures.get(extender.url_prefix, 0) + 1
     backoff = state.configuration.backoff

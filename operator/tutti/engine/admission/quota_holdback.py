@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tutti.api.resources import format_amount
+from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import QuotaHoldback
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey, workload_named_by_key
-from tutti.engine.state import State
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import entry_key
@@ -28,7 +28,7 @@ from tutti.quota.preemption import resources_to_reserve
 from tutti.quota.tree import FlavorResource, QuotaNode, borrowing_level
 
 
-def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
+def note_holdback(state: AdmissionState, entry: QueueEntry, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
     queue, book, workload = entry.queue, state.quota_holdbacks, entry.workload
     if queue is None or entry.equivalence.line.name[1]:
@@ -52,7 +52,7 @@ def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
         book.of[queue.name] = found
 
 
-def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
+def drop_holdback(state: AdmissionState, workload: WorkloadKey, queue: str) -> None:
     """Hold nothing back for a workload any more; nothing happens where nothing is."""
     found = state.quota_holdbacks.of.get(queue)
     if found is not None and found.workload == workload:
@@ -60,7 +60,7 @@ def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
         state.quota_holdbacks.activate(state.ledger.root_of(queue))
 
 
-def lapse_holdbacks(state: State) -> None:
+def lapse_holdbacks(state: AdmissionState) -> None:
     """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again."""
     book = state.quota_holdbacks
     book.turn += 1
@@ -69,7 +69,7 @@ def lapse_holdbacks(state: State) -> None:
             drop_holdback(state, owner.workload, owner.queue)
 
 
-def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
+def _lacks_only_what_is_lent(state: AdmissionState, owner: QuotaHoldback) -> bool:
     node = state.ledger.tree.queues.get(owner.queue)
     return node is not None and all(
         amount <= node.nominal(what) - node.usage.get(what, 0) for what, amount in owner.usage.items()
@@ -77,7 +77,7 @@ def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
 
 
 def refused_by_holdback(
-    state: State, workload: Workload, queue: Queue, wanted: Mapping[FlavorResource, int], *, away: int
+    state: AdmissionState, workload: Workload, queue: Queue, wanted: Mapping[FlavorResource, int], *, away: int
 ) -> Explanation | None:
     """Return why a workload may not have quota that there is: it would borrow what is held back; None where it may.
 
@@ -114,7 +114,9 @@ def refused_by_holdback(
     return _held_back(queue, whose, name, short, wanted[short], free[short])
 
 
-def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
+def room_beside_holdbacks(
+    state: AdmissionState, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload
+) -> int:
     """Return how many pods of this usage a queue has quota for, besides what is held back from it."""
     room = state.ledger.room_for(queue.name, per_pod)
     if not room or not state.quota_holdbacks.of or (workload.phase in UNDER_WAY and not workload.complete):
@@ -130,13 +132,13 @@ def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorRes
     return min(room, max(own, beside))
 
 
-def held_back_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
+def held_back_for(state: AdmissionState, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
     """Return what is held back for an owner, beyond what its queue uses now."""
     node = state.ledger.tree.queues.get(owner.queue)
     return {} if node is None else resources_to_reserve(node, owner.usage, borrows=owner.borrows)
 
 
-def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
+def _others(state: AdmissionState, queue: Queue) -> Iterator[QuotaHoldback]:
     """Yield those of other queues in the same tree."""
     root = state.ledger.root_of(queue.name)
     for one in state.quota_holdbacks.of.values():
@@ -144,7 +146,7 @@ def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
             yield one
 
 
-def _lends_to(state: State, queue: Queue, owner: QuotaHoldback, wanted: Mapping[FlavorResource, int]) -> bool:
+def _lends_to(state: AdmissionState, queue: Queue, owner: QuotaHoldback, wanted: Mapping[FlavorResource, int]) -> bool:
     """Whether what a queue wants would be borrowed across from an owner: beyond the largest subtree without it."""
     snapshot = state.ledger.snapshot
     mine, theirs = snapshot.queue(queue.name), snapshot.queue(owner.queue)

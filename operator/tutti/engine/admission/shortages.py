@@ -10,11 +10,11 @@ import numpy as np
 from tutti.api.messages import HAS, agreeing, counted
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
+from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.pod_sets import not_covered
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.placement.diagnosis import FitError
 from tutti.placement.plugins.extensions import FAILED
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
@@ -36,7 +36,7 @@ RECLAIMABLE: Mapping[Preemptible, str] = MappingProxyType(
 """Whether a queue may take back what it has lent, by its policy."""
 
 
-def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Explanation:
+def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanation) -> Explanation:
     """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
     kind, namespace, name = workload.key
     others = state.foreign_pods.get((namespace, name), {}) if kind == "PodGroup" else {}
@@ -51,7 +51,7 @@ def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Exp
     return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(number)})
 
 
-def short_of_quota(state: State, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
+def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
     """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
 
     Those that share their flavors need what they ask for together. Pod sets before them have been given theirs in this
@@ -77,7 +77,7 @@ def short_of_quota(state: State, queue: Queue, choice: WorkloadAssignment) -> li
 
 
 def _short_in_group(
-    state: State, queue: Queue, group: PodSetGroupAssignment, problem: str, taken: Usage
+    state: AdmissionState, queue: Queue, group: PodSetGroupAssignment, problem: str, taken: Usage
 ) -> list[Explanation]:
     """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
     if problem:
@@ -108,7 +108,7 @@ def _unsuited(queue: Queue, problem: str) -> Explanation:
 
 
 def _short_of(
-    state: State, queue: Queue, tried: FlavorAttempt, requests: Mapping[str, int], taken: Usage
+    state: AdmissionState, queue: Queue, tried: FlavorAttempt, requests: Mapping[str, int], taken: Usage
 ) -> Explanation | None:
     """Say what one flavor lacks; None where it lacks nothing."""
     if tried.message:
@@ -131,7 +131,7 @@ def _short_of(
     return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
 
 
-def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> str:
+def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: int) -> str:
     """Say how much of one flavor and resource is asked for, free, the queue's own, and lent to whom."""
     node = state.ledger.tree.queues[queue.name]
     (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
@@ -171,7 +171,7 @@ def _reason(found: FitError) -> str:
     return "Impossible" if found.never else "Unschedulable"
 
 
-def short_of_resources(state: State, workload: Workload) -> Explanation | None:
+def short_of_resources(state: AdmissionState, workload: Workload) -> Explanation | None:
     """Say of what less is free on all nodes together than a gang wants to see free before it starts (minResources).
 
     Nobody is taken out for that (scheduler-plugins, pkg/coscheduling: no preemption follows).

@@ -19,10 +19,10 @@ from tutti.api import quantity
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
+from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import Workload, local_queue_named
-from tutti.engine.state import State
 from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
 from tutti.quota.usage import Consumed, UsageHistory, decay, local_usage, penalty
@@ -40,27 +40,27 @@ class _History:
     use: UsageHistory
 
 
-def local_queue_of(state: State, workload: Workload) -> str:
+def local_queue_of(state: AdmissionState, workload: Workload) -> str:
     """Return the LocalQueue (`namespace/name`) of a workload where past use counts; "" where it does not."""
     if not state.catalog.by_past_use or not workload.queue or not _counts(state, workload.key[1], workload.queue):
         return ""
     return f"{workload.key[1]}/{workload.queue}"
 
 
-def usage_of_local_queue(state: State, name: str) -> float:
+def usage_of_local_queue(state: AdmissionState, name: str) -> float:
     """Return what a LocalQueue is ordered by, the least first; 0 where past use does not count."""
     history = _history_of(state, name) if name else None
     return 0.0 if history is None else _weighed(state, history)
 
 
-def usage_of_holder(state: State, holder: AdmittedWorkload) -> float | None:
+def usage_of_holder(state: AdmissionState, holder: AdmittedWorkload) -> float | None:
     """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
     queue = state.catalog.queues.get(holder.queue)
     history = _history_of(state, holder.local_queue) if queue is not None and queue.by_past_use else None
     return None if history is None else _weighed(state, history)
 
 
-def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
+def count_admission(state: AdmissionState, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
     """Have an admission count at once, before it has run for any time.
 
     Args:
@@ -82,7 +82,7 @@ def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Ch
     consumed.update({name: consumed.get(name, 0.0) + amount for name, amount in more.items()})
 
 
-def sample_usage(state: State, name: str) -> dict[str, Any] | None:
+def sample_usage(state: AdmissionState, name: str) -> dict[str, Any] | None:
     """Take over what a LocalQueue uses from now on; returns what its status says, None where past use does not count.
 
     Args:
@@ -99,7 +99,7 @@ def sample_usage(state: State, name: str) -> dict[str, Any] | None:
     return {"admissionFairSharingStatus": {"consumedResources": said, "lastUpdate": timestamp(state.now)}}
 
 
-def explain_usage(state: State, workload: Workload, why: Explanation) -> Explanation:
+def explain_usage(state: AdmissionState, workload: Workload, why: Explanation) -> Explanation:
     """Say, of one that lacks quota, what its LocalQueue has used lately, and who has used less and goes first."""
     history = _history_of(state, local_queue_of(state, workload))
     lacking = next((key.split("/", 1)[1] for key in why.details if "/" in key), "")
@@ -122,12 +122,12 @@ def explain_usage(state: State, workload: Workload, why: Explanation) -> Explana
     return Explanation(why.gate, why.reason, message, why.details)
 
 
-def _counts(state: State, namespace: str, local: str) -> bool:
+def _counts(state: AdmissionState, namespace: str, local: str) -> bool:
     queue = state.catalog.queues.get(state.leads_to(namespace, local))
     return queue is not None and queue.by_past_use
 
 
-def _history_of(state: State, name: str) -> _History | None:
+def _history_of(state: AdmissionState, name: str) -> _History | None:
     if not state.catalog.by_past_use:
         return None
     namespace, _, local = name.partition("/")
@@ -140,7 +140,7 @@ def _history_of(state: State, name: str) -> _History | None:
     return _History(name, found, use)
 
 
-def _found(state: State, name: str, found: LocalQueue) -> UsageHistory:
+def _found(state: AdmissionState, name: str, found: LocalQueue) -> UsageHistory:
     """Return what the status of a LocalQueue says; what it uses now, it has used since then."""
     in_use = _in_whole_units(state.counts.of(name).reserved)
     said = found.status.fair_sharing
@@ -152,24 +152,24 @@ def _found(state: State, name: str, found: LocalQueue) -> UsageHistory:
     return UsageHistory(found.metadata.uid, consumed, in_use, min(since, state.now))
 
 
-def _count_until_now(state: State, use: UsageHistory) -> None:
+def _count_until_now(state: AdmissionState, use: UsageHistory) -> None:
     """Count what was in use until now as consumed."""
     use.consumed, use.since = _consumed(state, use), state.now
 
 
-def _consumed(state: State, use: UsageHistory) -> Consumed:
+def _consumed(state: AdmissionState, use: UsageHistory) -> Consumed:
     half_life = state.configuration.admission_fair_sharing.usage_half_life_seconds
     return decay(use.consumed, use.in_use, elapsed=state.now - use.since, half_life=half_life)
 
 
-def _weighed(state: State, history: _History) -> float:
+def _weighed(state: AdmissionState, history: _History) -> float:
     sharing = history.found.spec.fair_sharing
     weight = 1.0 if sharing is None else sharing.weight / WEIGHT_OF_ONE
     weights = state.configuration.admission_fair_sharing.resource_weights
     return local_usage(_consumed(state, history.use), {}, weight=weight, resource_weights=weights)
 
 
-def _hours(state: State, use: UsageHistory, resource: str) -> str:
+def _hours(state: AdmissionState, use: UsageHistory, resource: str) -> str:
     """Return the decayed sum of use over time: a use of u for ever comes to u * half-life / ln 2."""
     half_life = state.configuration.admission_fair_sharing.usage_half_life_seconds
     return f"{_consumed(state, use).get(resource, 0.0) * half_life / math.log(2) / 3600:.1f}"

@@ -28,7 +28,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admission import quota_holdback
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import assign_flavors
-from tutti.engine.backfill import overdue_heads
+from tutti.engine.backfill import BackfillState, overdue_heads
 from tutti.engine.backfill.start_time import (
     StartEstimate,
     estimate_start,
@@ -43,7 +43,6 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
-from tutti.engine.state import State
 from tutti.quota.assignment import NoFit
 from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue
@@ -53,7 +52,7 @@ _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOT
 """What a head may wait for: what never comes is not waited for."""
 
 
-def note_expected_end(state: State, workload: Workload) -> None:
+def note_expected_end(state: BackfillState, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
     returns, key = state.backfill_reservations.releases, workload.key
     end = state.now if workload.phase is Phase.LEAVING else None
@@ -70,13 +69,13 @@ def note_expected_end(state: State, workload: Workload) -> None:
     state.cluster.pod_columns.expect(slots, math.inf if end is None else end)
 
 
-def forget_expected_end(state: State, key: WorkloadKey) -> None:
+def forget_expected_end(state: BackfillState, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
     state.backfill_reservations.pauses.pop(key, None)
     state.backfill_reservations.releases.forget(key)
 
 
-def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
+def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     reservations = state.backfill_reservations
     overdue_heads.refresh_turns(state, entry_of)
@@ -101,7 +100,7 @@ def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEn
                 state.ledger.retry(entry.queue.name)
 
 
-def end_reservation(state: State, workload: Workload) -> None:
+def end_reservation(state: BackfillState, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
@@ -111,7 +110,7 @@ def end_reservation(state: State, workload: Workload) -> None:
         overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
-def release_reservation(state: State, key: WorkloadKey) -> bool:
+def release_reservation(state: BackfillState, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
     state.backfill_reservations.pauses.pop(key, None)
     mine = [reservation for reservation in state.backfill_reservations.of.values() if reservation.workload == key]
@@ -120,7 +119,9 @@ def release_reservation(state: State, key: WorkloadKey) -> bool:
     return any(reservation.owed for reservation in mine)
 
 
-def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
+def respecting_reservations(
+    state: BackfillState, entry: QueueEntry
+) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields it."""
     reservations = [one for one in state.backfill_reservations.of.values() if _is_kept_from(state, one, entry)]
     if not reservations:
@@ -131,25 +132,25 @@ def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextM
 
 
 def withholding(
-    state: State, entry: QueueEntry, reservations: list[BackfillReservation]
+    state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]
 ) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
     return _keeping(state, entry, reservations) if reservations else nullcontext(reservations)
 
 
-def lacks_only_overdue(state: State, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
+def lacks_only_overdue(state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in reservations if not one.owed]
     return len(others) < len(reservations) and _fits(state, entry, others)
 
 
-def _fits(state: State, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
+def _fits(state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
     with withholding(state, entry, reservations):
         return isinstance(look(state, entry), list)
 
 
-def _takes_its_own(state: State, entry: QueueEntry) -> bool:
+def _takes_its_own(state: BackfillState, entry: QueueEntry) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
     choice = assign_flavors(state, entry)
     return choice is not None and not choice.level
@@ -157,7 +158,7 @@ def _takes_its_own(state: State, entry: QueueEntry) -> bool:
 
 @contextmanager
 def _keeping(
-    state: State, entry: QueueEntry, reservations: list[BackfillReservation]
+    state: BackfillState, entry: QueueEntry, reservations: list[BackfillReservation]
 ) -> Iterator[list[BackfillReservation]]:
     quota = [(one.queue, kept_quota(state, one)) for one in reservations if _needs_its_quota(state, one, entry)]
     with state.cluster.transaction() as kept:
@@ -168,7 +169,7 @@ def _keeping(
 
 
 def why_kept_off(
-    state: State, entry: QueueEntry, why: Explanation, reservations: Sequence[BackfillReservation]
+    state: BackfillState, entry: QueueEntry, why: Explanation, reservations: Sequence[BackfillReservation]
 ) -> Explanation:
     """Return why a workload could not be admitted: because it would delay the heads of these reservations, if so."""
     if not reservations or not any(need.required for need in entry.needs):
@@ -187,7 +188,7 @@ def why_kept_off(
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
+def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, reservations = entry.queue, state.backfill_reservations
     if queue is None or not _may_pass(why) or reservations.pausing(entry.workload.key):
@@ -222,7 +223,7 @@ def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
         _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
 
 
-def explain_reservations(state: State) -> list[Workload]:
+def explain_reservations(state: BackfillState) -> list[Workload]:
     """Have heads told what is kept for them; returns those for whom that is news."""
     news = []
     for reservation in state.backfill_reservations.of.values():
@@ -234,7 +235,7 @@ def explain_reservations(state: State) -> list[Workload]:
     return news
 
 
-def may_keep(state: State) -> bool:
+def may_keep(state: BackfillState) -> bool:
     """Whether room may be kept for anybody."""
     return state.catalog.reserving or overdue_heads.may_be_overdue(state)
 
@@ -250,7 +251,7 @@ def _is_kept_for(entry: QueueEntry) -> bool:
     return queue is not None and queue.reserves and entry.workload.phase is Phase.WAITING
 
 
-def _stays_kept_for(state: State, entry: QueueEntry, reservation: BackfillReservation) -> bool:
+def _stays_kept_for(state: BackfillState, entry: QueueEntry, reservation: BackfillReservation) -> bool:
     """Whether it is still a head for which its queue keeps something."""
     if entry.equivalence.line.name[0] != reservation.queue:
         return False
@@ -259,13 +260,13 @@ def _stays_kept_for(state: State, entry: QueueEntry, reservation: BackfillReserv
     )
 
 
-def _has_its_nodes(state: State, reservation: BackfillReservation) -> bool:
+def _has_its_nodes(state: BackfillState, reservation: BackfillReservation) -> bool:
     """Whether all nodes are there on which something is kept for a head."""
     nodes = state.cluster.nodes
     return reservation.seen[0] == nodes.version or all(name in nodes.rows for name in reservation.nodes)
 
 
-def _is_behind(state: State, entry: QueueEntry) -> bool:
+def _is_behind(state: BackfillState, entry: QueueEntry) -> bool:
     """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.equivalence.line
     return any(
@@ -281,7 +282,7 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: State, reservation: BackfillReservation, entry: QueueEntry) -> bool:
+def _is_kept_from(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
     if reservation.workload == workload.key or reconciliation.lacks_members(workload):
@@ -310,7 +311,7 @@ def _is_before(reservation: BackfillReservation, entry: QueueEntry) -> bool:
     return line.place(reservation.key, reservation.local_queue) < line.order(entry)
 
 
-def _needs_its_quota(state: State, reservation: BackfillReservation, entry: QueueEntry) -> bool:
+def _needs_its_quota(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = entry.queue
     if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(reservation.queue):
@@ -321,20 +322,22 @@ def _needs_its_quota(state: State, reservation: BackfillReservation, entry: Queu
     return choice is not None and choice.level > 0
 
 
-def _stays(state: State, entry: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation) -> bool:
+def _stays(
+    state: BackfillState, entry: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation
+) -> bool:
     """Whether what is kept for a head is what it wants, can be had as promised, and not sooner."""
     if (mine.shape, mine.seen) != (entry.equivalence.shape, _seen(state)):
         return False
     return still_fits(state, mine) and not fits_before(state, entry, beside, mine)
 
 
-def _seen(state: State) -> tuple[int, int]:
+def _seen(state: BackfillState) -> tuple[int, int]:
     """Return what changes with the nodes, or with what queues and flavors say."""
     return state.cluster.nodes.version, state.catalog.version
 
 
 def _reservation_of(
-    state: State, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
+    state: BackfillState, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
 ) -> BackfillReservation:
     reservations, queue, workload = state.backfill_reservations, entry.queue, entry.workload
     assert queue is not None  # it keeps something
@@ -391,7 +394,7 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
     return Explanation(why.gate, why.reason, f"{why.message.removesuffix('.')}; {text}", details)
 
 
-def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
+def _pause(state: BackfillState, queue: Queue, workload: WorkloadKey) -> None:
     """Keep nothing for a head for a while, because that was in vain."""
     times = state.backfill_reservations.pauses.get(workload, (0, 0.0))[0] + 1
     state.backfill_reservations.pauses[workload] = (
@@ -400,7 +403,7 @@ def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     )
 
 
-def _give_up(state: State, reservation: BackfillReservation) -> None:
+def _give_up(state: BackfillState, reservation: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.backfill_reservations.of[reservation.queue]
     state.cluster.freed += 1

@@ -28,11 +28,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tutti.engine.backfill import BackfillState
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import OverdueHead, ShareDebt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.proportion import DeservedFirst, Proportion
 from tutti.quota.tree import QuotaNode, add_to
@@ -49,12 +49,12 @@ Parts = dict[str, Proportion]
 """What the queues of each tree deserve, by what names the tree."""
 
 
-def may_be_overdue(state: State) -> bool:
+def may_be_overdue(state: BackfillState) -> bool:
     """Whether it may be anybody's turn for having waited long enough."""
     return state.rules.fair and state.configuration.fair_sharing.patience_seconds > 0
 
 
-def note_head(state: State, entry: QueueEntry) -> None:
+def note_head(state: BackfillState, entry: QueueEntry) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
     queue, workload, debts = entry.queue, entry.workload, state.share_debts
     if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
@@ -71,14 +71,14 @@ def note_head(state: State, entry: QueueEntry) -> None:
         debts.stale = True
 
 
-def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
+def has_turn(state: BackfillState, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
     claim = state.share_debts.claims.get(queue)
     mine = claim is not None and claim.workload == workload
     return mine and state.share_debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
-def begin_debt(state: State, queue: str, workload: Workload) -> None:
+def begin_debt(state: BackfillState, queue: str, workload: Workload) -> None:
     """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
     workload.out_of_turn = True
     quota_usage.describe_holder(state, workload)
@@ -86,7 +86,7 @@ def begin_debt(state: State, queue: str, workload: Workload) -> None:
     state.share_debts.stale = True
 
 
-def refresh_turns(state: State, entry_of: EntryOf) -> None:
+def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.share_debts
     for queue, claim in list(debts.claims.items()):
@@ -109,7 +109,7 @@ def refresh_turns(state: State, entry_of: EntryOf) -> None:
     _give_turns(state, parts, entry_of)
 
 
-def next_turn_due(state: State) -> float | None:
+def next_turn_due(state: BackfillState) -> float | None:
     """Return when to look again though nothing is observed, Unix seconds; None: not at all."""
     debts = state.share_debts
     times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
@@ -121,7 +121,7 @@ def next_turn_due(state: State) -> float | None:
     return min(times, default=None)
 
 
-def _give_turns(state: State, parts: Parts, entry_of: EntryOf) -> None:
+def _give_turns(state: BackfillState, parts: Parts, entry_of: EntryOf) -> None:
     """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
     debts, ripe = state.share_debts, state.now - state.configuration.fair_sharing.patience_seconds
     asking = [_Asking.of(state, parts, queue, entry_of(claim.workload)) for queue, claim in debts.claims.items()]
@@ -160,7 +160,7 @@ class _Asking:
     then: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, state: State, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
+    def of(cls, state: BackfillState, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
         """Work it out."""
         root, node = state.ledger.root_of(queue), state.ledger.tree.queues.get(queue)
         if node is None or node.parent is None or entry is None or entry.queue is None:
@@ -180,12 +180,12 @@ class _Asking:
         return cls(queue, root, fits=True, now=now, then=max(now, then))
 
 
-def _pauses(state: State, workload: WorkloadKey) -> bool:
+def _pauses(state: BackfillState, workload: WorkloadKey) -> bool:
     """Whether nothing is kept for a workload for a while, because that was in vain."""
     return state.backfill_reservations.pauses.get(workload, (0, 0.0))[1] > state.now
 
 
-def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
+def _follow(state: BackfillState, parts: Parts, queue: str, debt: ShareDebt) -> None:
     """Count what a queue has had beyond its part since that was last worked out."""
     node = state.ledger.tree.queues.get(queue)
     if node is None or node.parent is None:
@@ -199,7 +199,7 @@ def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
         del state.share_debts.of[queue]
 
 
-def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
+def _parts(state: BackfillState, parts: Parts, node: QuotaNode) -> Proportion:
     """Return what the queues of a tree deserve, worked out once."""
     name = state.ledger.root_of(node.name)
     if name not in parts:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tutti.cluster.placed_pods import Slots
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
+from tutti.engine.backfill import BackfillState
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
-from tutti.engine.state import State
 from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage, add_to
@@ -45,7 +45,9 @@ class StartEstimate:
     usage: Usage
 
 
-def estimate_start(state: State, entry: QueueEntry, beside: Sequence[BackfillReservation]) -> StartEstimate | None:
+def estimate_start(
+    state: BackfillState, entry: QueueEntry, beside: Sequence[BackfillReservation]
+) -> StartEstimate | None:
     """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
 
     Args:
@@ -61,7 +63,7 @@ def estimate_start(state: State, entry: QueueEntry, beside: Sequence[BackfillRes
 
 
 def fits_before(
-    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], reservation: BackfillReservation
+    state: BackfillState, entry: QueueEntry, beside: Sequence[BackfillReservation], reservation: BackfillReservation
 ) -> bool:
     """Whether a workload fits for certain sooner than it was to start."""
     slots, at = _known(state), math.inf if reservation.starts_at is None else reservation.starts_at
@@ -71,7 +73,7 @@ def fits_before(
     return _had(state, entry, beside, gone, _given_back(state, reservation.queue, at, sooner=True)) is not None
 
 
-def still_fits(state: State, reservation: BackfillReservation) -> bool:
+def still_fits(state: BackfillState, reservation: BackfillReservation) -> bool:
     """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
     if reservation.starts_at is None:
         return True
@@ -88,20 +90,20 @@ def still_fits(state: State, reservation: BackfillReservation) -> bool:
     return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
 
 
-def kept_room(state: State, reservation: BackfillReservation) -> Room:
+def kept_room(state: BackfillState, reservation: BackfillReservation) -> Room:
     """Return what of the room of nodes must be kept for a head now from those who do not end in time."""
     rows, wanted = _there(state, reservation)
     return rows, withheld(wanted, _gone(state, reservation, rows))
 
 
-def kept_quota(state: State, reservation: BackfillReservation) -> Usage:
+def kept_quota(state: BackfillState, reservation: BackfillReservation) -> Usage:
     """Return what of its queue's quota must be kept for a head now from those who do not end in time."""
     given = quota_given(state, reservation)
     kept = {what: amount - given.get(what, 0) for what, amount in reservation.usage.items()}
     return {what: amount for what, amount in kept.items() if amount > 0}
 
 
-def quota_given(state: State, reservation: BackfillReservation) -> Usage:
+def quota_given(state: BackfillState, reservation: BackfillReservation) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
     if reservation.starts_at is None:
         return {}
@@ -113,7 +115,7 @@ def quota_given(state: State, reservation: BackfillReservation) -> Usage:
         return {what: max(0, node.available(what) - free) for what, free in before.items()}
 
 
-def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
+def _given_back(state: BackfillState, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
     """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that.
 
     Those are whole workloads by their ends, and pods of others that are being deleted already.
@@ -132,7 +134,7 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
 
 
 def _search(
-    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
+    state: BackfillState, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
 ) -> StartEstimate | None:
     columns, nodes = state.cluster.pod_columns, state.cluster.nodes
     row = columns.row[slots].astype(np.int64)
@@ -153,7 +155,7 @@ def _search(
     return None if found is None else _estimate(state, order, *found)
 
 
-def _estimate(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
+def _estimate(state: BackfillState, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
     nodes = state.cluster.nodes
     rows = np.unique(np.concatenate([one.rows for one in taken]))
     wanted = np.zeros((len(rows), len(nodes.resource_index)), dtype=np.int64)
@@ -180,7 +182,7 @@ class _Charges:
     charges: list[tuple[str, Usage]]
 
     @classmethod
-    def of(cls, state: State, slots: Slots) -> _Charges:
+    def of(cls, state: BackfillState, slots: Slots) -> _Charges:
         """Read them off the pods in some slots, none of them free."""
         members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
         charges: list[tuple[str, Usage]] = []
@@ -215,7 +217,11 @@ class _Charges:
 
 
 def _had(
-    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
+    state: BackfillState,
+    entry: QueueEntry,
+    beside: Sequence[BackfillReservation],
+    gone: Slots,
+    given: Mapping[str, Usage],
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.ledger.snapshot
@@ -232,7 +238,7 @@ def _had(
     return found if isinstance(found, list) else None
 
 
-def _there(state: State, reservation: BackfillReservation) -> Room:
+def _there(state: BackfillState, reservation: BackfillReservation) -> Room:
     """Return what is kept for a head on those of its nodes that are there still."""
     known = state.cluster.nodes.rows
     there = np.array([name in known for name in reservation.nodes], dtype=np.bool_)
@@ -241,13 +247,13 @@ def _there(state: State, reservation: BackfillReservation) -> Room:
     ]
 
 
-def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
+def _ends(state: BackfillState, slots: Slots) -> NDArray[np.float64]:
     """Return float64[len(slots)]: when the pods in some slots end; those that are being deleted, now."""
     columns = state.cluster.pod_columns
     return np.where(columns.leaving[slots], state.now, columns.until[slots])
 
 
-def _gone(state: State, reservation: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _gone(state: BackfillState, reservation: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
     cluster = state.cluster
     columns, width = cluster.pod_columns, reservation.wanted.shape[1]
@@ -262,13 +268,13 @@ def _gone(state: State, reservation: BackfillReservation, rows: NDArray[np.int64
     return out
 
 
-def _known(state: State) -> Slots:
+def _known(state: BackfillState) -> Slots:
     """Return the pods of which it is known when they end."""
     columns = state.cluster.pod_columns
     return np.flatnonzero((columns.row >= 0) & (np.isfinite(columns.until) | columns.leaving))
 
 
-def _all(state: State) -> Slots:
+def _all(state: BackfillState) -> Slots:
     """Return the pods that will end some time: these, and those of all workloads."""
     slots = [member.pod.slot for member in state.members.values() if member.pod.slot >= 0]
     return np.unique(np.concatenate([_known(state), np.array(slots, dtype=np.int64)]))

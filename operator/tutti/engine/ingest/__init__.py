@@ -1,1 +1,42 @@
 """What was observed is taken in: which pods belong together, and what they ask for together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tutti.api.resources import Amounts
+from tutti.cluster.pods import PodKey
+from tutti.engine.admission import AdmissionState
+from tutti.engine.preemption import PreemptionState
+from tutti.engine.records.gang_membership import GangObjects, OwnerGraph, ParsedMemberships
+from tutti.engine.records.members import Member
+from tutti.engine.records.workloads import Workload, WorkloadKey
+
+
+@dataclass(kw_only=True)
+class IngestState(AdmissionState, PreemptionState):
+    """What observations change beside that.
+
+    Attributes:
+        gang_objects: PodGroups and Workloads, as they are written.
+        owner_graph: What owns the members.
+        members_by_reference: The members that name a PodGroup or Workload (namespace, name), there or not.
+        allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
+        unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
+        memberships: How what pods say was read.
+        stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
+    """
+
+    gang_objects: GangObjects = field(default_factory=GangObjects)
+    owner_graph: OwnerGraph = field(default_factory=OwnerGraph)
+    members_by_reference: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
+    allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
+    unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
+    memberships: ParsedMemberships = field(init=False)
+    stale: bool = False
+
+    def open(self, key: WorkloadKey) -> None:
+        """Have a record for a Workload or PodGroup object, with or without members, and look at it."""
+        if self.catalog.stands_alone(key) and key not in self.workloads:
+            self.workloads[key] = Workload(key)
+        self.touch(key)

@@ -17,6 +17,7 @@ from tutti.api.limits import remaining
 from tutti.api.owners import OwnerObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
+from tutti.engine.ingest import IngestState
 from tutti.engine.ingest.implicit_gangs import pod_group_written
 from tutti.engine.ingest.membership import (
     drop_foreign_pod,
@@ -36,14 +37,13 @@ from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
-from tutti.engine.state import State
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
 _OF_ROOM: Final = (observations.PodSeen, observations.PodGone, observations.NodeSeen, observations.NodeGone)
 
 
-def observe(state: State, observation: Observation) -> None:
+def observe(state: IngestState, observation: Observation) -> None:
     """Take in one observation."""
     kind = type(observation)
     if kind in _OF_ROOM:
@@ -51,7 +51,7 @@ def observe(state: State, observation: Observation) -> None:
     HANDLERS[kind](state, observation)
 
 
-def _pod_seen(state: State, seen: observations.PodSeen) -> None:
+def _pod_seen(state: IngestState, seen: observations.PodSeen) -> None:
     pod = seen.pod
     if pod.spec.scheduler_name in state.profiles:
         put_member(state, pod)
@@ -61,7 +61,7 @@ def _pod_seen(state: State, seen: observations.PodSeen) -> None:
         nominations.note_foreign_nomination(state, pod)
 
 
-def _pod_gone(state: State, gone: observations.PodGone) -> None:
+def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
     drop_foreign_pod(state, (gone.namespace, gone.name))
     nominations.drop_foreign_nomination(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
@@ -72,7 +72,7 @@ def _pod_gone(state: State, gone: observations.PodGone) -> None:
         drop_member(state, record.key)
 
 
-def _node_seen(state: State, seen: observations.NodeSeen) -> None:
+def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
     before = quota_usage.labels_of(state, name)
     for record in state.cluster.put_node(seen.node):
@@ -81,91 +81,91 @@ def _node_seen(state: State, seen: observations.NodeSeen) -> None:
     quota_usage.node_relabelled(state, name, before)
 
 
-def _node_gone(state: State, gone: observations.NodeGone) -> None:
+def _node_gone(state: IngestState, gone: observations.NodeGone) -> None:
     lost_node(state, state.cluster.remove_node(gone.name))
 
 
-def _priority_class_seen(state: State, seen: observations.PriorityClassSeen) -> None:
+def _priority_class_seen(state: IngestState, seen: observations.PriorityClassSeen) -> None:
     state.catalog.put_priority_class(seen.priority_class)
     state.stale = True
 
 
-def _priority_class_gone(state: State, gone: observations.PriorityClassGone) -> None:
+def _priority_class_gone(state: IngestState, gone: observations.PriorityClassGone) -> None:
     state.catalog.drop_priority_class(gone.name)
     state.stale = True
 
 
-def _namespace_seen(state: State, seen: observations.NamespaceSeen) -> None:
+def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> None:
     meta = seen.namespace.metadata
     state.catalog.put_namespace(seen.namespace)
     state.cluster.put_namespace(meta.name, meta.labels)
 
 
-def _namespace_gone(state: State, gone: observations.NamespaceGone) -> None:
+def _namespace_gone(state: IngestState, gone: observations.NamespaceGone) -> None:
     state.catalog.drop_namespace(gone.name)
     state.cluster.drop_namespace(gone.name)
 
 
-def _selecting_seen(state: State, seen: observations.SelectingSeen) -> None:
+def _selecting_seen(state: IngestState, seen: observations.SelectingSeen) -> None:
     state.cluster.put_selecting(seen.found)
 
 
-def _selecting_gone(state: State, gone: observations.SelectingGone) -> None:
+def _selecting_gone(state: IngestState, gone: observations.SelectingGone) -> None:
     state.cluster.drop_selecting(gone.kind, gone.namespace, gone.name)
 
 
-def _budget_seen(state: State, seen: observations.BudgetSeen) -> None:
+def _budget_seen(state: IngestState, seen: observations.BudgetSeen) -> None:
     meta = seen.budget.metadata
     state.budgets[meta.namespace, meta.name] = budget_of(seen.budget)
 
 
-def _budget_gone(state: State, gone: observations.BudgetGone) -> None:
+def _budget_gone(state: IngestState, gone: observations.BudgetGone) -> None:
     state.budgets.pop((gone.namespace, gone.name), None)
 
 
-def _allowance_seen(state: State, seen: observations.AllowanceSeen) -> None:
+def _allowance_seen(state: IngestState, seen: observations.AllowanceSeen) -> None:
     meta = seen.quota.metadata
     state.allowances.setdefault(meta.namespace, {})[meta.name] = remaining(seen.quota)
     allowances_changed(state, meta.namespace)
 
 
-def _allowance_gone(state: State, gone: observations.AllowanceGone) -> None:
+def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> None:
     state.allowances.get(gone.namespace, {}).pop(gone.name, None)
     allowances_changed(state, gone.namespace)
 
 
-def _owner_gone(state: State, gone: observations.OwnerGone) -> None:
+def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
     state.owner_graph.drop(gone.uid)
 
 
-def _storage_seen(state: State, seen: observations.StorageSeen) -> None:
+def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
     binding.storage_seen(state, seen.found)
 
 
-def _storage_gone(state: State, gone: observations.StorageGone) -> None:
+def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
-def _gang_object_seen(state: State, seen: observations.GangObjectSeen) -> None:
+def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
     reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
 
 
-def _gang_object_gone(state: State, gone: observations.GangObjectGone) -> None:
+def _gang_object_gone(state: IngestState, gone: observations.GangObjectGone) -> None:
     state.gang_objects.drop(gone.api_version, gone.kind, gone.namespace, gone.name)
     reassign_members(state, gone.namespace, gone.name)
 
 
-def _synced(state: State, synced: observations.Synced) -> None:
+def _synced(state: IngestState, synced: observations.Synced) -> None:
     """Everything has been listed; the engine decides from now on, and nothing of what is known changes."""
 
 
-def _unread(state: State, unread: observations.ObjectUnread) -> None:
+def _unread(state: IngestState, unread: observations.ObjectUnread) -> None:
     """Believe no more what was known of a node; of anything else it is the best that there is."""
     if unread.kind == "Node":
         state.cluster.close_node(unread.name, f"it cannot be read: {unread.problem}")
 
 
-def _evicted(state: State, result: observations.EvictFinished) -> None:
+def _evicted(state: IngestState, result: observations.EvictFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if result.done:
         return
@@ -175,7 +175,7 @@ def _evicted(state: State, result: observations.EvictFinished) -> None:
         nominations.victim_refused(state, (result.namespace, result.name), result.uid)
 
 
-def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
+def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
@@ -193,7 +193,7 @@ def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
     touch_concerned(state, kind, namespace, name, changed=state.catalog.version != before)
 
 
-def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
+def _told(state: IngestState, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
     """Return what an object was told from here, or said when that was first compared; empty where nothing is known."""
     if kind in _QUEUES:
         return state.counts.reported.get(uid, {})
@@ -207,13 +207,13 @@ def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[
     return {} if of is None else of.group_status.get(uid, {})
 
 
-def _object_gone(state: State, gone: observations.ObjectGone) -> None:
+def _object_gone(state: IngestState, gone: observations.ObjectGone) -> None:
     state.counts.reported.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
     touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 
 
-def touch_concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
+def touch_concerned(state: IngestState, kind: str, namespace: str, name: str, *, changed: bool) -> None:
     """Look again at what an object of ours concerns."""
     if kind == "PodGroup":
         reassign_members(state, namespace, name)
@@ -230,7 +230,7 @@ def touch_concerned(state: State, kind: str, namespace: str, name: str, *, chang
         state.stale = True
 
 
-HANDLERS: Final[Mapping[type[Observation], Callable[[State, Any], None]]] = {
+HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] = {
     observations.PodSeen: _pod_seen,
     observations.PodGone: _pod_gone,
     observations.NodeSeen: _node_seen,
@@ -266,7 +266,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[State, Any], None]]] = {
 """What is done with each kind of observation."""
 
 
-def unobserved(state: State, observation: Observation, error: Exception) -> None:
+def unobserved(state: IngestState, observation: Observation, error: Exception) -> None:
     """Go on without an observation that could not be taken in."""
     whose = _whose(observation)
     state.out.append(fault_of(whose, error, "observing"))
@@ -285,7 +285,7 @@ def unobserved(state: State, observation: Observation, error: Exception) -> None
             pass
 
 
-def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
+def _lose_pod(state: IngestState, pod: Pod, error: Exception) -> None:
     """Have a pod take its room, as one of nobody's would, and not be placed; say so on the pod."""
     key = (pod.metadata.namespace, pod.metadata.name)
     member = state.members.get(key)
@@ -304,7 +304,7 @@ def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
     state.out.append(SetPodCondition(*about, "SetAside", text, pod.metadata.generation))
 
 
-def _forget(state: State, pod: Pod) -> None:
+def _forget(state: IngestState, pod: Pod) -> None:
     """Forget a pod that was not filed to its end; where it takes room on a node, that is counted or the node closed."""
     key = (pod.metadata.namespace, pod.metadata.name)
     drop_member(state, key)

@@ -14,12 +14,12 @@ from typing import Any
 from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference
 from tutti.api.kinds import PodGroup
+from tutti.engine.core_state import CoreState
 from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.observations import PodGroupWritten
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 """On PodGroups that were made for gangs which exist only as labels and annotations: these say how large they are."""
@@ -124,7 +124,7 @@ ASK_AGAIN_SECONDS = 10.0
 """How long after a PodGroup could not be written it is tried again."""
 
 
-def keep_pod_group(state: State, workload: Workload) -> None:
+def keep_pod_group(state: CoreState, workload: Workload) -> None:
     """Have the PodGroup of an annotated gang made with its first pod, and removed with its last."""
     kind, namespace, name = workload.key
     if kind != "PodGroup":
@@ -164,7 +164,7 @@ def _spec(workload: Workload) -> dict[str, Any]:
     return spec
 
 
-def pod_group_written(state: State, result: PodGroupWritten) -> None:
+def pod_group_written(state: CoreState, result: PodGroupWritten) -> None:
     """Take in what became of the request; one that failed is made again after a while."""
     workload = state.workloads.get(("PodGroup", result.namespace, result.name))
     if workload is not None and not result.done:

@@ -22,6 +22,8 @@ from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.owners import QUEUE_LABELS, OwnerObject, controller_of
 from tutti.cluster.pods import PodKey
+from tutti.engine.core_state import Address
+from tutti.engine.ingest import IngestState
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
 from tutti.engine.records.explanation import Explanation, Gate
@@ -35,11 +37,10 @@ from tutti.engine.records.gang_membership import (
 from tutti.engine.records.members import NAMED_TOGETHER, Member, PodSetTopology, Reported, admission_in_status
 from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
-from tutti.engine.state import Address, State
 from tutti.placement.topology.request import Slice
 
 
-def put_member(state: State, pod: Pod) -> None:
+def put_member(state: IngestState, pod: Pod) -> None:
     """Take over what was seen of a pod of ours."""
     before = state.members.get((pod.metadata.namespace, pod.metadata.name))
     if before is not None and before.pod.uid != pod.metadata.uid:
@@ -66,7 +67,7 @@ def put_member(state: State, pod: Pod) -> None:
     member.reported = member.reported if member.reported[0] else _told(pod)
 
 
-def note_foreign_pod(state: State, pod: Pod) -> None:
+def note_foreign_pod(state: IngestState, pod: Pod) -> None:
     """Remember a pod that says it is in a pod group and leaves its placing to another scheduler: a common slip."""
     group = pod.metadata.labels.get(POD_GROUP)
     key = (pod.metadata.namespace, pod.metadata.name)
@@ -77,7 +78,7 @@ def note_foreign_pod(state: State, pod: Pod) -> None:
         state.touch(("PodGroup", key[0], group))
 
 
-def drop_foreign_pod(state: State, key: PodKey) -> None:
+def drop_foreign_pod(state: IngestState, key: PodKey) -> None:
     """Forget such a pod."""
     where = state.foreign_pod_group_of.pop(key, None)
     if where is not None:
@@ -87,7 +88,7 @@ def drop_foreign_pod(state: State, key: PodKey) -> None:
         state.touch(("PodGroup", *where))
 
 
-def drop_member(state: State, key: PodKey) -> Member | None:
+def drop_member(state: IngestState, key: PodKey) -> Member | None:
     """Forget a member that does not exist any more; its quota goes back."""
     member = state.members.pop(key, None)
     if member is None:
@@ -101,7 +102,7 @@ def drop_member(state: State, key: PodKey) -> Member | None:
     return member
 
 
-def assign_member(state: State, member: Member) -> None:
+def assign_member(state: IngestState, member: Member) -> None:
     """Put a member where it belongs, and note that its workload must be looked at."""
     key, address = member.pod.key, group_of(state, member)
     if state.pod_group_of.get(key) != address:
@@ -121,13 +122,13 @@ def assign_member(state: State, member: Member) -> None:
     state.touch(address[0])
 
 
-def reassign_members(state: State, namespace: str, name: str) -> None:
+def reassign_members(state: IngestState, namespace: str, name: str) -> None:
     """File again the members that name a PodGroup or Workload, because it has arrived, changed or gone."""
     for member in list(state.members_by_reference.get((namespace, name), {}).values()):
         assign_member(state, member)
 
 
-def group_of(state: State, member: Member) -> Address:
+def group_of(state: IngestState, member: Member) -> Address:
     """Return the workload and group that a member belongs to by what is known now."""
     claim = member.claim
     if claim.workload:
@@ -143,7 +144,7 @@ def group_of(state: State, member: Member) -> Address:
     return ("Pod", *member.pod.key), member.pod.name
 
 
-def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
+def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     """Take over what a pod says of itself."""
     try:
         claim, member.problem = state.memberships.read(said, pod)
@@ -165,7 +166,7 @@ def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
 
-def _unname(state: State, member: Member) -> None:
+def _unname(state: IngestState, member: Member) -> None:
     """Forget which objects a member names."""
     for name in _names(member.claim):
         here = state.members_by_reference[name]
@@ -190,7 +191,7 @@ def _told(pod: Pod) -> Reported:
     return "", "", 0.0
 
 
-def _group_in(state: State, claim: GangMembership) -> str:
+def _group_in(state: IngestState, claim: GangMembership) -> str:
     if claim.group:
         return claim.group
     found = state.catalog.get(WorkloadObject, claim.namespace, claim.workload)
@@ -199,7 +200,7 @@ def _group_in(state: State, claim: GangMembership) -> str:
     return ""
 
 
-def _unfile(state: State, key: PodKey) -> None:
+def _unfile(state: IngestState, key: PodKey) -> None:
     address = state.pod_group_of.pop(key, None)
     if address is None:
         return
@@ -232,19 +233,19 @@ class InheritedQueue(NamedTuple):
     said_by: str
 
 
-def owner_seen(state: State, seen: OwnerSeen) -> None:
+def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are looked at again."""
     _look_again(state, state.owner_graph.put(seen.found))
 
 
-def owner_kind_followed(state: State, said: OwnerKindFollowed) -> None:
+def owner_kind_followed(state: IngestState, said: OwnerKindFollowed) -> None:
     """Note whether the objects of a kind are seen; the members that wait for one need not, or must."""
     kind = (said.group, said.kind)
     state.owner_graph.follow(kind, followed=said.followed)
     _look_again(state, state.owner_graph.of_kind(kind))
 
 
-def inherited_queues(state: State, workload: Workload) -> list[InheritedQueue]:
+def inherited_queues(state: IngestState, workload: Workload) -> list[InheritedQueue]:
     """Return the queues that the owners of a workload's members name; more than one where they differ.
 
     Where an owner is yet to be seen, or names what cannot be a queue, that is the workload's problem.
@@ -266,7 +267,7 @@ def inherited_queues(state: State, workload: Workload) -> list[InheritedQueue]:
     return list(found.values())
 
 
-def _nearest(state: State, member: Member) -> InheritedQueue | OwnerReference | None:
+def _nearest(state: IngestState, member: Member) -> InheritedQueue | OwnerReference | None:
     """Return the queue that the nearest owner names, or the owner that is yet to be seen; None where none names one.
 
     Raises:
@@ -292,7 +293,7 @@ def _nearest(state: State, member: Member) -> InheritedQueue | OwnerReference | 
     return None
 
 
-def _named(state: State, owner: OwnerObject) -> str:
+def _named(state: IngestState, owner: OwnerObject) -> str:
     """Return the queue that an owner's labels name, or ""."""
     for name in QUEUE_LABELS:
         if name != kueue.QUEUE_NAME or state.configuration.conventions.kueue:
@@ -302,7 +303,7 @@ def _named(state: State, owner: OwnerObject) -> str:
     return ""
 
 
-def _wait_for(state: State, workload: Workload, awaited: OwnerReference | None) -> None:
+def _wait_for(state: IngestState, workload: Workload, awaited: OwnerReference | None) -> None:
     """Hold back what may be in a queue that nobody has seen yet, for a while; what runs goes on."""
     if awaited is None or workload.phase in UNDER_WAY:
         workload.owner_awaited = None
@@ -316,7 +317,7 @@ def _wait_for(state: State, workload: Workload, awaited: OwnerReference | None) 
         state.set_alarm(workload, until)
 
 
-def _look_again(state: State, members: Sequence[Member]) -> None:
+def _look_again(state: IngestState, members: Sequence[Member]) -> None:
     for member in members:
         group = state.pod_group_of.get(member.pod.key)
         if group is not None:

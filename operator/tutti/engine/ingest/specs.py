@@ -23,7 +23,7 @@ from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
-from tutti.engine.ingest import implicit_gangs
+from tutti.engine.ingest import IngestState, implicit_gangs
 from tutti.engine.ingest.membership import inherited_queues
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
@@ -32,11 +32,10 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.placement.topology.request import Slice
 
 
-def read_workload(state: State, workload: Workload) -> None:
+def read_workload(state: IngestState, workload: Workload) -> None:
     """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
     workload.problem, workload.ranked = None, False
     kind, namespace, name = workload.key
@@ -53,7 +52,7 @@ def read_workload(state: State, workload: Workload) -> None:
     _compare_nearness(workload)
 
 
-def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
+def _read_workload_object(state: IngestState, workload: Workload, found: WorkloadObject | None) -> None:
     _, namespace, name = workload.key
     if found is None:
         workload.problem = _missing(state, workload)
@@ -89,7 +88,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
             )
 
 
-def _read_constraints(state: State, workload: Workload) -> None:
+def _read_constraints(state: IngestState, workload: Workload) -> None:
     """Take over what PodGroups that are pod groups of a Workload say of nearness, where the Workload does not."""
     _, namespace, name = workload.key
     for made, part in state.catalog.referring(namespace, name).items():
@@ -98,7 +97,9 @@ def _read_constraints(state: State, workload: Workload) -> None:
             group.topology = pod_group_topology(found.spec.scheduling_constraints.topology, part)
 
 
-def _promised(state: State, workload: Workload, group: MemberGroup, template: dict[str, object]) -> PodClass | None:
+def _promised(
+    state: IngestState, workload: Workload, group: MemberGroup, template: dict[str, object]
+) -> PodClass | None:
     """Return the class that members of a template will be of; None where it cannot be told before they exist.
 
     What claims ask of a node is known only once they are there.
@@ -120,7 +121,7 @@ def _promised(state: State, workload: Workload, group: MemberGroup, template: di
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 
-def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | None) -> None:
+def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObject | None) -> None:
     """Take over what a gang is to be like: from its PodGroup, else the object that its pods name, else from themselves.
 
     A PodGroup that was made for such a gang is there to be read by people.
@@ -153,7 +154,7 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
 
-def _read_promises(state: State, workload: Workload) -> None:
+def _read_promises(state: IngestState, workload: Workload) -> None:
     """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
     style = next((m.claim.style for m in workload.members() if m.claim.style), "")
     workload.style = GangStyle(style) if style else None
@@ -167,7 +168,7 @@ def _read_promises(state: State, workload: Workload) -> None:
             group.promised = _promised(state, workload, group, template)
 
 
-def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) -> None:
+def _read_wishes(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> None:
     """Take over in which queue, how important, how near and how patient a gang is."""
     first = next(workload.members(), None)
     workload.priority, workload.min_resources = resolution.members_priority(workload), {}
@@ -191,7 +192,7 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
         group.topology, group.on_loss = near, on_loss
 
 
-def _on_loss(state: State, workload: Workload, spec: PodGroupSpec | None) -> OnMemberLoss | None:
+def _on_loss(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> OnMemberLoss | None:
     """Return what becomes of a gang that has lost members; None where it is no gang, or was one at its start only.
 
     What makes an application of YuniKorn a gang are the members that it starts with: it grows and shrinks as it likes.
@@ -210,7 +211,7 @@ def _read_single(workload: Workload) -> None:
         workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
 
 
-def _read_claims(state: State, workload: Workload) -> None:
+def _read_claims(state: IngestState, workload: Workload) -> None:
     asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
     for member in workload.members():
         if member.problem and workload.problem is None:
@@ -248,7 +249,7 @@ def _compare_nearness(workload: Workload) -> None:
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
 
 
-def _missing(state: State, workload: Workload) -> Explanation:
+def _missing(state: IngestState, workload: Workload) -> Explanation:
     """Say that the object of a workload cannot be read, or that there is none."""
     kind, namespace, name = workload.key
     broken = state.catalog.broken.get(workload.key)
@@ -323,7 +324,7 @@ def pod_group_topology(said: Iterable[TopologyConstraint], group: str) -> PodSet
     return PodSetTopology(required, preferred, together=f"pod group {group}") if said else None
 
 
-def settle_promises(state: State, workload: Workload) -> None:
+def settle_promises(state: IngestState, workload: Workload) -> None:
     """Count on promised members, or only on those that exist, from how a workload is read.
 
     A gang that starts before some of its members exist, since these make the others, starts with those that there are.
@@ -340,21 +341,21 @@ def settle_promises(state: State, workload: Workload) -> None:
         group.promised = None
 
 
-def allowances_changed(state: State, namespace: str) -> None:
+def allowances_changed(state: IngestState, namespace: str) -> None:
     """Have those looked at again that nobody paid for: the ResourceQuotas of their namespace say something else."""
     for key in state.unpaid.pop(namespace, {}):
         if key in state.workloads:
             state.touch(key)
 
 
-def forget_promises(state: State, key: WorkloadKey) -> None:
+def forget_promises(state: IngestState, key: WorkloadKey) -> None:
     """Forget that nobody pays for what a workload promises."""
     unpaid = state.unpaid.get(key[1])
     if unpaid is not None and unpaid.pop(key, key) is None and not unpaid:
         del state.unpaid[key[1]]
 
 
-def _may_be_made(state: State, namespace: str, promising: Sequence[MemberGroup]) -> bool:
+def _may_be_made(state: IngestState, namespace: str, promising: Sequence[MemberGroup]) -> bool:
     """Whether the ResourceQuotas of a namespace have room for all members that groups still need."""
     allowances = state.allowances.get(namespace)
     if not allowances:

@@ -1,1 +1,27 @@
 """From a reservation to the end: held, bound, watched, taken out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tutti.engine.core_state import CoreState
+from tutti.engine.records.members import KeptForSuccessors
+from tutti.engine.records.plugins import PluginHold
+from tutti.engine.records.workloads import Workload, WorkloadKey
+
+
+@dataclass(kw_only=True)
+class LifecycleState(CoreState):
+    """What the rules of a life need beside that.
+
+    Attributes:
+        kept_for_successors: What is kept for the successors of members that running gangs have lost.
+        plugin_holds: Reservations that a plugin holds.
+        returned_seen: What had been given back when these were last looked at.
+        ending: Workloads with quota and room that must end by a known time.
+    """
+
+    kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
+    plugin_holds: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
+    returned_seen: tuple[int, int] = (0, 0)
+    ending: dict[WorkloadKey, Workload] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from tutti.api.messages import IS, WAS, Forms, agreeing, counted
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
-from tutti.engine.lifecycle import reservation
+from tutti.engine.lifecycle import LifecycleState, reservation
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
@@ -26,10 +26,9 @@ from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 
 
-def send_binds(state: State, workload: Workload) -> None:
+def send_binds(state: LifecycleState, workload: Workload) -> None:
     """Bind every member that has a reserved node and has not been sent there yet, as soon as its volumes are bound.
 
     A gang that is not bound in part is bound when the volumes of all its members are.
@@ -52,7 +51,7 @@ def send_binds(state: State, workload: Workload) -> None:
     explain(workload, None)
 
 
-def open_bind_window(state: State, workload: Workload) -> None:
+def open_bind_window(state: LifecycleState, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
         state.reached(
@@ -74,7 +73,7 @@ def open_bind_window(state: State, workload: Workload) -> None:
             member.pod.forgone = member.pod.counted is PodPhase.LOST
 
 
-def bind_finished(state: State, result: BindFinished) -> None:
+def bind_finished(state: LifecycleState, result: BindFinished) -> None:
     """Take in what became of a Bind.
 
     A bind that succeeded is done when the pod is seen on its node. One that failed gives its room and quota back,
@@ -105,13 +104,13 @@ def bind_finished(state: State, result: BindFinished) -> None:
     state.announce(workload, "Warning", "BindFailed", text)
 
 
-def roll_back(state: State, workload: Workload) -> None:
+def roll_back(state: LifecycleState, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
     text = f"{_came_to(state, workload, IS)} evicted, so that the gang can start whole"
     evict(state, workload, EvictionReason.BIND_WINDOW_OVER, text)
 
 
-def keep_trying(state: State, workload: Workload) -> None:
+def keep_trying(state: LifecycleState, workload: Workload) -> None:
     """Open another bind window for a gang that is bound in part and is to stay so until it can be completed."""
     state.set_deadline(workload, state.configuration.bind_window_seconds)
     if workload.window_told:
@@ -121,7 +120,7 @@ def keep_trying(state: State, workload: Workload) -> None:
     state.announce(workload, "Warning", EvictionReason.BIND_WINDOW_OVER.value, text)
 
 
-def _came_to(state: State, workload: Workload, verb: Forms) -> str:
+def _came_to(state: LifecycleState, workload: Workload, verb: Forms) -> str:
     """Say how many required members are not bound in time, and, up to the verb, what becomes of those that are."""
     bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
     missing = sum(max(0, g.min_count - g.counts().placed) for g in workload.groups.values())
@@ -166,17 +165,17 @@ class ClaimProgress:
     bound: int = 0
 
 
-def storage_seen(state: State, found: StorageObject) -> None:
+def storage_seen(state: LifecycleState, found: StorageObject) -> None:
     """Take in a storage object, and look at the workloads that it concerns."""
     _touch(state, state.cluster.put_storage(found))
 
 
-def storage_gone(state: State, kind: StorageKind, namespace: str, name: str) -> None:
+def storage_gone(state: LifecycleState, kind: StorageKind, namespace: str, name: str) -> None:
     """Forget a storage object, and look at the workloads that it concerns."""
     _touch(state, state.cluster.drop_storage(kind, namespace, name))
 
 
-def claim_written(state: State, result: ClaimWritten) -> None:
+def claim_written(state: LifecycleState, result: ClaimWritten) -> None:
     """Take in what became of a SelectNode or ReserveVolume."""
     pledge = state.cluster.nodes.volumes.pledges.of((result.namespace, result.name))
     if pledge is None or pledge.uid != result.uid or result.target != (pledge.volume or pledge.node):
@@ -188,7 +187,7 @@ def claim_written(state: State, result: ClaimWritten) -> None:
     _touch(state, pledge.pods)
 
 
-def prepare_volumes(state: State, workload: Workload) -> dict[PodKey, None] | None:
+def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, None] | None:
     """Have the claims of reserved members bound.
 
     Returns:
@@ -216,12 +215,12 @@ def prepare_volumes(state: State, workload: Workload) -> dict[PodKey, None] | No
     return outlook.unready
 
 
-def awaits_volumes(state: State, workload: Workload) -> bool:
+def awaits_volumes(state: LifecycleState, workload: Workload) -> bool:
     """Whether claims of a workload have been asked for and are not bound yet."""
     return bool(_progress_of(state, workload).waiting)
 
 
-def time_out_volumes(state: State, workload: Workload) -> None:
+def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
     outlook = _progress_of(state, workload)
     late = len(outlook.waiting)
@@ -229,7 +228,7 @@ def time_out_volumes(state: State, workload: Workload) -> None:
     _give_up_volumes(state, workload, list(outlook.unready), why)
 
 
-def _progress_of(state: State, workload: Workload) -> ClaimProgress:
+def _progress_of(state: LifecycleState, workload: Workload) -> ClaimProgress:
     """Look how far the claims of reserved members have come."""
     out = ClaimProgress()
     for member, pledge in _pledged(state, workload):
@@ -249,7 +248,7 @@ def _progress_of(state: State, workload: Workload) -> ClaimProgress:
     return out
 
 
-def _pledged(state: State, workload: Workload) -> Iterator[tuple[Member, Pledge]]:
+def _pledged(state: LifecycleState, workload: Workload) -> Iterator[tuple[Member, Pledge]]:
     pledges = state.cluster.nodes.volumes.pledges
     if not pledges:
         return
@@ -259,12 +258,12 @@ def _pledged(state: State, workload: Workload) -> Iterator[tuple[Member, Pledge]
                 yield member, pledge
 
 
-def _progress(state: State, pledge: Pledge, member: Member) -> BindingProgress:
+def _progress(state: LifecycleState, pledge: Pledge, member: Member) -> BindingProgress:
     nodes, name = state.cluster.nodes, member.pod.assumed
     return binding_progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
 
 
-def _ask_for_claim(state: State, pledge: Pledge) -> None:
+def _ask_for_claim(state: LifecycleState, pledge: Pledge) -> None:
     """Have the choice for a claim written, unless it stands there already."""
     book = state.cluster.nodes.volumes.book
     pledge.asked = True
@@ -279,7 +278,7 @@ def _ask_for_claim(state: State, pledge: Pledge) -> None:
         state.out.append(SelectNode(*pledge.claim, pledge.uid, pledge.node, version))
 
 
-def _give_up_volumes(state: State, workload: Workload, members: list[PodKey], why: str) -> None:
+def _give_up_volumes(state: LifecycleState, workload: Workload, members: list[PodKey], why: str) -> None:
     """Give back what is reserved: all of it for a gang that is not bound, else what these members have."""
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         break_up(state, workload)
@@ -294,7 +293,7 @@ def _give_up_volumes(state: State, workload: Workload, members: list[PodKey], wh
     state.announce(workload, "Warning", "VolumeBindingFailed", text)
 
 
-def _waits_for_volumes(state: State, workload: Workload, outlook: ClaimProgress) -> Explanation:
+def _waits_for_volumes(state: LifecycleState, workload: Workload, outlook: ClaimProgress) -> Explanation:
     seconds = _volume_seconds(state, workload)
     count = len(outlook.waiting)
     return Explanation(
@@ -313,13 +312,13 @@ def _some_claims(outlook: ClaimProgress) -> str:
     return ", ".join(names[:_CLAIMS_NAMED]) + more
 
 
-def _volume_seconds(state: State, workload: Workload) -> int:
+def _volume_seconds(state: LifecycleState, workload: Workload) -> int:
     """Return for how many seconds volumes are waited for."""
     seconds = workload.permit_seconds
     return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
 
 
-def _touch(state: State, pods: Iterable[PodKey]) -> None:
+def _touch(state: LifecycleState, pods: Iterable[PodKey]) -> None:
     for key in pods:
         address = state.pod_group_of.get(key)
         if address is not None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.messages import IS, counted
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
@@ -37,7 +38,6 @@ from tutti.engine.records.explanation import (
 )
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
-from tutti.engine.state import State
 from tutti.quota.ordering import backoff_seconds
 
 _MARKS: dict[str, str] = {
@@ -55,7 +55,13 @@ def can_leave(workload: Workload) -> bool:
 
 
 def evict(
-    state: State, workload: Workload, reason: EvictionReason, message: str, *, preempted: str = "", for_queue: str = ""
+    state: LifecycleState,
+    workload: Workload,
+    reason: EvictionReason,
+    message: str,
+    *,
+    preempted: str = "",
+    for_queue: str = "",
 ) -> None:
     """Take a whole workload out; what follows is in the description of this module.
 
@@ -84,7 +90,7 @@ def evict(
     state.announce(workload, "Warning", event, message)
 
 
-def deactivate(state: State, workload: Workload, cause: DeactivationCause, message: str) -> None:
+def deactivate(state: LifecycleState, workload: Workload, cause: DeactivationCause, message: str) -> None:
     """Take a whole workload out, and set it inactive: it is not tried again before somebody sets it active."""
     if not can_leave(workload):
         return
@@ -94,7 +100,9 @@ def deactivate(state: State, workload: Workload, cause: DeactivationCause, messa
     ask_to_deactivate(state, workload)
 
 
-def evict_members(state: State, workload: Workload, members: Iterable[Member], reason: str, message: str) -> None:
+def evict_members(
+    state: LifecycleState, workload: Workload, members: Iterable[Member], reason: str, message: str
+) -> None:
     """Take out members that their workload can do without: it stays admitted, and its status says nothing of it.
 
     Args:
@@ -125,7 +133,7 @@ def keep_needed(workload: Workload) -> None:
             member.leave = None
 
 
-def ask_to_leave(state: State, workload: Workload) -> None:
+def ask_to_leave(state: LifecycleState, workload: Workload) -> None:
     """Ask each member that must go, and is or may be on a node, to leave; once, and again where that was refused.
 
     A pod of which nobody knows whether it was bound is asked, too: its end answers the question.
@@ -141,7 +149,7 @@ def ask_to_leave(state: State, workload: Workload) -> None:
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
 
 
-def leave_together(state: State, workload: Workload) -> None:
+def leave_together(state: LifecycleState, workload: Workload) -> None:
     """Delete all members of a gang that wants it so once one of them is being deleted (pfnet: DeletedAsPartOfGang)."""
     going = next((m for m in workload.members() if m.pod.deleting and m.claim.leaves_together), None)
     left = [m for m in workload.members() if not (m.pod.terminated or m.pod.deleting or m.evicting)]
@@ -159,7 +167,7 @@ def leave_together(state: State, workload: Workload) -> None:
     state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
 
 
-def eviction_refused(state: State, workload: Workload, member: Member) -> None:
+def eviction_refused(state: LifecycleState, workload: Workload, member: Member) -> None:
     """Note that a member could not be asked to leave; that is done again after a while."""
     member.evicting = False
     backoff = state.configuration.backoff
@@ -170,7 +178,7 @@ def eviction_refused(state: State, workload: Workload, member: Member) -> None:
     state.touch(workload.key)
 
 
-def go_on_leaving(state: State, workload: Workload) -> bool:
+def go_on_leaving(state: LifecycleState, workload: Workload) -> bool:
     """Go on taking a workload out.
 
     Returns:
@@ -211,14 +219,14 @@ def count_lost_members_again(workload: Workload) -> None:
             member.pod.recount()
 
 
-def ask_to_deactivate(state: State, workload: Workload) -> None:
+def ask_to_deactivate(state: LifecycleState, workload: Workload) -> None:
     """Have a workload's object say that it is inactive."""
     kind, namespace, name = workload.key
     assert kind == "Workload"  # nothing else can be inactive
     state.out.append(Deactivate(namespace, name, workload.uid))
 
 
-def _take_out(state: State, workload: Workload, eviction: WorkloadEviction, *, for_queue: str = "") -> None:
+def _take_out(state: LifecycleState, workload: Workload, eviction: WorkloadEviction, *, for_queue: str = "") -> None:
     ran = workload.running_for(state.now)
     workload.ran += ran
     note_given_back(state, workload)
@@ -259,7 +267,7 @@ def _is_once_too_often(workload: Workload) -> bool:
     return workload.key[0] == "Workload" and limit is not None and workload.requeues + 1 > limit
 
 
-def _requeue(state: State, workload: Workload) -> None:
+def _requeue(state: LifecycleState, workload: Workload) -> None:
     """Count one more eviction, and do not try the workload again before the backoff that it asks for is over."""
     policy = workload.requeue
     workload.requeues += 1

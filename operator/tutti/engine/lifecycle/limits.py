@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.messages import IS, agreeing, counted
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.records.explanation import DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
-from tutti.engine.state import State
 from tutti.quota.ordering import backoff_seconds
 
 MOST_NAMES = 3
@@ -40,7 +40,7 @@ def read_limits(workload: Workload, found: WorkloadObject) -> None:
     workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
 
 
-def enforce_limits(state: State, workload: Workload) -> None:
+def enforce_limits(state: LifecycleState, workload: Workload) -> None:
     """Take a workload out that may not go on."""
     if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
         workload.inactive_from = 0
@@ -60,7 +60,7 @@ def enforce_limits(state: State, workload: Workload) -> None:
         _enforce_times(state, workload)
 
 
-def watch_limits(state: State, workload: Workload) -> None:
+def watch_limits(state: LifecycleState, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
     if workload.limit_seconds is not None and ends_at(state, workload) is not None:
         state.ending[workload.key] = workload
@@ -84,7 +84,7 @@ def watch_limits(state: State, workload: Workload) -> None:
             state.set_alarm(workload, end)
 
 
-def deactivate_finished(state: State, result: Deactivated) -> None:
+def deactivate_finished(state: LifecycleState, result: Deactivated) -> None:
     """Take in what became of a Deactivate; one that failed is asked for again after a while."""
     workload = state.workloads.get(("Workload", result.namespace, result.name))
     if workload is None or workload.uid != result.uid or not workload.deactivated:
@@ -100,7 +100,7 @@ def deactivate_finished(state: State, result: Deactivated) -> None:
     state.touch(workload.key)
 
 
-def ends_at(state: State, workload: Workload) -> float | None:
+def ends_at(state: LifecycleState, workload: Workload) -> float | None:
     """Return when a workload that has quota and room ends at the latest, Unix seconds; None where nobody knows.
 
     One that is yet to be bound is taken to begin now or, while it waits for members, when it may not wait any longer.
@@ -116,7 +116,7 @@ def ends_at(state: State, workload: Workload) -> float | None:
     return since + workload.limit_seconds - workload.ran
 
 
-def _stopped(state: State, workload: Workload) -> tuple[EvictionReason, str] | None:
+def _stopped(state: LifecycleState, workload: Workload) -> tuple[EvictionReason, str] | None:
     """Return why a workload may not stay though it has done nothing wrong; None where it may.
 
     What only holds a reservation leaves a queue that is on hold, too.
@@ -144,7 +144,7 @@ def _failed(workload: Workload) -> Member | None:
     return None
 
 
-def _enforce_times(state: State, workload: Workload) -> None:
+def _enforce_times(state: LifecycleState, workload: Workload) -> None:
     end = _execution_ends(workload)
     if end is not None and end <= state.now:
         text = f"it has run for {workload.limit_seconds} s, its maximumExecutionTimeSeconds; it is set inactive"

@@ -18,14 +18,13 @@ from contextlib import contextmanager
 from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.api.resources import Amounts
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Charge, KeptForSuccessors, LostMember, MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
 
@@ -116,7 +115,7 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     )
 
 
-def follow_losses(state: State, workload: Workload) -> None:
+def follow_losses(state: LifecycleState, workload: Workload) -> None:
     """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
     if workload.phase is not Phase.SCHEDULED:
         if workload.degraded_since is not None:
@@ -150,7 +149,7 @@ def follow_losses(state: State, workload: Workload) -> None:
 
 
 @contextmanager
-def lending_kept(state: State, workload: Workload) -> Iterator[None]:
+def lending_kept(state: LifecycleState, workload: Workload) -> Iterator[None]:
     """Inside, what is kept for a gang is free for it, and nobody is told; at the end what it still lacks is kept."""
     kept = state.kept_for_successors.pop(workload.key, None)
     if kept is None:
@@ -171,7 +170,7 @@ def lending_kept(state: State, workload: Workload) -> Iterator[None]:
         quota_usage.describe_holder(state, workload)
 
 
-def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:
+def kept_from(state: LifecycleState, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:
     """Yield the room that a workload whose pods have some priority may not take: node and amounts."""
     for key, kept in state.kept_for_successors.items():
         if key == workload.key or not kept.spots:
@@ -184,13 +183,13 @@ def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple
                 yield node, _as_far_as_there_is(state, node, amounts)
 
 
-def forget_losses(state: State, workload: Workload) -> None:
+def forget_losses(state: LifecycleState, workload: Workload) -> None:
     """Keep nothing any more for a gang of which nothing is left."""
     workload.losses = []
     _keep(state, workload, [])
 
 
-def _close(state: State, workload: Workload) -> None:
+def _close(state: LifecycleState, workload: Workload) -> None:
     """Note that a gang is degraded no more: it is whole again, or does not run."""
     if workload.degraded_since is None:
         return
@@ -203,7 +202,7 @@ def _close(state: State, workload: Workload) -> None:
         )
 
 
-def _turn_is_over(state: State, workload: Workload, short: Iterable[MemberGroup]) -> bool:
+def _turn_is_over(state: LifecycleState, workload: Workload, short: Iterable[MemberGroup]) -> bool:
     """Whether a gang that starts again has waited for its members as long as it waited for their successors."""
     evicted = workload.evicted
     assert evicted is not None  # it is restarting
@@ -214,7 +213,7 @@ def _turn_is_over(state: State, workload: Workload, short: Iterable[MemberGroup]
     return end <= state.now
 
 
-def _still_missed(state: State, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:
+def _still_missed(state: LifecycleState, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:
     """Return of each group as many losses as it lacks members; those with room that nobody has taken stay longest."""
     out: list[LostMember] = []
     for group in short:
@@ -224,7 +223,7 @@ def _still_missed(state: State, workload: Workload, short: Iterable[MemberGroup]
     return out
 
 
-def _has_room(state: State, loss: LostMember) -> bool:
+def _has_room(state: LifecycleState, loss: LostMember) -> bool:
     """Whether the room that a lost member had is there, and as much is free."""
     nodes = state.cluster.nodes
     if not loss.node or not state.cluster.is_working(loss.node):
@@ -234,7 +233,7 @@ def _has_room(state: State, loss: LostMember) -> bool:
     return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
 
 
-def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
+def _keep(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:
     """Have just that in use which is kept for what a gang lacks."""
     key = workload.key
     before = state.kept_for_successors.pop(key, None)
@@ -249,7 +248,7 @@ def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
     _tell_freed(state, before, kept)
 
 
-def _tell_freed(state: State, before: KeptForSuccessors | None, kept: KeptForSuccessors | None) -> None:
+def _tell_freed(state: LifecycleState, before: KeptForSuccessors | None, kept: KeptForSuccessors | None) -> None:
     """Have others look again who may have what is not kept any more."""
     if before is None:
         return
@@ -268,7 +267,7 @@ def _usage(kept: KeptForSuccessors) -> dict[str, Usage]:
     return out
 
 
-def _wanted(state: State, workload: Workload, short: Iterable[MemberGroup]) -> KeptForSuccessors:
+def _wanted(state: LifecycleState, workload: Workload, short: Iterable[MemberGroup]) -> KeptForSuccessors:
     """Return what is to be kept for a gang: what was lost and, of what nobody has seen it lose, the like of the rest.
 
     No more of quota than there is: who uses more than there is now cannot have successors either.
@@ -295,7 +294,7 @@ def _wanted(state: State, workload: Workload, short: Iterable[MemberGroup]) -> K
     return kept
 
 
-def _room_is_kept_until(state: State, workload: Workload) -> float:
+def _room_is_kept_until(state: LifecycleState, workload: Workload) -> float:
     """Return for how long room is kept for a gang without a queue, whatever it says itself, Unix seconds.
 
     Nothing else bounds that: no quota is used meanwhile.
@@ -310,14 +309,14 @@ def _missed(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[LostMe
         yield from losses_of(workload, group)[: group.missing]
 
 
-def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
+def _as_far_as_there_is(state: LifecycleState, node: str, amounts: Amounts) -> Amounts:
     """Return how much of some amounts a node has in all, in scheduling units: a status may say anything."""
     nodes = state.cluster.nodes
     has = dict(zip(nodes.resource_index.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
     return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
 
 
-def _charge(state: State, workload: Workload, loss: LostMember) -> Charge | None:
+def _charge(state: LifecycleState, workload: Workload, loss: LostMember) -> Charge | None:
     """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this has now."""
     said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
     queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
@@ -330,12 +329,12 @@ def _charge(state: State, workload: Workload, loss: LostMember) -> Charge | None
     return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
 
 
-def _tells_queue(state: State, workload: Workload, loss: LostMember) -> bool:
+def _tells_queue(state: LifecycleState, workload: Workload, loss: LostMember) -> bool:
     since = state.now if workload.running_since is None else workload.running_since
     return not loss.recalled or quota_usage.is_believed(state, workload, loss.queue, since)
 
 
-def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup]) -> None:
+def _restart_in_time(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:
     """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
     at = restarts_at(workload)
     if at is None or (workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation)):
@@ -354,7 +353,7 @@ def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup])
     follow_losses(state, workload)
 
 
-def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str:
+def _hopeless(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> str:
     """Return why waiting for successors cannot make a gang whole, as it is now; "" where it may."""
     node = state.ledger.tree.queues.get(workload.cluster_queue)
     if workload.queue and node is not None:

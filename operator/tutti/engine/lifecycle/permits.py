@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from tutti.cluster.classes import PodClass
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, permit_seconds, try_later
 from tutti.engine.records.explanation import Explanation, Gate
@@ -31,13 +32,12 @@ from tutti.engine.records.plugins import (
     Waiting,
 )
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.placement.extension import Pods, Rooms
 
 WAITING_FOR_APPROVAL = "WaitingForApproval"
 
 
-def is_approved(state: State, workload: Workload) -> bool:
+def is_approved(state: LifecycleState, workload: Workload) -> bool:
     """Whether nothing asks for an approval; where something does, the reservation is held, and says so."""
     asked = _asking_for_approval(state, workload)
     if asked is None:
@@ -59,7 +59,7 @@ def is_approved(state: State, workload: Workload) -> bool:
     return False
 
 
-def asks_for_approval(state: State, workload: Workload) -> str:
+def asks_for_approval(state: LifecycleState, workload: Workload) -> str:
     """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
     asked = _asking_for_approval(state, workload) if workload.phase is Phase.WAITING else None
     return "" if asked is None else asked[0]
@@ -77,14 +77,14 @@ def awaits_approval(workload: Workload) -> bool:
     return workload.phase is Phase.RESERVED and why is not None and why.reason == WAITING_FOR_APPROVAL
 
 
-def time_out_approval(state: State, workload: Workload) -> None:
+def time_out_approval(state: LifecycleState, workload: Workload) -> None:
     """Give back a reservation that was not approved in time, and try again later."""
     text = f"it was not approved in time (annotation {GATE_ANNOTATION}); its reservation is given back"
     break_up(state, workload)
     try_later(state, workload, "PermitTimeout", text)
 
 
-def _asking_for_approval(state: State, workload: Workload) -> tuple[str, str] | None:
+def _asking_for_approval(state: LifecycleState, workload: Workload) -> tuple[str, str] | None:
     """Return who asks for an approval, and what it says; None where nobody does."""
     kind, namespace, name = workload.key
     keys = [] if kind == "Pod" else [workload.key]
@@ -104,7 +104,7 @@ STARTING = (Phase.WAITING, Phase.RESERVED)
 """The phases in which none of a reservation has been sent."""
 
 
-def waiting_view(state: State, workload: Workload) -> Waiting:
+def waiting_view(state: LifecycleState, workload: Workload) -> Waiting:
     """Return a workload as plugins see it."""
     kind, namespace, name = workload.key
     found = state.catalog.find(workload.key)
@@ -113,12 +113,12 @@ def waiting_view(state: State, workload: Workload) -> Waiting:
     return Waiting(kind, namespace, name, workload.queue, workload.priority, workload.created, {**first, **own})
 
 
-def sort_rank(state: State, workload: Workload) -> float:
+def sort_rank(state: LifecycleState, workload: Workload) -> float:
     """Return the place of a workload by the sort plugin, which there is."""
     return state.plugin_host.rank(waiting_view(state, workload))
 
 
-def may_bind(state: State, workload: Workload) -> bool:
+def may_bind(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
     if workload.phase in STARTING and not is_approved(state, workload):
         return False
@@ -143,7 +143,7 @@ def may_bind(state: State, workload: Workload) -> bool:
     return True
 
 
-def time_out_permit(state: State, workload: Workload) -> None:
+def time_out_permit(state: LifecycleState, workload: Workload) -> None:
     """Give back a reservation that a plugin has held for too long, and try again later."""
     held = state.plugin_holds.pop(workload.key)
     text = f"plugin {held.plugin} has held its reservation for too long, and it is given back: {held.reason}"
@@ -151,7 +151,7 @@ def time_out_permit(state: State, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
-def recheck_held(state: State) -> None:
+def recheck_held(state: LifecycleState) -> None:
     """Look again at what is held, where room or quota was given back or a plugin wants it."""
     hosting = state.plugin_host
     hosting.now = state.now
@@ -165,18 +165,18 @@ def recheck_held(state: State) -> None:
     state.returned_seen = _freed(state)
 
 
-def next_permit_due(state: State) -> float | None:
+def next_permit_due(state: LifecycleState) -> float | None:
     """Return when a turn is needed for what is held or waits for a plugin, Unix seconds; None: not at all."""
     if state.plugin_holds and _freed(state) != state.returned_seen:
         return state.now
     return state.plugin_host.recheck_at
 
 
-def _freed(state: State) -> tuple[int, int]:
+def _freed(state: LifecycleState) -> tuple[int, int]:
     return state.cluster.freed, state.ledger.frees
 
 
-def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:
+def _ask_plugin(state: LifecycleState, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:
     held = state.plugin_holds.get(workload.key)
     since = held.since if held is not None and held.plugin == permit.name else state.now
     nodes = state.cluster.nodes
@@ -197,12 +197,12 @@ def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members
     return verdict
 
 
-def _plugin_failed(state: State, permit: EnabledPermit, message: str) -> Refuse:
+def _plugin_failed(state: LifecycleState, permit: EnabledPermit, message: str) -> Refuse:
     state.plugin_host.fault(permit.name, "permit", message)
     return Refuse(f"it failed ({message})")
 
 
-def _hold_for_plugin(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
+def _hold_for_plugin(state: LifecycleState, workload: Workload, plugin: str, wait: Wait) -> None:
     held = state.plugin_holds.get(workload.key)
     since = held.since if held is not None and held.plugin == plugin else state.now
     news = held is None or (held.plugin, held.reason) != (plugin, wait.reason)
@@ -218,7 +218,7 @@ def _hold_for_plugin(state: State, workload: Workload, plugin: str, wait: Wait) 
         state.announce(workload, "Normal", "HeldByPlugin", text)
 
 
-def _refuse(state: State, workload: Workload, members: list[Member], why: str) -> None:
+def _refuse(state: LifecycleState, workload: Workload, members: list[Member], why: str) -> None:
     """Give back what has not been sent: the whole reservation, or what would join a running gang."""
     state.plugin_holds.pop(workload.key, None)
     if workload.phase in STARTING:

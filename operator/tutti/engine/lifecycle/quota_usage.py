@@ -14,11 +14,11 @@ from datetime import datetime
 
 from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
-from tutti.engine.state import State
 from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
 from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import Usage, add_to
@@ -26,7 +26,7 @@ from tutti.quota.tree import Usage, add_to
 Labels = Mapping[str, str]
 
 
-def update_charges(state: State, workload: Workload) -> None:
+def update_charges(state: LifecycleState, workload: Workload) -> None:
     """Let quota follow the pods: what has ended or is lost uses none, what has a node as much as it holds there."""
     for member in workload.members():
         pod = member.pod
@@ -45,7 +45,7 @@ def update_charges(state: State, workload: Workload) -> None:
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
 
 
-def node_relabelled(state: State, name: str, before: Labels | None) -> None:
+def node_relabelled(state: LifecycleState, name: str, before: Labels | None) -> None:
     """Look again at who is on a node that has other labels now: it may be of another flavor."""
     row = state.cluster.nodes.rows[name]
     if before is None or before == state.cluster.nodes.labels[row]:
@@ -55,7 +55,7 @@ def node_relabelled(state: State, name: str, before: Labels | None) -> None:
             state.touch(state.pod_group_of[record.key][0])
 
 
-def _update_charge(state: State, member: Member, charge: Charge) -> None:
+def _update_charge(state: LifecycleState, member: Member, charge: Charge) -> None:
     """Bring what a member uses up to date with what it holds, and with the flavors of its queue."""
     pod = member.pod
     basis = pod.held, labels_of(state, pod.node), state.catalog.version
@@ -75,7 +75,7 @@ def _update_charge(state: State, member: Member, charge: Charge) -> None:
     member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.admitted_flavors)
 
 
-def found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
+def found_charge(state: LifecycleState, workload: Workload, member: Member) -> Charge | None:
     """Work out what a pod that was found bound uses: by its status, its admission annotation, or the node it is on."""
     if not (workload.queue or member.annotation or member.kept):
         return None  # nothing names a queue
@@ -94,7 +94,7 @@ def found_charge(state: State, workload: Workload, member: Member) -> Charge | N
     return Charge(queue, found, _usage(found, member.pod.held), workload.name, flavors or None)
 
 
-def is_believed(state: State, workload: Workload, queue: str, since: float) -> bool:
+def is_believed(state: LifecycleState, workload: Workload, queue: str, since: float) -> bool:
     """Whether something tells the queue by which a pod was admitted that has run since then; it could be forged.
 
     An annotation is written by anybody who may edit the pod, and what a status keeps by whoever may write that.
@@ -119,7 +119,7 @@ def is_believed(state: State, workload: Workload, queue: str, since: float) -> b
     return bool(made) and datetime.fromisoformat(made).timestamp() >= since
 
 
-def _told_in_status(state: State, workload: Workload) -> str:
+def _told_in_status(state: LifecycleState, workload: Workload) -> str:
     """Return the ClusterQueue that the status of a Workload said it was admitted by; "" for none."""
     found = state.catalog.find(workload.key)
     admission = found.status.admission if isinstance(found, WorkloadObject) else None
@@ -127,7 +127,7 @@ def _told_in_status(state: State, workload: Workload) -> str:
 
 
 def flavors_of(
-    state: State, queue: str, said: FlavorByResource, held: Mapping[str, int], node: str
+    state: LifecycleState, queue: str, said: FlavorByResource, held: Mapping[str, int], node: str
 ) -> FlavorByResource:
     """Return in which flavors of a queue a pod on a node is counted that was admitted in some; one per resource."""
     known = state.catalog.queues.get(queue)
@@ -145,7 +145,9 @@ def flavors_of(
     return found
 
 
-def _flavor_of(state: State, group: FlavorGroup, said: FlavorByResource, name: str, labels: Labels | None) -> str:
+def _flavor_of(
+    state: LifecycleState, group: FlavorGroup, said: FlavorByResource, name: str, labels: Labels | None
+) -> str:
     """Return the flavor of a resource; "" where nothing tells it.
 
     That in which it was admitted, or others of its resource group were, as long as the queue has it and the node is of
@@ -161,13 +163,13 @@ def _flavor_of(state: State, group: FlavorGroup, said: FlavorByResource, name: s
     return next(iter((*listed, *admitted)), "")
 
 
-def _is_of(state: State, flavor: str, labels: Labels) -> bool:
+def _is_of(state: LifecycleState, flavor: str, labels: Labels) -> bool:
     """Whether a node with these labels is of a flavor."""
     found = state.catalog.flavors.get(flavor)
     return found is not None and all(labels.get(key) == value for key, value in found.node_labels)
 
 
-def labels_of(state: State, node: str) -> Labels | None:
+def labels_of(state: LifecycleState, node: str) -> Labels | None:
     """Return the labels of a node; None where it is not known."""
     row = state.cluster.nodes.rows.get(node)
     return None if row is None else state.cluster.nodes.labels[row]
@@ -182,13 +184,13 @@ PART = "#"
 """Stands between the name of a workload and that of a member that is a holder by itself; no name has it."""
 
 
-def describe_holder(state: State, workload: Workload) -> None:
+def describe_holder(state: LifecycleState, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
     if state.ledger.holds(workload.name):
         state.ledger.describe(workload.name, holder_of(state, workload, {}))
 
 
-def note_exposure(state: State, workload: Workload) -> None:
+def note_exposure(state: LifecycleState, workload: Workload) -> None:
     """Have those who wait for nodes look again, where one that has some may be taken out for them now as it was not.
 
     Whom it may be taken out for goes by its priority; which of its pods, by how many of them it needs and whether they
@@ -202,7 +204,7 @@ def note_exposure(state: State, workload: Workload) -> None:
         state.cluster.freed += 1
 
 
-def holder_of(state: State, workload: Workload, usage: Usage) -> AdmittedWorkload:
+def holder_of(state: LifecycleState, workload: Workload, usage: Usage) -> AdmittedWorkload:
     """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
     queue = state.catalog.queues.get(workload.cluster_queue)
     return AdmittedWorkload(
@@ -220,7 +222,7 @@ def holder_of(state: State, workload: Workload, usage: Usage) -> AdmittedWorkloa
     )
 
 
-def is_protected(state: State, holder: AdmittedWorkload) -> bool:
+def is_protected(state: LifecycleState, holder: AdmittedWorkload) -> bool:
     """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
     workload = workload_of(state, holder)
     if workload is None or workload.key in state.nominations.ours:
@@ -228,7 +230,7 @@ def is_protected(state: State, holder: AdmittedWorkload) -> bool:
     return protected_until(state, workload) > state.now
 
 
-def workload_of(state: State, holder: AdmittedWorkload) -> Workload | None:
+def workload_of(state: LifecycleState, holder: AdmittedWorkload) -> Workload | None:
     """Return the workload of a holder, or of which it is a member that stands by itself."""
     kind, namespace, name = holder.name.partition(PART)[0].split("/")
     return state.workloads.get((kind, namespace, name))
@@ -242,7 +244,7 @@ def _reserved_at(workload: Workload) -> float:
     return max((time for time in started if time is not None), default=math.inf)
 
 
-def protected_until(state: State, workload: Workload) -> float:
+def protected_until(state: LifecycleState, workload: Workload) -> float:
     """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
 
     That is `preemption.minimumRuntimeSeconds` of its ClusterQueue, which need not be readable otherwise, after its

@@ -7,19 +7,27 @@ deadline has passed. Which phase may follow which stands in `phases.py`.
 from __future__ import annotations
 
 from tutti.cluster.pods import PodPhase
-from tutti.engine.lifecycle import binding, eviction, limits, member_loss, permits, quota_usage, reservation
+from tutti.engine.lifecycle import (
+    LifecycleState,
+    binding,
+    eviction,
+    limits,
+    member_loss,
+    permits,
+    quota_usage,
+    reservation,
+)
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
-from tutti.engine.state import State
 
 _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 """Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
 
 
-def reconcile(state: State, workload: Workload) -> None:
+def reconcile(state: LifecycleState, workload: Workload) -> None:
     """Bring one workload, as it has just been read, up to date with what has been observed."""
     workload.rank = permits.sort_rank(state, workload) if state.plugin_host.sorts else 0.0
     leaving = workload.counts().leaving
@@ -57,7 +65,7 @@ def reconcile(state: State, workload: Workload) -> None:
         state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
-def start(state: State, workload: Workload) -> bool:
+def start(state: LifecycleState, workload: Workload) -> bool:
     """Have a workload bound that has just got quota and nodes, or held until it may be.
 
     Returns:
@@ -73,7 +81,7 @@ def start(state: State, workload: Workload) -> bool:
     return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
 
 
-def take_due(state: State) -> list[Workload]:
+def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
     out = []
     for workload in state.timers.take_due(state.now):
@@ -92,7 +100,7 @@ def take_due(state: State) -> list[Workload]:
     return out
 
 
-def expire(state: State, workload: Workload) -> None:
+def expire(state: LifecycleState, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
 
     Those of which nobody knows what became are not sent again for a gang that is bound in part: it is given up, and who
@@ -146,7 +154,7 @@ def lacks_members(workload: Workload) -> bool:
     return workload.phase in UNDER_WAY and not workload.complete
 
 
-def is_gone(state: State, workload: Workload) -> bool:
+def is_gone(state: LifecycleState, workload: Workload) -> bool:
     """Whether nothing is left of a workload: no member, no hold, no object."""
     for group in workload.groups.values():
         if group.members or group.holds:
@@ -154,7 +162,7 @@ def is_gone(state: State, workload: Workload) -> bool:
     return not state.catalog.stands_alone(workload.key)
 
 
-def _reconcile_waiting(state: State, workload: Workload) -> None:
+def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
     if workload.style is not None:
         reservation.apply_gang_style(state, workload)
     if workload.evicted is not None:
@@ -176,7 +184,7 @@ def _reconcile_waiting(state: State, workload: Workload) -> None:
         binding.open_bind_window(state, workload)
 
 
-def _reconcile_reserved(state: State, workload: Workload) -> None:
+def _reconcile_reserved(state: LifecycleState, workload: Workload) -> None:
     reservation.hand_over_holds(state, workload)
     reservation.trim_holds(state, workload)
     if not reservation.is_whole(state, workload) or workload.problem is not None:
@@ -187,7 +195,7 @@ def _reconcile_reserved(state: State, workload: Workload) -> None:
         binding.send_binds(state, workload)
 
 
-def _reconcile_binding(state: State, workload: Workload) -> None:
+def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
     reservation.hand_over_late(state, workload)
     tally = workload.counts()
     if workload.complete or workload.brought_together:
@@ -203,26 +211,26 @@ def _reconcile_binding(state: State, workload: Workload) -> None:
         reservation.explain_kept_nodes(state, workload)
 
 
-def _has_no_object(state: State, workload: Workload) -> bool:
+def _has_no_object(state: LifecycleState, workload: Workload) -> bool:
     """Whether the object that its members name is not there; one that cannot be read is."""
     missing = workload.problem is not None and state.catalog.find(workload.key) is None
     return missing and workload.key not in state.catalog.broken
 
 
-def _send_again(state: State, workload: Workload) -> None:
+def _send_again(state: LifecycleState, workload: Workload) -> None:
     """Send binds again of which nobody knows whether they took effect, after a while."""
     if state.now >= workload.not_before and any(m.pod.assumed and not m.sent for m in workload.members()):
         binding.send_binds(state, workload)
 
 
-def _reconcile_leaving(state: State, workload: Workload) -> None:
+def _reconcile_leaving(state: LifecycleState, workload: Workload) -> None:
     if eviction.go_on_leaving(state, workload):
         transit(workload, Transition.LEFT)
         workload.was_scheduled = False
         _reconcile_waiting(state, workload)
 
 
-def _reconcile_scheduled(state: State, workload: Workload) -> None:
+def _reconcile_scheduled(state: LifecycleState, workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
     tally = workload.counts()
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
@@ -258,7 +266,7 @@ def _has_ended(workload: Workload, tally: MemberCounts) -> bool:
     return tally.succeeded + tally.failed > 0
 
 
-def _finished(state: State, workload: Workload) -> None:
+def _finished(state: LifecycleState, workload: Workload) -> None:
     """Note that it has ended; it stays so when its members are cleaned up, until others come. The rest may go."""
     if workload.phase is not Phase.FINISHED:
         tally = workload.counts()
@@ -282,7 +290,7 @@ def _is_empty(tally: MemberCounts) -> bool:
     return not (tally.live or tally.leaving or tally.succeeded or tally.failed)
 
 
-def _scheduled(state: State, workload: Workload) -> None:
+def _scheduled(state: LifecycleState, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     transit(workload, Transition.COMPLETE)
     explain(workload, None)

@@ -20,12 +20,11 @@ from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
-from tutti.engine.state import State
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -40,7 +39,7 @@ _ENDED = (PodPhase.FAILED, PodPhase.LOST)
 """What members do that are there and that nobody counts on any more."""
 
 
-def give_back(state: State, member: Member) -> None:
+def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
     state.cluster.forget(member.pod)
@@ -49,7 +48,7 @@ def give_back(state: State, member: Member) -> None:
         member.charge = None
 
 
-def note_loss(state: State, member: Member) -> None:
+def note_loss(state: LifecycleState, member: Member) -> None:
     """Note what a member has that is about to be forgotten, where its gang runs and will miss it.
 
     What it was counted in and where it was is kept for its successor (`lifecycle/member_loss.py`). One that has
@@ -78,14 +77,14 @@ def note_loss(state: State, member: Member) -> None:
         workload.losses.append(found)
 
 
-def note_losses(state: State, workload: Workload) -> None:
+def note_losses(state: LifecycleState, workload: Workload) -> None:
     """Note of the members that have failed, or are lost, what their gang will miss of them."""
     for member in workload.members():
         if member.pod.counted in _ENDED and not member.over:
             note_loss(state, member)
 
 
-def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
+def lost_node(state: LifecycleState, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
     for workload in state.timers:
         if workload.phase is Phase.RESERVED or workload.style is not None:
@@ -102,14 +101,14 @@ def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
         state.touch(state.pod_group_of[record.key][0])
 
 
-def give_back_leaving(state: State, workload: Workload) -> None:
+def give_back_leaving(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members that are being deleted; one that was sent is answered for first."""
     for member in workload.members():
         if member.pod.deleting and member.pod.assumed and not member.sent:
             give_back(state, member)
 
 
-def give_back_all(state: State, workload: Workload) -> None:
+def give_back_all(state: LifecycleState, workload: Workload) -> None:
     """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
     for group in workload.groups.values():
         _release_holds(state, group)
@@ -118,7 +117,7 @@ def give_back_all(state: State, workload: Workload) -> None:
             give_back(state, member)
 
 
-def hand_over_holds(state: State, workload: Workload) -> None:
+def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
         for member in group.members.values():
@@ -130,14 +129,14 @@ def hand_over_holds(state: State, workload: Workload) -> None:
                 member.charge = hold.charge
 
 
-def release_holds(state: State, group: MemberGroup, count: int) -> None:
+def release_holds(state: LifecycleState, group: MemberGroup, count: int) -> None:
     """Give back so much of the room that is held for a group, and what was lost with its node."""
     for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
         if hold in group.holds:
             _release(state, group, hold)
 
 
-def trim_holds(state: State, workload: Workload) -> None:
+def trim_holds(state: LifecycleState, workload: Workload) -> None:
     """Give back what is held beyond the required members, because fewer are required than when it was reserved."""
     for group in workload.groups.values():
         tally = group.counts()
@@ -146,7 +145,7 @@ def trim_holds(state: State, workload: Workload) -> None:
             _release(state, group, hold)
 
 
-def is_whole(state: State, workload: Workload) -> bool:
+def is_whole(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation still covers every required member.
 
     It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
@@ -175,7 +174,7 @@ def all_there(workload: Workload) -> bool:
     return True
 
 
-def permit_seconds(state: State, workload: Workload) -> int:
+def permit_seconds(state: LifecycleState, workload: Workload) -> int:
     """Return how long a complete reservation is held: as its gang says, or its ClusterQueue, or the configuration."""
     seconds = workload.permit_seconds
     queue = state.catalog.queues.get(workload.cluster_queue)
@@ -186,7 +185,7 @@ def permit_seconds(state: State, workload: Workload) -> int:
     return seconds + (state.random.randrange(workload.permit_jitter) if workload.permit_jitter else 0)
 
 
-def await_members(state: State, workload: Workload) -> None:
+def await_members(state: LifecycleState, workload: Workload) -> None:
     """Begin to hold a complete reservation until the promised members exist."""
     seconds = permit_seconds(state, workload)
     held = sum(len(g.holds) for g in workload.groups.values())
@@ -198,7 +197,7 @@ def await_members(state: State, workload: Workload) -> None:
     explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, details))
 
 
-def time_out_members(state: State, workload: Workload) -> None:
+def time_out_members(state: LifecycleState, workload: Workload) -> None:
     """Give back a reservation whose permit has run out, and try again later."""
     held = sum(len(g.holds) for g in workload.groups.values())
     text = f"{counted(held, 'promised member', verb=WAS)} not created in time; its reservation is given back"
@@ -206,14 +205,14 @@ def time_out_members(state: State, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
-def try_later(state: State, workload: Workload, reason: str, text: str) -> None:
+def try_later(state: LifecycleState, workload: Workload, reason: str, text: str) -> None:
     """Have a workload whose reservation has been given back tried again after its backoff, and tell why."""
     state.back_off(workload)
     explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", reason, text)
 
 
-def break_up(state: State, workload: Workload) -> None:
+def break_up(state: LifecycleState, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     note_given_back(state, workload)
     give_back_all(state, workload)
@@ -222,13 +221,13 @@ def break_up(state: State, workload: Workload) -> None:
     workload.deadline = None
 
 
-def note_given_back(state: State, workload: Workload) -> None:
+def note_given_back(state: LifecycleState, workload: Workload) -> None:
     """Note that a reservation is given back, if one is held."""
     if workload.phase is Phase.RESERVED:
         state.reached(workload, LifecycleStep.GIVEN_BACK, seconds=held_seconds(state, workload))
 
 
-def held_seconds(state: State, workload: Workload) -> float:
+def held_seconds(state: LifecycleState, workload: Workload) -> float:
     """Return for how long a reservation has been held."""
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
 
@@ -246,7 +245,7 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
 
-def _is_overfull(state: State, pod_class: PodClass, node: str) -> bool:
+def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
     """Whether a node has less than is taken of anything that pods of a class ask for."""
     nodes = state.cluster.nodes
     row = nodes.rows[node]
@@ -254,16 +253,16 @@ def _is_overfull(state: State, pod_class: PodClass, node: str) -> bool:
     return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
 
 
-def _stands(state: State, hold: PromisedReservation) -> bool:
+def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:
     return state.cluster.is_held((hold.node, hold.number))
 
 
-def _release_holds(state: State, group: MemberGroup) -> None:
+def _release_holds(state: LifecycleState, group: MemberGroup) -> None:
     for hold in tuple(group.holds):
         _release(state, group, hold)
 
 
-def _release(state: State, group: MemberGroup, hold: PromisedReservation) -> None:
+def _release(state: LifecycleState, group: MemberGroup, hold: PromisedReservation) -> None:
     group.holds.remove(hold)
     state.cluster.release((hold.node, hold.number))
     if hold.charge is not None:
@@ -284,7 +283,7 @@ def awaits_late_members(workload: Workload) -> bool:
     return workload.style is not None and not all_there(workload)
 
 
-def hand_over_late(state: State, workload: Workload) -> None:
+def hand_over_late(state: LifecycleState, workload: Workload) -> None:
     """Let those that have come have the room that was kept for them: this very room, or else room elsewhere."""
     if workload.style is None:
         return
@@ -297,7 +296,7 @@ def hand_over_late(state: State, workload: Workload) -> None:
         time_out_late_members(state, workload)  # whoever would have made the others has ended
 
 
-def explain_kept_nodes(state: State, workload: Workload) -> None:
+def explain_kept_nodes(state: LifecycleState, workload: Workload) -> None:
     """Say what room is kept for, and until when."""
     held = sum(len(group.holds) for group in workload.groups.values())
     if held and workload.deadline is not None:
@@ -308,7 +307,7 @@ def explain_kept_nodes(state: State, workload: Workload) -> None:
         explain(workload, None)  # nothing is kept any more
 
 
-def time_out_late_members(state: State, workload: Workload) -> None:
+def time_out_late_members(state: LifecycleState, workload: Workload) -> None:
     """Give back the room of those that have not come; what runs goes on, and others are placed one by one."""
     held = sum(len(group.holds) for group in workload.groups.values())
     give_back_all(state, workload)
@@ -322,7 +321,7 @@ def time_out_late_members(state: State, workload: Workload) -> None:
     state.touch(workload.key)
 
 
-def apply_gang_style(state: State, workload: Workload) -> None:
+def apply_gang_style(state: LifecycleState, workload: Workload) -> None:
     """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
     why = workload.explanation
     if workload.style is None or workload.placed_singly or workload.given_up:

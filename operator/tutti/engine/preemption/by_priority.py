@@ -22,7 +22,7 @@ from tutti.api.messages import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
-from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption import PreemptionState, nominated_room, nominations
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
@@ -32,7 +32,6 @@ from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pendi
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
-from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.placement.preemption.victim_cost import started_at
@@ -49,7 +48,7 @@ MOST_NAMES = 3
 """How many victims are named in a message."""
 
 
-def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> int:
+def priority_of(state: PreemptionState, workload: Workload, needs: Sequence[PodSetRequest]) -> int:
     """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
 
     That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
@@ -61,7 +60,7 @@ def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]
     return admitted if named is None else min(named, admitted)
 
 
-def _named(state: State, workload: Workload) -> int | None:
+def _named(state: PreemptionState, workload: Workload) -> int | None:
     """Return the priority that an object names for a gang, as a class or as a number; None where none does."""
     kind, namespace, name = workload.key
     if workload.gang is not None and workload.gang.priority is not None:
@@ -70,7 +69,7 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.priority_class_value(found.spec.priority_class_name)
 
 
-def preemption_shape(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
+def preemption_shape(state: PreemptionState, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
@@ -87,7 +86,7 @@ def may_preempt(needs: Sequence[PodSetRequest]) -> bool:
 
 
 def preempt_by_priority(
-    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], priority: int
+    state: PreemptionState, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], priority: int
 ) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
@@ -121,7 +120,7 @@ def preempt_by_priority(
     return None
 
 
-def restore_nomination(state: State, workload: Workload) -> None:
+def restore_nomination(state: PreemptionState, workload: Workload) -> None:
     """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
@@ -139,12 +138,12 @@ def restore_nomination(state: State, workload: Workload) -> None:
         nominations.begin_nomination(state, workload.key, found)
 
 
-def _anybody_below(state: State, priority: int) -> bool:
+def _anybody_below(state: PreemptionState, priority: int) -> bool:
     columns = state.cluster.pod_columns
     return bool(((columns.row >= 0) & (columns.priority < priority)).any())
 
 
-def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
+def _kept_units(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
     if any(member.pod.slot >= 0 for member in workload.members()):
         return _units(state, workload, priority, borrowing)
@@ -155,7 +154,7 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
     return kept[key]
 
 
-def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
+def _units(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
     columns = state.cluster.pod_columns
     singles = (columns.row >= 0) & (columns.priority < priority)
@@ -213,7 +212,7 @@ def _leaves_whole(workload: Workload) -> bool:
     return not (workload.leaves_by_pod and workload.phase is Phase.SCHEDULED)
 
 
-def _asked_to_leave(state: State) -> Iterator[PodRecord]:
+def _asked_to_leave(state: PreemptionState) -> Iterator[PodRecord]:
     """Yield the pods that have been asked to leave for somebody, of which it has not been seen yet that they do."""
     for nomination in state.nominations.ours.values():
         for key, uid in nomination.victims.items():
@@ -223,7 +222,7 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
 
 
 def _nominate(
-    state: State, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
+    state: PreemptionState, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
 ) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
     workload = entry.workload
@@ -247,7 +246,7 @@ def _nominate(
     return nomination.why
 
 
-def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
+def spots_of(state: PreemptionState, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
     """Yield where the required pods of some needs go."""
     for need, mine in zip(needs, rows, strict=True):
         for index, row in enumerate(mine.tolist()):
@@ -256,7 +255,7 @@ def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows])
 
 
 def _waiting_for(
-    state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+    state: PreemptionState, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
 ) -> Explanation:
     reader, discreet = workload.key[1], state.discreet
     names = [f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims[:MOST_NAMES]]
@@ -270,7 +269,9 @@ def _waiting_for(
     )
 
 
-def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
+def _take_out(
+    state: PreemptionState, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]
+) -> None:
     """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
     ours: dict[WorkloadKey, list[Member]] = {}
     for pod in victims:
@@ -294,7 +295,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
                 report_preempted(state, member.pod, for_whom)
 
 
-def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
+def _for_whom(state: PreemptionState, workload: Workload, priority: int, reader: str) -> str:
     return f"{workload_named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
 
 
@@ -304,7 +305,7 @@ def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
     return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
 
 
-def report_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+def report_preempted(state: PreemptionState, pod: PodRecord, for_whom: str) -> None:
     """Record an event on a pod that leaves for somebody."""
     note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
     state.out.append(
@@ -335,7 +336,7 @@ def surplus_members(workload: Workload) -> Iterator[Member]:
             yield group.members[pod.key]
 
 
-def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:
+def set_apart(state: PreemptionState, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:
     """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
 
     Gangs that have handed over some of what they use already stay as they are.

@@ -19,7 +19,7 @@ from tutti.api.messages import counted
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import protected_until
-from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption import PreemptionState, nominated_room, nominations
 from tutti.engine.preemption.by_priority import (
     PREEMPTION_BY_SCHEDULER,
     may_preempt,
@@ -35,7 +35,6 @@ from tutti.engine.records.pod_sets import PreemptionOption
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named
-from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import has_inter_pod_constraints
 from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
@@ -75,7 +74,7 @@ NOBODY_LEAVES = Preemption()
 
 
 def preempt(
-    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], *, priority: int
+    state: PreemptionState, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], *, priority: int
 ) -> Preemption:
     """Take others out for a workload, by the rules of its queue or else by the priority of its pods; hold their room.
 
@@ -92,7 +91,9 @@ def preempt(
     return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
 
 
-def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[PreemptionOption], priority: int) -> Preemption:
+def preempt_by_quota(
+    state: PreemptionState, entry: QueueEntry, options: Sequence[PreemptionOption], priority: int
+) -> Preemption:
     """Take others out for a workload by what its queue allows, and hold quota and room for it."""
     queue, workload = entry.queue, entry.workload
     if queue is None or queue.policy == NOBODY or not may_preempt(entry.needs):
@@ -117,7 +118,7 @@ def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[Preempti
 class _Trial:
     """Tries where the preemptor's pods would go if some holders were gone."""
 
-    state: State
+    state: PreemptionState
     lacking: PreemptionOption
     seen: bool
     apart: dict[str, Member] = field(default_factory=dict)
@@ -183,7 +184,7 @@ def _everybody(snapshot: Snapshot, queue: Queue) -> list[AdmittedWorkload]:
 
 
 def _choose(
-    state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, yielding: Sequence[WorkloadKey]
+    state: PreemptionState, workload: Workload, queue: Queue, lacking: PreemptionOption, yielding: Sequence[WorkloadKey]
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
     snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
@@ -255,7 +256,7 @@ def _usage(lacking: PreemptionOption) -> Usage:
 
 
 def _take_out(
-    state: State, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found, priority: int
+    state: PreemptionState, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found, priority: int
 ) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
     workload, (victims, rows, apart) = entry.workload, found
@@ -308,7 +309,7 @@ def _take_out(
     return why
 
 
-def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
+def _of_members(state: PreemptionState, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
     """Yield whose quota becomes free with some members that leave alone, and how much of it."""
     for key, members in fewer.items():
         usage: Usage = {}
@@ -318,7 +319,9 @@ def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterato
         yield state.workloads[key].name, usage
 
 
-def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], pods: int, until: float) -> Explanation:
+def _waiting_for(
+    state: PreemptionState, workload: Workload, victims: Sequence[Victim], pods: int, until: float
+) -> Explanation:
     names = []
     for one in victims[:MOST_NAMES]:
         other = quota_usage.workload_of(state, one.holder)
@@ -333,7 +336,7 @@ def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], po
     return Explanation(Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "until": again})
 
 
-def _look_again(state: State, queue: Queue) -> None:
+def _look_again(state: PreemptionState, queue: Queue) -> None:
     """Have those that found no victims tried again when the first of those that are spared may go."""
     snapshot = state.ledger.snapshot
     for leaf in snapshot.queue(queue.name).root().leaves():

@@ -19,18 +19,18 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
+from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import AdmittedWorkload, Demand
 from tutti.quota.tree import add_to
 
 
-def precedence_of(state: State, entry: QueueEntry) -> Precedence:
+def precedence_of(state: PreemptionState, entry: QueueEntry) -> Precedence:
     """Return how a workload that is tried stands to those for whom quota and room are held."""
     queue, workload, found = entry.queue, entry.workload, Precedence()
     if queue is None or not state.nominations.ours:
@@ -51,13 +51,13 @@ def precedence_of(state: State, entry: QueueEntry) -> Precedence:
     return found
 
 
-def would_borrow(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
+def would_borrow(state: PreemptionState, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
     """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
     node, asked = state.ledger.tree.queues.get(queue.name), requested_by(needs)
     return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
 
 
-def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> bool:
+def is_entitled(state: PreemptionState, other: Workload, queue: Queue, priority: int) -> bool:
     """Whether a workload that has quota may take out one of this priority of a queue that borrows, by its policy."""
     theirs = state.catalog.queues.get(other.cluster_queue)
     if theirs is None or theirs is queue or state.ledger.root_of(theirs.name) != state.ledger.root_of(queue.name):
@@ -85,7 +85,7 @@ _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
 
-def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> AbstractContextManager[None]:
+def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: int) -> AbstractContextManager[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
@@ -112,7 +112,7 @@ def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> Ab
 
 @contextmanager
 def _withheld(
-    state: State,
+    state: PreemptionState,
     workload: Workload,
     nominations: Sequence[Nomination],
     rows: Mapping[PodClass, list[int]],
@@ -134,7 +134,9 @@ def _withheld(
             state.nominations.covered = {}
 
 
-def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _kept_room(
+    state: PreemptionState, kept: Iterable[tuple[str, Amounts]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return what is kept for successors of lost members: rows, and int64[rows, resources]; no more than a node has."""
     nodes = state.cluster.nodes
     found: dict[int, dict[str, int]] = {}
@@ -150,7 +152,7 @@ def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArr
     return rows, most
 
 
-def take_covered(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+def take_covered(state: PreemptionState, transaction: Transaction, gone: Collection[int] | None = None) -> None:
     """Take the room that others are nominated for and their victims still use, for the case that these have gone.
 
     Args:
@@ -165,7 +167,7 @@ def take_covered(state: State, transaction: Transaction, gone: Collection[int] |
             transaction.withhold(np.array([row]), more[None, :])
 
 
-def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
+def _covered(state: PreemptionState, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
     nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
     width, amounts = len(nodes.resource_index), dict[PodClass, NDArray[np.int64]]()

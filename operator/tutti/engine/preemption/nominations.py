@@ -27,12 +27,12 @@ from tutti.api.core import Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import NominatedPods, Nomination, Spot
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.quota.tree import Usage, add_to
 
 REFIT_SECONDS = 1.0
@@ -46,7 +46,7 @@ def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     return tuple(one for one in each if one[2])
 
 
-def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> None:
+def begin_nomination(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> None:
     """Hold room and quota for a workload that waits for its victims from now on."""
     book = state.nominations
     book.kept.clear()
@@ -70,7 +70,7 @@ def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> 
 
 
 @contextmanager
-def without_nomination(state: State, nomination: Nomination) -> Iterator[None]:
+def without_nomination(state: PreemptionState, nomination: Nomination) -> Iterator[None]:
     """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
     snapshot = state.ledger.snapshot
     with snapshot.trial():
@@ -82,7 +82,7 @@ def without_nomination(state: State, nomination: Nomination) -> Iterator[None]:
         yield
 
 
-def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
+def _may_ever_have_quota(state: PreemptionState, nomination: Nomination) -> bool:
     """Whether its queue, as it is written now, could have all that a nomination is for, if nobody else used any."""
     wanted: dict[str, Usage] = {}
     for charge, pods in nomination.charges:
@@ -94,7 +94,7 @@ def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
     return True
 
 
-def end_nomination(state: State, key: WorkloadKey) -> Nomination | None:
+def end_nomination(state: PreemptionState, key: WorkloadKey) -> Nomination | None:
     """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
     book = state.nominations
     nomination = book.ours.pop(key, None)
@@ -110,21 +110,21 @@ def end_nomination(state: State, key: WorkloadKey) -> Nomination | None:
     return nomination
 
 
-def _count_anew(state: State, nomination: Nomination) -> None:
+def _count_anew(state: PreemptionState, nomination: Nomination) -> None:
     """Have the queues of victims count again what these have: for some of it somebody else is, or was, counted."""
     for one in nomination.handed:
         kind, namespace, name = one.who.split("/")
         state.touch((kind, namespace, name))
 
 
-def give_up_nomination(state: State, key: WorkloadKey) -> None:
+def give_up_nomination(state: PreemptionState, key: WorkloadKey) -> None:
     """Let others have what was held for a workload."""
     if end_nomination(state, key) is not None:
         state.cluster.freed += 1
         state.touch(key)
 
 
-def abandon_nomination(state: State, key: WorkloadKey) -> None:
+def abandon_nomination(state: PreemptionState, key: WorkloadKey) -> None:
     """Let others have what was held for a workload that can have no use for it, and its victims run on."""
     nomination = state.nominations.ours.get(key)
     if nomination is not None:
@@ -132,7 +132,7 @@ def abandon_nomination(state: State, key: WorkloadKey) -> None:
         state.nominations.needless.append(nomination)
 
 
-def waits_for_victims(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> Explanation | None:
+def waits_for_victims(state: PreemptionState, workload: Workload, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what a workload waits for while its victims leave; None where it may be tried.
 
     A nomination for something else than it wants now is given up.
@@ -146,7 +146,7 @@ def waits_for_victims(state: State, workload: Workload, needs: Sequence[PodSetRe
     return nomination.why if nomination.victims else None
 
 
-def refresh_nominations(state: State) -> None:
+def refresh_nominations(state: PreemptionState) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
     state.nominations.kept.clear()
     gone: dict[PodKey, None] = {}
@@ -177,7 +177,7 @@ def refresh_nominations(state: State) -> None:
     state.nominations.left = len(gone)
 
 
-def victim_refused(state: State, key: PodKey, uid: str) -> None:
+def victim_refused(state: PreemptionState, key: PodKey, uid: str) -> None:
     """Note that a victim of another scheduler could not be asked to leave; victims are chosen again after a while."""
     soon = state.now + state.configuration.backoff.max_seconds
     for nomination in state.nominations.ours.values():
@@ -185,7 +185,7 @@ def victim_refused(state: State, key: PodKey, uid: str) -> None:
             nomination.until = min(nomination.until, soon)
 
 
-def next_nomination_due(state: State) -> float | None:
+def next_nomination_due(state: PreemptionState) -> float | None:
     """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
     times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
     if state.nominations.again_at is not None:
@@ -195,7 +195,7 @@ def next_nomination_due(state: State) -> float | None:
     return min(times, default=None)
 
 
-def note_foreign_nomination(state: State, pod: Pod) -> None:
+def note_foreign_nomination(state: PreemptionState, pod: Pod) -> None:
     """Remember where another scheduler wants a pod of its own to go, while it waits for that."""
     key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
     drop_foreign_nomination(state, key)
@@ -204,7 +204,7 @@ def note_foreign_nomination(state: State, pod: Pod) -> None:
         state.nominations.others[key] = (pod.spec.priority or 0, Spot(pod_class, node, key))
 
 
-def drop_foreign_nomination(state: State, key: PodKey) -> None:
+def drop_foreign_nomination(state: PreemptionState, key: PodKey) -> None:
     """Forget that another scheduler wants a pod to go somewhere."""
     if state.nominations.others.pop(key, None) is not None:
         state.cluster.freed += 1
@@ -218,17 +218,17 @@ def _still_waits(workload: Workload) -> bool:
     return workload.active and promised and workload.phase is Phase.WAITING
 
 
-def _is_asked(state: State, key: PodKey) -> bool:
+def _is_asked(state: PreemptionState, key: PodKey) -> bool:
     """Whether a victim that is there has been asked to leave; one of ours may have come to another gang since."""
     member = state.members.get(key)
     return member is None or member.pod.deleting or member.evicting or member.leave is not None
 
 
-def _has_its_nodes(state: State, nomination: Nomination) -> bool:
+def _has_its_nodes(state: PreemptionState, nomination: Nomination) -> bool:
     return all(spot.node in state.cluster.nodes.rows for spot in nomination.spots)
 
 
-def _is_there(state: State, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
+def _is_there(state: PreemptionState, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
     """Whether a victim still has room or quota: it keeps its quota when its node is lost, until it has gone as well."""
     record, member = state.cluster.pods.get(key), state.members.get(key)
     if record is None or record.uid != uid:
@@ -238,7 +238,7 @@ def _is_there(state: State, key: PodKey, uid: str, nodes: Container[str] = ()) -
     return record.place in state.cluster.nodes.rows or (member is not None and member.charge is not None)
 
 
-def fitting_by_now(state: State, freed: int) -> list[Workload]:
+def fitting_by_now(state: PreemptionState, freed: int) -> list[Workload]:
     """Return who waits for victims and may fit by now, while some of these are there still.
 
     However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
@@ -261,7 +261,7 @@ def fitting_by_now(state: State, freed: int) -> list[Workload]:
     ]
 
 
-def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
+def _may_fit(state: PreemptionState, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
     """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
     if isinstance(needs, Explanation):
         return False
@@ -273,7 +273,7 @@ def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: d
     return True
 
 
-def _room_for(state: State, pod_class: PodClass) -> int:
+def _room_for(state: PreemptionState, pod_class: PodClass) -> int:
     """Return how many pods of a class all nodes together have room for."""
     nodes = state.cluster.nodes
     request = nodes.vector(pod_class.requests)
@@ -284,7 +284,7 @@ def _room_for(state: State, pod_class: PodClass) -> int:
     return int((free // request[asked]).min(axis=1).clip(0).sum())
 
 
-def _may_have_quota(state: State, nomination: Nomination) -> bool:
+def _may_have_quota(state: PreemptionState, nomination: Nomination) -> bool:
     """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
     with without_nomination(state, nomination):
         for charge, pods in nomination.charges:
@@ -298,14 +298,14 @@ def _may_have_quota(state: State, nomination: Nomination) -> bool:
     return True
 
 
-def spare_victims(state: State) -> None:
+def spare_victims(state: PreemptionState) -> None:
     """Have victims of those that wait no more run on, as far as they can and nobody else waits for them."""
     needless, state.nominations.needless = state.nominations.needless, []
     for nomination in needless:
         _spare(state, nomination)
 
 
-def _spare(state: State, nomination: Nomination) -> None:
+def _spare(state: PreemptionState, nomination: Nomination) -> None:
     wanted = {victim for one in state.nominations.ours.values() for victim in one.victims}
     found: dict[WorkloadKey, Workload] = {}
     for victim in nomination.victims:
@@ -339,7 +339,7 @@ def _is_untouched(member: Member) -> bool:
     return bool(pod.node) and not (pod.terminated or pod.deleting or member.evicting)
 
 
-def _keep(state: State, workload: Workload) -> None:
+def _keep(state: PreemptionState, workload: Workload) -> None:
     """Have a workload run on that was to leave."""
     for member in workload.members():
         member.leave = None

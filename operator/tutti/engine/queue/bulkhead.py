@@ -21,10 +21,10 @@ from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
+from tutti.engine.queue import QueueState
 from tutti.engine.records.decisions import error_text, fault_of
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.quota.ordering import backoff_seconds
 
 _FORGIVEN_SECONDS: Final = 3600.0
@@ -52,7 +52,7 @@ class Bulkheads:
     def __init__(self) -> None:
         self._faults: dict[WorkloadKey, Fault] = {}
 
-    def is_shut(self, state: State, workload: Workload) -> bool:
+    def is_shut(self, state: QueueState, workload: Workload) -> bool:
         """Whether a workload is set aside now; it is looked at again when it is not any more."""
         fault = self._faults.get(workload.key) if self._faults else None
         if fault is None or state.now >= fault.again_at:
@@ -64,7 +64,7 @@ class Bulkheads:
         """Forget a workload that is gone."""
         self._faults.pop(key, None)
 
-    def set_aside(self, state: State, workload: Workload, error: Exception, during: str) -> None:
+    def set_aside(self, state: QueueState, workload: Workload, error: Exception, during: str) -> None:
         """Have a workload wait by itself after its turn has raised; `during` says which part of it.
 
         What it still has in memory only, a reservation that is not bound and room that is kept for it, is given back.
@@ -87,7 +87,7 @@ class Bulkheads:
         state.set_alarm(workload, fault.again_at)
 
 
-def _let_go(state: State, workload: Workload) -> None:
+def _let_go(state: QueueState, workload: Workload) -> None:
     """Give back what a workload has in memory only; what cannot be given back stays until it is looked at again."""
     try:
         nominations.abandon_nomination(state, workload.key)

@@ -12,11 +12,11 @@ from tutti.engine.admission import usage_history
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority
+from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.engine.state import State
 from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
@@ -40,7 +40,7 @@ def sort_key(workload: Workload) -> QueueKey:
     return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
 
 
-def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
+def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
     """Return what decides whether a workload can be admitted: those of equal shape in one queue fare alike."""
     asked = tuple(need.shape for need in needs)
     important = (
@@ -57,7 +57,7 @@ def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Seque
 
 
 def class_of(
-    state: State,
+    state: QueueState,
     line: PendingQueue,
     shape: Shape,
     workload: Workload,
@@ -80,7 +80,7 @@ def terms_of_entry(entry: QueueEntry) -> int:
     return term_count_in_all(need.pod_class for need in entry.needs)
 
 
-def fails_again(state: State, entry: QueueEntry) -> bool:
+def fails_again(state: QueueState, entry: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than those equal to it were told before."""
     equals, queue, why = entry.equivalence, entry.queue, entry.equivalence.before
     if entry.workload.key in state.kept_for_successors:

@@ -21,10 +21,10 @@ from typing import Final, Protocol
 
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.lifecycle.phases import explain
+from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Workload, workload_named
-from tutti.engine.state import State
 from tutti.quota.assignment import NoFit, WorkloadAssignment
 from tutti.quota.fair_sharing import QueueOrdering, ShareKey, Tournament, borrowed_share, dominant_share
 from tutti.quota.ordering import EntryKey, entry_key
@@ -41,7 +41,7 @@ Candidate = tuple[Place, QueueEntry, WorkloadAssignment | None]
 class Contender(Protocol):
     """One or more queues that put forward one head at a time."""
 
-    def next(self, state: State) -> Candidate | None:
+    def next(self, state: QueueState) -> Candidate | None:
         """Return the head that is put forward, or None where there is none."""
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
@@ -77,7 +77,7 @@ class NextHead:
             yield one
 
 
-def next_heads(state: State, lines: Iterable[PendingQueue], pending: PendingRequests) -> Iterator[NextHead]:
+def next_heads(state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
@@ -109,7 +109,7 @@ def next_heads(state: State, lines: Iterable[PendingQueue], pending: PendingRequ
         known.clear()
 
 
-def _contenders(state: State, lines: Iterable[PendingQueue], pending: PendingRequests) -> list[Contender]:
+def _contenders(state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -143,7 +143,7 @@ class _Single:
 
     line: PendingQueue
 
-    def next(self, state: State) -> Candidate | None:
+    def next(self, state: QueueState) -> Candidate | None:
         head = self.line.head()
         if head is None:
             return None
@@ -175,7 +175,7 @@ class _Tree:
     tournament: Tournament
     lines: list[PendingQueue]
 
-    def next(self, state: State) -> Candidate | None:
+    def next(self, state: QueueState) -> Candidate | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
             first = heads[self.tournament.winner(heads)]
             choice = assign_flavors(state, first.entry)
@@ -192,7 +192,7 @@ class _Tree:
         return _place(one, 0)
 
 
-def _head(state: State, entry: QueueEntry) -> _Head:
+def _head(state: QueueState, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.equivalence, entry.queue
     choice = equals.choice
@@ -232,7 +232,7 @@ HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
 """What is said of a head that cannot start however much others give back, by the reason why it waits."""
 
 
-def told_by_name(state: State, line: PendingQueue, head: QueueEntry) -> dict[QueueEntry, None]:
+def told_by_name(state: QueueState, line: PendingQueue, head: QueueEntry) -> dict[QueueEntry, None]:
     """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
     if not state.discreet:
         return dict.fromkeys(line.next_behind(head, len(state.workloads)))
@@ -246,7 +246,7 @@ def told_by_name(state: State, line: PendingQueue, head: QueueEntry) -> dict[Que
     return near
 
 
-def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
+def explain_behind(state: QueueState, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
     """Return why somebody waits behind a head, as it is told in a namespace."""
     strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
     if not near:
@@ -256,7 +256,7 @@ def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)
 
 
-def explain_those_behind(state: State, line: PendingQueue) -> list[Workload]:
+def explain_those_behind(state: QueueState, line: PendingQueue) -> list[Workload]:
     """Tell those behind a head that blocks its strict queue, and return whom that is news for, the head among them."""
     head, before = line.blocked, line.near
     behind = line.behind()

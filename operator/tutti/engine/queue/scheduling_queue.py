@@ -20,6 +20,7 @@ from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
+from tutti.engine.queue import QueueState
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
@@ -36,7 +37,6 @@ from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import backoff_seconds
@@ -99,7 +99,7 @@ class SchedulingQueue:
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
 
-    def next_due(self, state: State) -> float | None:
+    def next_due(self, state: QueueState) -> float | None:
         """Return when to decide again though nothing is observed, Unix seconds.
 
         A deadline that has passed and still stands waits for an answer, and that will be observed.
@@ -113,7 +113,7 @@ class SchedulingQueue:
         """Return the entry of a workload that stands in a queue."""
         return self._entries.get(key)
 
-    def update(self, state: State, changed: Iterable[Workload]) -> None:
+    def update(self, state: QueueState, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room = self._seen
         self._seen = (state.catalog.version, state.cluster.freed)
@@ -143,7 +143,7 @@ class SchedulingQueue:
             self._follow_usage_history(state)
 
     def batches(
-        self, state: State, *, most: int | None = None, enough: Callable[[], bool] | None = None
+        self, state: QueueState, *, most: int | None = None, enough: Callable[[], bool] | None = None
     ) -> Iterator[Batch]:
         """Yield whom to try now, the next one first; it must be admitted and dropped, or parked.
 
@@ -187,7 +187,7 @@ class SchedulingQueue:
         elif again:
             self._stretch *= 2
 
-    def end_turn(self, state: State) -> list[Workload]:
+    def end_turn(self, state: QueueState) -> list[Workload]:
         """End what `batches` has begun; returns who is told something else of who is before it than until now."""
         names, queues = self._trying
         news: list[Workload] = []
@@ -204,7 +204,9 @@ class SchedulingQueue:
             quota_holdback.lapse_holdbacks(state)
         return news
 
-    def park(self, state: State, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool = False) -> list[Workload]:
+    def park(
+        self, state: QueueState, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool = False
+    ) -> list[Workload]:
         """Let a workload that could not be admitted wait, together with those that are equal to it.
 
         Args:
@@ -233,7 +235,7 @@ class SchedulingQueue:
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]
         return [workload for workload in waiting if explain_waiting(workload, why)]
 
-    def park_for_victims(self, state: State, entry: QueueEntry, why: Explanation) -> list[Workload]:
+    def park_for_victims(self, state: QueueState, entry: QueueEntry, why: Explanation) -> list[Workload]:
         """Let a workload wait for its victims: gated or, in a strict queue, in the way of those behind it.
 
         Returns:
@@ -258,7 +260,7 @@ class SchedulingQueue:
 
     # where a workload belongs
 
-    def _rebuild(self, state: State) -> None:
+    def _rebuild(self, state: QueueState) -> None:
         """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
         everybody = [*self._gated.values(), *(one.workload for one in self._entries.values())]
         for queue in self._queues.values():
@@ -272,7 +274,7 @@ class SchedulingQueue:
         for workload in everybody:
             self._place(state, workload)
 
-    def _place(self, state: State, workload: Workload) -> None:
+    def _place(self, state: QueueState, workload: Workload) -> None:
         """Put one workload where it belongs, or out of the queue where that cannot be found out."""
         if self._bulkheads.is_shut(state, workload):
             self._shut_out(workload)
@@ -288,7 +290,7 @@ class SchedulingQueue:
         self.drop(workload)
         self._gated[workload.key] = workload
 
-    def _place_by_rule(self, state: State, workload: Workload) -> None:
+    def _place_by_rule(self, state: QueueState, workload: Workload) -> None:
         if not reconciliation.wants_nodes(workload):
             self.drop(workload)
             return
@@ -327,7 +329,9 @@ class SchedulingQueue:
             self.evaluated += 1
         explain(workload, why)
 
-    def _enqueue(self, state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> QueueEntry:
+    def _enqueue(
+        self, state: QueueState, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]
+    ) -> QueueEntry:
         """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
         name, key, shape = queue_name_of(workload, queue), sort_key(workload), shape_of(state, workload, queue, needs)
         entry = self._entries.get(workload.key)
@@ -352,7 +356,7 @@ class SchedulingQueue:
         self._active[name] = None
         return entry
 
-    def _line(self, state: State, name: tuple[str, str], queue: Queue | None, workload: Workload) -> PendingQueue:
+    def _line(self, state: QueueState, name: tuple[str, str], queue: Queue | None, workload: Workload) -> PendingQueue:
         """Return the queue of a name, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
@@ -363,7 +367,7 @@ class SchedulingQueue:
 
     # who is tried again
 
-    def _worth_trying(self, state: State, heads: Iterator[NextHead]) -> Iterator[NextHead]:
+    def _worth_trying(self, state: QueueState, heads: Iterator[NextHead]) -> Iterator[NextHead]:
         """Yield some heads but those who would fail again; these stay parked until they may be told."""
         for head in heads:
             entry, equals = head.entry, head.entry.equivalence
@@ -376,7 +380,7 @@ class SchedulingQueue:
             self._by_root.setdefault(equals.root, {})[equals] = None
             state.report_in_time(entry.workload, equals.looked_at)
 
-    def _activate(self, state: State, classes: Iterable[EquivalenceClass]) -> None:
+    def _activate(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> None:
         """Have parked workloads tried again."""
         for equals in classes:
             if equals.rests_until > state.now:
@@ -386,7 +390,7 @@ class SchedulingQueue:
             equals.line.activate(equals)
             self._active[equals.line.name] = None
 
-    def _follow_holdbacks(self, state: State) -> None:
+    def _follow_holdbacks(self, state: QueueState) -> None:
         """Hold nothing back for those who have left their queue, and wake who was refused because of them."""
         for owner in list(state.quota_holdbacks.of.values()):
             entry = self._entries.get(owner.workload)
@@ -395,7 +399,7 @@ class SchedulingQueue:
         activated = (self._entries.get(key) for key in state.quota_holdbacks.take_activated())
         self._activate(state, dict.fromkeys(one.equivalence for one in activated if one is not None))
 
-    def _follow_usage_history(self, state: State) -> None:
+    def _follow_usage_history(self, state: QueueState) -> None:
         """Look once in a sampling interval whether usage has put another before the head that blocks a strict queue.
 
         That changes by itself: what runs is used, and what has been used fades.
@@ -409,7 +413,7 @@ class SchedulingQueue:
             if line.strict and queue is not None and queue.by_past_use:
                 self._active[name] = None
 
-    def _try_by_now(self, state: State, workload: Workload) -> None:
+    def _try_by_now(self, state: QueueState, workload: Workload) -> None:
         """Have one tried that waits for its victims."""
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
@@ -422,12 +426,12 @@ class SchedulingQueue:
             _activate_after_victims(equals)
             self._active[equals.line.name] = None
 
-    def _helped_meanwhile(self, state: State) -> bool:
+    def _helped_meanwhile(self, state: QueueState) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
         return room or state.ledger.has_freed(self._by_root.keys())
 
-    def _has_reclassed(self, state: State) -> bool:
+    def _has_reclassed(self, state: QueueState) -> bool:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""
         homes = (state.pod_group_of.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._entries for address in homes if address is not None)

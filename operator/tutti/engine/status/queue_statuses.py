@@ -26,7 +26,7 @@ from tutti.engine.records.counters import OveruseReport, QueueCount
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import REFRESH_SECONDS
 from tutti.engine.records.workloads import ObjectKey
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 from tutti.quota.usage import Overuse, Used, overused_quota, usage_report
@@ -35,7 +35,7 @@ NODES_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
 
 
-def next_queues_due(state: State) -> float | None:
+def next_queues_due(state: StatusState) -> float | None:
     """Return when the figures of nodes should be told anew though nothing is observed, Unix seconds.
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
@@ -45,11 +45,11 @@ def next_queues_due(state: State) -> float | None:
     return min((time for time in due if time > state.now), default=None)
 
 
-def _sampling(state: State) -> int:
+def _sampling(state: StatusState) -> int:
     return state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
 
 
-def report_queues(state: State) -> None:
+def report_queues(state: StatusState) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
     if state.free_is_stale and state.catalog.queues and state.now >= state.free_at + NODES_SECONDS:
         _look_at_nodes(state)
@@ -70,7 +70,7 @@ def report_queues(state: State) -> None:
             _report_queue(state, ("ClusterQueue", "", name), name, _of_cluster_queue(state, name))
 
 
-def _look_at_nodes(state: State) -> None:
+def _look_at_nodes(state: StatusState) -> None:
     nodes, before = state.cluster.nodes, state.free_by_flavor
     state.free_by_flavor = {
         name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
@@ -88,7 +88,7 @@ def _same(room: FreeCapacity, before: FreeCapacity | None) -> bool:
 
 
 def _report_queue(
-    state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside: dict[str, Any] | None = None
+    state: StatusState, key: ObjectKey, name: str, usage: dict[str, Any], beside: dict[str, Any] | None = None
 ) -> None:
     """Write what is new of a queue; what is said `beside` that is no reason to write."""
     found = state.catalog.find(key)
@@ -110,7 +110,7 @@ def _report_queue(
         state.out.append(PatchStatus(*key, found.metadata.uid, news))
 
 
-def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
+def _of_cluster_queue(state: StatusState, name: str) -> dict[str, Any]:
     """Return what is used of the quota of a ClusterQueue: reserved, and admitted with what is left."""
     node = state.ledger.tree.queues.get(name)
     if node is None:
@@ -125,7 +125,7 @@ def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
     }
 
 
-def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict[str, Any]:
+def _of_local_queue(state: StatusState, name: str, namespace: str, local: str) -> dict[str, Any]:
     """Return what is used through one LocalQueue, of all that its ClusterQueue has quota of."""
     node = state.ledger.tree.queues.get(state.leads_to(namespace, local))
     if node is None:
@@ -153,7 +153,7 @@ def _used(resource: str, used: Used) -> dict[str, str]:
     }
 
 
-def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]:
+def _left(state: StatusState, what: FlavorResource, node: QuotaNode) -> dict[str, str]:
     """Return what may still be used of a quota, and how much of that there is room for."""
     flavor, resource = what
     left = max(0, node.available(what))
@@ -180,12 +180,12 @@ _OVERUSES_NAMED = 5
 """How many flavors and resources a message names; the rest is counted."""
 
 
-def next_overuse_due(state: State) -> float | None:
+def next_overuse_due(state: StatusState) -> float | None:
     """Return when to look for the sake of newer figures though nothing is observed, Unix seconds."""
     return state.overuses.look_at
 
 
-def report_overuse(state: State, moved: Iterable[str]) -> None:
+def report_overuse(state: StatusState, moved: Iterable[str]) -> None:
     """Find who uses more than there is, and who does not any more.
 
     Args:
@@ -209,7 +209,7 @@ def report_overuse(state: State, moved: Iterable[str]) -> None:
         _look(state, key, overused_quota(node))
 
 
-def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
+def _concerned(state: StatusState, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
     """Yield whose overuse may begin or end with what queues use: their own, and that of those that borrow beside them.
 
     Whoever borrows from a cohort has nothing left to borrow only where that, or one above it, is used beyond what it
@@ -231,13 +231,13 @@ def _key(node: QuotaNode) -> ObjectKey:
     return (ClusterQueue.KIND if node.leaf else Cohort.KIND, "", node.name)
 
 
-def _all_reported(state: State) -> Iterable[QuotaNode]:
+def _all_reported(state: StatusState) -> Iterable[QuotaNode]:
     tree = state.ledger.tree
     for kind, _, name in state.overuses.reported:
         yield (tree.queues if kind == ClusterQueue.KIND else tree.cohorts)[name]
 
 
-def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse]) -> None:
+def _look(state: StatusState, key: ObjectKey, found: Mapping[FlavorResource, Overuse]) -> None:
     over, before = state.overuses, state.overuses.reported.get(key)
     if not found:
         if before is not None:
@@ -256,12 +256,12 @@ def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse])
         _announce(state, key, message)
 
 
-def _forget(state: State, key: ObjectKey) -> None:
+def _forget(state: StatusState, key: ObjectKey) -> None:
     del state.overuses.reported[key]
     state.overuses.version += 1
 
 
-def _announce(state: State, key: ObjectKey, message: str) -> None:
+def _announce(state: StatusState, key: ObjectKey, message: str) -> None:
     """Record an event, unless the object says so already: this process may have started only now."""
     found = state.catalog.find(key)
     if not isinstance(found, ClusterQueue | Cohort):

@@ -25,8 +25,7 @@ from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodConditi
 from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
 from tutti.engine.records.members import Member, Reported
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, statuses
+from tutti.engine.status import StatusState, queue_statuses, statuses
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
 from tutti.engine.status.statuses import PositionReport, reported_start
 
@@ -37,7 +36,7 @@ SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 
-def count(state: State, workload: Workload) -> None:
+def count(state: StatusState, workload: Workload) -> None:
     """Count a workload where it waits or runs: in its queues, in line, at its gate."""
     statuses.count_in_queues(state, workload)
     state.queue_positions.put(
@@ -46,14 +45,14 @@ def count(state: State, workload: Workload) -> None:
     state.waiting_counts.put(workload)
 
 
-def report_set_aside(state: State, workloads: Iterable[Workload]) -> None:
+def report_set_aside(state: StatusState, workloads: Iterable[Workload]) -> None:
     """Tell of workloads that could not be counted or reported that they are set aside."""
     for workload in workloads:
         if workload.explanation is not None:
             state.announce(workload, "Warning", "SetAside", workload.explanation.message)
 
 
-def report_objects(state: State) -> None:
+def report_objects(state: StatusState) -> None:
     """Tell what is wrong with objects that cannot be read, and what has become of queues and cohorts."""
     _report_invalid_objects(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
@@ -62,7 +61,7 @@ def report_objects(state: State) -> None:
     queue_statuses.report_queues(state)
 
 
-def report_workload(state: State, workload: Workload) -> None:
+def report_workload(state: StatusState, workload: Workload) -> None:
     """Tell what has become of one workload, wherever it is told."""
     if workload.key[0] == "Pod":
         _report_explanation(state, workload)  # and it has no object that says more
@@ -73,7 +72,7 @@ def report_workload(state: State, workload: Workload) -> None:
     statuses.report_gang_condition(state, workload)
 
 
-def _report_explanation(state: State, workload: Workload) -> None:
+def _report_explanation(state: StatusState, workload: Workload) -> None:
     why = workload.explanation
     if why is None:
         workload.reported, workload.report_at, workload.reported_explanation = ("", "", 0.0), None, None
@@ -94,7 +93,7 @@ def _report_explanation(state: State, workload: Workload) -> None:
             _report_to_pod(state, member, why)
 
 
-def is_reported_later(state: State, workload: Workload) -> bool:
+def is_reported_later(state: StatusState, workload: Workload) -> bool:
     """Whether all that is new about a workload is the text of why it waits, which is then told when its time comes."""
     why = workload.explanation
     if why is None or why.reason != workload.reported[0]:
@@ -103,12 +102,12 @@ def is_reported_later(state: State, workload: Workload) -> bool:
     return True
 
 
-def _put_off(state: State, workload: Workload, why: Explanation) -> None:
+def _put_off(state: StatusState, workload: Workload, why: Explanation) -> None:
     if why.message != workload.reported[1]:
         state.report_in_time(workload)
 
 
-def _report_to_new_members(state: State, workload: Workload, why: Explanation) -> None:
+def _report_to_new_members(state: StatusState, workload: Workload, why: Explanation) -> None:
     """Tell members that have come since what the others were told, where that is still the reason."""
     shown = workload.reported_explanation
     if shown is None or shown.reason != why.reason or shown.reason in SILENT:
@@ -118,7 +117,7 @@ def _report_to_new_members(state: State, workload: Workload, why: Explanation) -
             _report_to_pod(state, member, shown)
 
 
-def _report_to_pod(state: State, member: Member, why: Explanation) -> None:
+def _report_to_pod(state: StatusState, member: Member, why: Explanation) -> None:
     pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
     if not pod.placeable or (member.reported[:2] == (why.pod_reason, why.message) and member.nominated == node):
         return
@@ -128,11 +127,11 @@ def _report_to_pod(state: State, member: Member, why: Explanation) -> None:
     state.out.append(SetPodCondition(*told, nominated_node=nominated))
 
 
-def _is_news(state: State, reason: str, message: str, told: Reported) -> bool:
+def _is_news(state: StatusState, reason: str, message: str, told: Reported) -> bool:
     return reason != told[0] or (message != told[1] and state.now >= told[2] + REFRESH_SECONDS)
 
 
-def report_status(state: State, workload: Workload, place: statuses.PositionReport | None = None) -> None:
+def report_status(state: StatusState, workload: Workload, place: statuses.PositionReport | None = None) -> None:
     """Write what is new in the statuses of a workload's objects; where it stands, if that is given, is told anew."""
     kind, namespace, name = workload.key
     parts = state.catalog.referring(namespace, name) if kind == "Workload" else {}
@@ -150,7 +149,7 @@ def report_status(state: State, workload: Workload, place: statuses.PositionRepo
         state.out.append(PatchStatus(*workload.key, workload.uid, status))
 
 
-def _report_invalid_objects(state: State) -> None:
+def _report_invalid_objects(state: StatusState) -> None:
     """Tell each object that cannot be read what is wrong with it, once.
 
     The conditions of queues, cohorts and flavors are the controller's, which says the same there.
@@ -179,13 +178,13 @@ LEAST_SLACK = 60.0
 """By how many seconds it may always be."""
 
 
-def next_refresh_due(state: State) -> float | None:
+def next_refresh_due(state: StatusState) -> float | None:
     """Return when to look although nothing is observed, Unix seconds."""
     times = (state.queue_positions.look_at, state.queue_positions.foresee_at)
     return min((time for time in times if time is not None), default=None)
 
 
-def refresh_positions(state: State) -> None:
+def refresh_positions(state: StatusState) -> None:
     """Tell anew where those stand who were told something else, if it is time to."""
     places = state.queue_positions
     if places.moved and places.look_at is None and places.queues():
@@ -196,7 +195,7 @@ def refresh_positions(state: State) -> None:
         _foresee_one(state)
 
 
-def _report_positions(state: State) -> None:
+def _report_positions(state: StatusState) -> None:
     """Tell the most wrong positions anew, and have the future of the same queues worked out."""
     places = state.queue_positions
     moved, places.moved, places.look_at = places.moved, {}, None
@@ -213,7 +212,7 @@ def _report_positions(state: State) -> None:
         places.foresee_at = state.now
 
 
-def _foresee_one(state: State) -> None:
+def _foresee_one(state: StatusState) -> None:
     """Work out the future of one queue, and tell its heads who expect another start than they were told."""
     places = state.queue_positions
     name = next(iter(places.unforeseen))
@@ -230,14 +229,14 @@ def _foresee_one(state: State) -> None:
             places.expecting[name] = None
 
 
-def _beside(state: State, moved: Mapping[str, None]) -> list[str]:
+def _beside(state: StatusState, moved: Mapping[str, None]) -> list[str]:
     """Return the queues with anybody in them in whose trees something happened, those where it did first."""
     roots = {state.ledger.root_of(name) for name in moved}
     known = [name for name in state.queue_positions.queues() if state.ledger.root_of(name) in roots]
     return sorted(known, key=lambda name: name not in moved)
 
 
-def _holds(state: State, told: float | None, at: float | None) -> bool:
+def _holds(state: StatusState, told: float | None, at: float | None) -> bool:
     """Whether an expected start that was told is still near enough."""
     if told is None or at is None:
         return told is at

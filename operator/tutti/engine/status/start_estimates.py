@@ -11,7 +11,7 @@ import numpy as np
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
 from tutti.quota.flavors import Queue, flavor_assignments, usage_of, where_of
@@ -30,7 +30,7 @@ MOST_WAYS = 4
 """How many ways to count a pod in flavors are looked at."""
 
 
-def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
+def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, float]:
     """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
@@ -70,14 +70,14 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     return {key: at for key, at in expected.items() if at is not None and at > state.now}
 
 
-def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> PendingWorkload:
+def _waiting(state: StatusState, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> PendingWorkload:
     profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
     pods = [_pods(state, queue, need, profile) for need in needs if need.required]
     seconds = None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
     return PendingWorkload(queue.name, pods, seconds)
 
 
-def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> EqualPods:
+def _pods(state: StatusState, queue: Queue, need: PodSetRequest, profile: Profile) -> EqualPods:
     nodes, flavors, pod_class = state.cluster.nodes, state.catalog.flavors, need.pod_class
     ways = [
         FlavorOption(
@@ -91,7 +91,7 @@ def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> 
     return EqualPods(need.required, nodes.vector(pod_class.requests), ways)
 
 
-def _known_ends(state: State) -> list[ExpectedEnd]:
+def _known_ends(state: StatusState) -> list[ExpectedEnd]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
     ends: list[ExpectedEnd] = []
     pods = 0
@@ -106,7 +106,7 @@ def _known_ends(state: State) -> list[ExpectedEnd]:
     return ends
 
 
-def _end(state: State, workload: Workload, at: float) -> ExpectedEnd:
+def _end(state: StatusState, workload: Workload, at: float) -> ExpectedEnd:
     """Return what a workload gives back when it ends."""
     nodes = state.cluster.nodes
     usage: Usage = {}

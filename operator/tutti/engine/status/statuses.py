@@ -28,7 +28,7 @@ from tutti.engine.records.decisions import PatchStatus
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.quota.flavors import VIRTUAL
 
 MOST_KEPT = 128
@@ -44,7 +44,9 @@ class PositionReport(NamedTuple):
     starts: float | None
 
 
-def status_of(state: State, workload: Workload, found: Object, place: PositionReport | None = None) -> dict[str, Any]:
+def status_of(
+    state: StatusState, workload: Workload, found: Object, place: PositionReport | None = None
+) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is.
 
     Its place is told anew where one is given, or where it waits for another reason than it was told.
@@ -64,7 +66,7 @@ def status_of(state: State, workload: Workload, found: Object, place: PositionRe
 
 
 def part_status_of(
-    state: State, workload: Workload, group: MemberGroup, found: PodGroup, place: PositionReport | None = None
+    state: StatusState, workload: Workload, group: MemberGroup, found: PodGroup, place: PositionReport | None = None
 ) -> dict[str, Any]:
     """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
 
@@ -79,7 +81,7 @@ def part_status_of(
 
 
 def _changed_status(
-    state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
+    state: StatusState, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
     wanted["conditions"] = cond.merge_conditions(told.get("conditions", []), conditions, now=state.now)
@@ -97,7 +99,7 @@ def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any
     return {**told, **wanted}, news
 
 
-def invalid_status(state: State, spoilt: InvalidObject) -> dict[str, Any]:
+def invalid_status(state: StatusState, spoilt: InvalidObject) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
 
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
@@ -115,7 +117,7 @@ def invalid_status(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     return {"conditions": conditions}
 
 
-def count_in_queues(state: State, workload: Workload) -> None:
+def count_in_queues(state: StatusState, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
     if workload.counted == NOT_COUNTED and not (workload.queue or workload.cluster_queue):
         return  # no queue counts it, and none is to
@@ -135,7 +137,7 @@ def count_in_queues(state: State, workload: Workload) -> None:
     state.counts.move(workload, (local, cluster, bucket), usage, state.changed_queues)
 
 
-def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
     admission = None
     admitted = workload.phase in ADMITTED and workload.cluster_queue
     # Without a queue, or when it was taken out, it says what nothing else tells: who succeeded and is there no more.
@@ -203,7 +205,7 @@ def reported_start(workload: Workload) -> float | None:
 
 
 def _pending(
-    state: State, workload: Workload, told: dict[str, Any] | None, place: PositionReport | None
+    state: StatusState, workload: Workload, told: dict[str, Any] | None, place: PositionReport | None
 ) -> dict[str, Any] | None:
     why = workload.reported_explanation
     if why is None:
@@ -234,7 +236,7 @@ AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, E
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
-def conditions_of(state: State, workload: Workload) -> list[Json]:
+def conditions_of(state: StatusState, workload: Workload) -> list[Json]:
     """Return what the conditions of a workload's object should say now; those that say nothing new may be left out."""
     told = {known["type"]: known for known in workload.status.get("conditions", [])}
     ended = workload.phase is Phase.FINISHED
@@ -285,7 +287,7 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
         yield _condition("Finished", so=False, reason="Revived", message="new members have come")
 
 
-def _eviction(state: State, workload: Workload, told: dict[str, dict[str, str]]) -> Iterator[Said]:
+def _eviction(state: StatusState, workload: Workload, told: dict[str, dict[str, str]]) -> Iterator[Said]:
     """Say why a workload was taken out; once it is admitted again, that it was."""
     why = None if workload.phase in ADMITTED else workload.evicted
     for kind in ("Evicted", "Preempted"):
@@ -312,7 +314,7 @@ def _eviction(state: State, workload: Workload, told: dict[str, dict[str, str]])
         )
 
 
-def _requeued_by(state: State, workload: Workload, why: str) -> str:
+def _requeued_by(state: StatusState, workload: Workload, why: str) -> str:
     """Return what has put a workload that was taken out back into its queue; "" while nothing has."""
     if why in AT_ONCE:
         return why
@@ -341,7 +343,7 @@ def _reason(why: Explanation | None) -> tuple[str, str]:
 SCHEDULED = (Phase.SCHEDULED, Phase.FINISHED)
 
 
-def report_gang_condition(state: State, workload: Workload) -> None:
+def report_gang_condition(state: StatusState, workload: Workload) -> None:
     """Write the condition of the object that a gang is described by, where it has one and says otherwise."""
     gang = workload.gang
     if gang is None or not gang.condition:

@@ -32,9 +32,9 @@ from tutti.cli.views.drain.trial import (
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, successors, with_nodes, without_pods
 from tutti.cluster.pods import PodKey, PodRecord
+from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.observations import AnyObservation, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.state import State
 
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
@@ -42,7 +42,7 @@ _NOT_BEGUN = "Pending"
 _ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
 
 
-def check_drain(asked: ObservedCluster, state: State, name: str) -> Drain:
+def check_drain(asked: ObservedCluster, state: PreemptionState, name: str) -> Drain:
     """Return what a drain of a node would do.
 
     Args:
@@ -82,7 +82,7 @@ def _fate(pod: Pod) -> PodFate:
     return PodFate.LOST if owner is None else PodFate.MOVES
 
 
-def _deleted_along(asked: ObservedCluster, state: State, leaving: Sequence[Pod]) -> list[Pod]:
+def _deleted_along(asked: ObservedCluster, state: PreemptionState, leaving: Sequence[Pod]) -> list[Pod]:
     """Return the pods on other nodes whose gangs are deleted as a whole once one of their members is."""
     gone = {key_of(pod) for pod in leaving}
     whole = {
@@ -94,7 +94,7 @@ def _deleted_along(asked: ObservedCluster, state: State, leaving: Sequence[Pod])
 
 
 def _tried(
-    asked: ObservedCluster, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]
+    asked: ObservedCluster, state: PreemptionState, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]
 ) -> DrainTrial:
     """Place what is made in place of pods: first those of ours, then those of others."""
     ours, others = _split(state, leaving)
@@ -118,7 +118,7 @@ def _tried(
     return first
 
 
-def _split(state: State, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+def _split(state: PreemptionState, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
     """Return those of ours, and those of other schedulers."""
     ours = [pod for pod in pods if key_of(pod) in state.members]
     return ours, [pod for pod in pods if key_of(pod) not in state.members]
@@ -139,7 +139,7 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
     return changed(pod, metadata=changed(pod.metadata, labels=labels), spec=spec)
 
 
-def _leaver(state: State, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:
+def _leaver(state: PreemptionState, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:
     key, owner = key_of(pod), controller_of(pod.metadata.owner_references)
     group = state.pod_group_of.get(key)
     to = outcome.to.get(key, "") if fate is PodFate.MOVES else ""
@@ -155,14 +155,16 @@ def _leaver(state: State, pod: Pod, fate: PodFate, outcome: DrainTrial) -> Drain
     )
 
 
-def _covering(state: State, pod: Pod) -> list[str]:
+def _covering(state: PreemptionState, pod: Pod) -> list[str]:
     record = _protected(state, pod)
     if record is None:
         return []
     return [f"{space}/{name}" for (space, name), budget in state.budgets.items() if budget.covers(record)]
 
 
-def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[DrainedPod], outcome: DrainTrial) -> list[AffectedGang]:
+def _gangs(
+    state: PreemptionState, leaving: Sequence[Pod], pods: Sequence[DrainedPod], outcome: DrainTrial
+) -> list[AffectedGang]:
     fates = {(one.namespace, one.name): one for one in pods}
     by_gang: dict[WorkloadKey, list[PodKey]] = {}
     for pod in leaving:
@@ -173,7 +175,11 @@ def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[DrainedPod], out
 
 
 def _hit(
-    state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, DrainedPod], course: GangCourse
+    state: PreemptionState,
+    gang: Workload,
+    here: Sequence[PodKey],
+    fates: Mapping[PodKey, DrainedPod],
+    course: GangCourse,
 ) -> AffectedGang:
     members = {member.pod.key for member in gang.members()}
     gone = members & {key for key, one in fates.items() if one.fate not in (PodFate.STAYS, PodFate.ENDED)}
@@ -201,13 +207,13 @@ def _hit(
     )
 
 
-def _budgets(state: State, leaving: Sequence[Pod]) -> list[AffectedBudget]:
+def _budgets(state: PreemptionState, leaving: Sequence[Pod]) -> list[AffectedBudget]:
     records = [record for pod in leaving if (record := _protected(state, pod)) is not None]
     found = ((key, budget, sum(budget.covers(one) for one in records)) for key, budget in state.budgets.items())
     return [AffectedBudget(*key, covered, budget.allowed) for key, budget, covered in found if covered]
 
 
-def _protected(state: State, pod: Pod) -> PodRecord | None:
+def _protected(state: PreemptionState, pod: Pod) -> PodRecord | None:
     """Return what budgets are asked about; None where none is (kube-apiserver 1.36, core/pod: canIgnorePDB)."""
     return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(key_of(pod))
 

@@ -19,12 +19,12 @@ from tutti.cli.views.degraded import KeptQuota, quota_kept_for
 from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at
 from tutti.engine.records.decisions import AnyDecision, Evict
 from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.observations import NodeGone, NodeSeen, PodGone, PodSeen
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 
 NOBODY_MAKES_THEM = "nothing makes its pods again"
 """Why a gang is not whole again of which pods that nothing controls leave."""
@@ -241,7 +241,7 @@ def _go(engine: Engine, pods: Iterable[Pod]) -> None:
         engine.observe(PodGone(*key_of(pod), pod.metadata.uid))
 
 
-def _course(state: State, key: WorkloadKey, now: float) -> GangCourse:
+def _course(state: LifecycleState, key: WorkloadKey, now: float) -> GangCourse:
     """Return what is kept for a gang that has lost members, and for how long."""
     workload = state.workloads.get(key)
     if workload is None or workload.degraded_since is None:
@@ -251,7 +251,7 @@ def _course(state: State, key: WorkloadKey, now: float) -> GangCourse:
     return GangCourse("Keep", None, kept) if end is None else GangCourse("Restart", max(0.0, end - now), kept)
 
 
-def note_placement(state: State, pod: Pod, found: DrainTrial) -> None:
+def note_placement(state: LifecycleState, pod: Pod, found: DrainTrial) -> None:
     """Note where the pod goes that is made in place of one, or what it waits for."""
     (new,) = successors(pod, 1)
     place = state.members[key_of(new.pod)].pod.place
@@ -268,7 +268,7 @@ def _taken_out(decisions: Iterable[AnyDecision]) -> list[str]:
     return [f"{one.namespace}/{one.name}" for one in evicted if one.reason != EvictionReason.MEMBER_LOST]
 
 
-def _is_broken(state: State, key: WorkloadKey) -> bool:
+def _is_broken(state: LifecycleState, key: WorkloadKey) -> bool:
     """Whether a gang will not be whole with what has been decided."""
     workload = state.workloads.get(key)
     if workload is None or _restarted(workload):

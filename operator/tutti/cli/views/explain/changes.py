@@ -33,7 +33,7 @@ from tutti.cli.views.what_if import (
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.placement.diagnosis import too_large
 from tutti.quota.flavors import Queue, uncovered
 from tutti.quota.policy import Preemptible
@@ -54,7 +54,7 @@ class UnplacedWorkload:
     """
 
     asked: ObservedCluster
-    state: State
+    state: StatusState
     workload: Workload
     queue: Queue | None
     why: Explanation

@@ -39,7 +39,7 @@ from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.engine.state import State
+from tutti.engine.status import StatusState
 from tutti.quota.flavors import Queue
 
 
@@ -109,7 +109,9 @@ class _Look:
     successors: Successors | None = None
 
 
-def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
+def explanation_of(
+    asked: ObservedCluster, state: StatusState, key: WorkloadKey, *, trying: bool = True
+) -> ExplainedWorkload:
     """Explain a workload.
 
     Args:
@@ -168,7 +170,9 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
-def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
+def _look(
+    asked: ObservedCluster, state: StatusState, key: WorkloadKey, why: Explanation | None, *, trying: bool
+) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
     with lending_kept(state, workload):
@@ -192,7 +196,7 @@ def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequ
 
 def _look_at_degraded(
     asked: ObservedCluster,
-    state: State,
+    state: StatusState,
     key: WorkloadKey,
     why: Explanation | None,
     lacks: DegradedGang,

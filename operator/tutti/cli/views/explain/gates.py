@@ -19,12 +19,12 @@ from tutti.cli.views.explain.model import GateOutcome, GateStep, NodeRoom, Quota
 from tutti.cli.views.what_if import missing_members
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.engine.admission import AdmissionState
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.profile import Profile, counted_rejections
 from tutti.placement.together import Diagnosis, place_together
@@ -35,7 +35,7 @@ from tutti.quota.tree import UNLIMITED, FlavorResource, add_to
 
 
 def quota_shortage(
-    state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]
+    state: AdmissionState, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]
 ) -> Explanation | None:
     """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
     required = [need for need in needs if need.required]
@@ -45,7 +45,7 @@ def quota_shortage(
     return None if choice.mode is AssignmentMode.FIT else closest(short_of_quota(state, queue, choice))
 
 
-def quota_uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
+def quota_uses(state: AdmissionState, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
@@ -59,7 +59,7 @@ def quota_uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tu
     )
 
 
-def _use(state: State, queue: Queue, what: FlavorResource, needs: int) -> QuotaUse:
+def _use(state: AdmissionState, queue: Queue, what: FlavorResource, needs: int) -> QuotaUse:
     node = state.ledger.tree.queues[queue.name]
     free, own, used = max(0, node.available(what)), node.nominal(what), node.usage.get(what, 0)
     others = (one for one in node.root().leaves() if one is not node)
@@ -77,7 +77,7 @@ EXAMPLES = 3
 
 
 def node_shortage(
-    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+    state: AdmissionState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
 ) -> Explanation | None:
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
     required = [need for need in needs if need.required]
@@ -95,7 +95,7 @@ def node_shortage(
 
 
 def node_rooms(
-    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+    state: AdmissionState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
 ) -> tuple[NodeRoom, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
@@ -110,7 +110,9 @@ def node_rooms(
     return tuple(found.values())
 
 
-def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[FlavorByResource]]:
+def _ways(
+    state: AdmissionState, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Iterator[list[FlavorByResource]]:
     """Yield ways to count all needs in flavors, like ones alike."""
     if queue is None or not needs:
         yield [{} for _ in needs]
@@ -129,7 +131,7 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> 
             yield [one[min(at, len(one) - 1)] for one in each]
 
 
-def _room(state: State, need: PodSetRequest, given: FlavorByResource, profile: Profile) -> NodeRoom:
+def _room(state: AdmissionState, need: PodSetRequest, given: FlavorByResource, profile: Profile) -> NodeRoom:
     nodes, pods = state.cluster.nodes, need.required or need.extra
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
@@ -210,7 +212,7 @@ class GateContext:
         why: What it waits for; None where it has passed all gates.
     """
 
-    state: State
+    state: AdmissionState
     workload: Workload
     queue: Queue | Explanation | None
     needs: Sequence[PodSetRequest] | Explanation

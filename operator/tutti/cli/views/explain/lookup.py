@@ -14,10 +14,10 @@ from tutti.cli.views.explain.gates import ALWAYS
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep, OperatorStatus
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import key_of
+from tutti.engine.core_state import CoreState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.observations import ObjectSeen, PodSeen
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.engine.state import State
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
@@ -25,7 +25,7 @@ MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
 
-def find_workload(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
+def find_workload(state: CoreState, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
     """Return the workload of a name, or why there is none: a Workload, else a gang, else a pod or the gang it is in."""
     for kind in KINDS:
         if (kind, namespace, name) in state.workloads:
@@ -50,7 +50,7 @@ def find_workload(state: State, listed: Listed, namespace: str, name: str) -> Wo
     return groups[0] if groups else _unknown(state, listed, namespace, name)
 
 
-def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
+def _unknown(state: CoreState, listed: Listed, namespace: str, name: str) -> str:
     for one in listed.seen:
         if isinstance(one, PodSeen) and key_of(one.pod) == (namespace, name):
             ours = " or ".join(state.profiles)

@@ -1,0 +1,159 @@
+"""What all rooms of rules know: time, cluster, quota and workloads, and what is decided about them.
+
+Each room above declares in its `__init__.py` what its own rules need beside this; `State` is all of it.
+Iteration over these dictionaries is in order of arrival, never in order of hash, so that a replay decides alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.model import API_VERSION
+from tutti.cluster.capacity import FreeCapacity
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.pods import PodKey
+from tutti.engine.reading.catalog import Catalog
+from tutti.engine.records.counters import QueueCounts
+from tutti.engine.records.decisions import AnyDecision, EmitEvent
+from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
+from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.plugins import PluginHost, Plugins
+from tutti.engine.records.reservations import Nominations
+from tutti.engine.records.timers import Timers
+from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.placement.profile import Profile
+from tutti.quota.ledger import UsageLedger
+from tutti.quota.ordering import backoff_seconds
+from tutti.quota.preemption import PreemptionRules
+
+Address = tuple[WorkloadKey, str]
+"""A workload and the name of a group in it."""
+
+
+@dataclass
+class CoreState:
+    """What the rules of every room may read and change.
+
+    Attributes:
+        configuration: What the administrator set.
+        random: Jitter, from the seed of the configuration.
+        now: Unix seconds, as `decide` was told.
+        discreet: Whether those of other namespaces are told of by their uid instead of their name.
+        cluster: Nodes and the pods on them.
+        catalog: Queues, flavors, cohorts, classes and checks, as they are written.
+        rules: How fairness and preemption go.
+        profiles: How pods are placed, per schedulerName of ours.
+        plugins: What users have added to each profile.
+        plugin_host: What runs these.
+        ledger: Who uses what of which queue.
+        workloads: Everybody who is queued, runs or is held.
+        members: Pods of ours.
+        pod_group_of: Where each member is filed.
+        timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
+        nominations: Room held for those whose victims are leaving.
+        out: What has been decided in this turn.
+        lifecycle_events: What workloads have come to in this turn.
+    """
+
+    configuration: TuttiConfiguration
+    random: Random
+    now: float = 0.0
+    discreet: bool = True
+    cluster: Cluster = field(default_factory=Cluster)
+    catalog: Catalog = field(default_factory=Catalog)
+    rules: PreemptionRules = field(default_factory=PreemptionRules)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=dict)
+    plugin_host: PluginHost = field(init=False)
+    ledger: UsageLedger = field(default_factory=UsageLedger)
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    members: dict[PodKey, Member] = field(default_factory=dict)
+    pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
+    dirty: dict[WorkloadKey, None] = field(default_factory=dict)
+    timers: Timers = field(default_factory=Timers)
+    nominations: Nominations = field(default_factory=Nominations)
+    out: list[AnyDecision] = field(default_factory=list)
+    lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
+
+    def touch(self, key: WorkloadKey) -> None:
+        """Note that a workload must be looked at again."""
+        self.dirty[key] = None
+
+    def back_off(self, workload: Workload) -> None:
+        """Count one more failure, and do not try the workload again before its backoff is over."""
+        backoff = self.configuration.backoff
+        workload.attempts += 1
+        workload.not_before = self.now + backoff_seconds(
+            workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
+        )
+        self.timers.add(workload)
+
+    def set_deadline(self, workload: Workload, seconds: float) -> None:
+        """Give a workload so long from now."""
+        workload.deadline = self.now + seconds
+        self.timers.add(workload)
+
+    def set_alarm(self, workload: Workload, at: float) -> None:
+        """Have a workload looked at again at a time, Unix seconds, if not before."""
+        workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
+        self.timers.add(workload)
+
+    def report_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
+        """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
+        if workload.report_at is None:
+            workload.report_at = max(workload.reported[2], looked_at) + REFRESH_SECONDS
+            self.timers.add(workload)
+
+    def leads_to(self, namespace: str, local_queue: str) -> str:
+        """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
+        found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
+        return found.cluster_queue if found else ""
+
+    def charge(self, charge: Charge, pods: int = 1) -> None:
+        """Use quota for so many pods of one charge."""
+        self.ledger.charge(charge.queue, charge.usage, charge.holder, pods)
+
+    def refund(self, charge: Charge, pods: int = 1) -> None:
+        """Give back the quota of so many pods of one charge: others may have it now."""
+        self.ledger.refund(charge.queue, charge.usage, charge.holder, pods)
+
+    def reached(
+        self, workload: Workload, step: LifecycleStep, *, seconds: float = 0.0, pods: int = 0, reason: str = ""
+    ) -> None:
+        """Note what a workload has come to."""
+        found = LifecycleEvent(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
+        self.lifecycle_events.append(found)
+
+    def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
+        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+        what, namespace, name = workload.key
+        if what == "Pod" or not workload.uid:
+            pod = next((m.pod for m in workload.members()), None)
+            if pod is None:
+                return
+            api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
+        else:
+            api_version, uid = API_VERSION, workload.uid
+        action = "Binding" if reason == "Scheduled" else "Scheduling"
+        self.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
+
+
+@dataclass(kw_only=True)
+class QueueFigures:
+    """What is counted per queue, and what of it may have changed since it was told.
+
+    Attributes:
+        counts: How many workloads are where, and what they have reserved, per queue.
+        changed_queues: Queues whose counts or usage may have changed since they were last told.
+        free_by_flavor: What was free in each flavor when queues were last told it.
+        free_at: When that was, Unix seconds.
+        free_is_stale: Whether pods or nodes have been seen since.
+    """
+
+    counts: QueueCounts = field(default_factory=QueueCounts)
+    changed_queues: dict[str, None] = field(default_factory=dict)
+    free_by_flavor: dict[str, FreeCapacity] = field(default_factory=dict)
+    free_at: float = 0.0
+    free_is_stale: bool = False
