@@ -344,3 +344,38 @@ def test_a_state_that_cannot_be_read_is_told_and_leaves_everything_else_measured
     assert asked.value("other_total") == 1
     assert [str(error) for error in asked.failures] == ["in doubt"]
     assert asked.samples("kueue_pending_workloads") == {}
+
+
+def test_reservations_are_told_by_what_they_are_for(world):
+    """All four kinds that outlive a turn, each with the nodes on which room is kept."""
+    asked = Asked(world)
+    kinds = ("nomination", "backfill", "holdback", "successors")
+    assert asked.samples("tutti_reservations") == {(kind,): 0 for kind in kinds}
+    world.delete("runs-0")
+    world.run()
+    assert asked.value("tutti_reservations", kind="successors") == 1
+    assert asked.value("tutti_reservation_nodes", kind="successors") == 1
+    world.hold_evictions = True
+    world.pod("high", gpus=8, priority=10)
+    world.run()
+    assert asked.value("tutti_reservations", kind="nomination") == 1
+    assert asked.value("tutti_reservation_nodes", kind="nomination") == 1
+    asked.leads = False
+    assert asked.samples("tutti_reservations") == asked.samples("tutti_reservation_nodes") == {}
+
+
+@pytest.mark.parametrize(("options", "kind", "nodes"), [({"backfill": "Reserved"}, "backfill", 1), ({}, "holdback", 0)])
+def test_what_is_kept_for_the_head_of_a_queue_is_told(options, kind, nodes):
+    world = World()
+    world.flavor()
+    world.node("n0")
+    world.queue("mine", 4, cohort="c", **options)
+    world.queue("theirs", 4, cohort="c", local="theirs")
+    world.gang("run", 4, queue="theirs")
+    world.gang("more", 4, queue="theirs")
+    world.run()
+    world.gang("head", 4, queue="queue")
+    world.run()
+    asked = Asked(world)
+    assert asked.value("tutti_reservations", kind=kind) == 1
+    assert asked.value("tutti_reservation_nodes", kind=kind) == nodes

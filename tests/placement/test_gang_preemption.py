@@ -239,18 +239,18 @@ def racks() -> Scene:
 
 def test_a_gang_that_must_be_in_one_rack_takes_the_rack_where_that_hurts_least():
     scene = racks()
-    ask = replace(scene.ask(2), near=near("rack"))
+    ask = replace(scene.ask(2), topology=near("rack"))
     assert scene.victims(ask) == {"d", "e"}
-    whole = replace(scene.ask(2, "2"), near=near("rack"))
+    whole = replace(scene.ask(2, "2"), topology=near("rack"))
     assert scene.victims(whole) == {"a", "b", "c"}
-    assert scene.victims(replace(scene.ask(3, "2"), near=near("rack"))) is None
-    spread = replace(scene.ask(3, "2"), near=near("rack", Together.PREFERRED))
+    assert scene.victims(replace(scene.ask(3, "2"), topology=near("rack"))) is None
+    spread = replace(scene.ask(3, "2"), topology=near("rack", Together.PREFERRED))
     assert scene.victims(spread) == {"a", "b", "c", "d", "e"}
 
 
 def test_a_gang_in_one_rack_is_placed_in_it():
     scene = racks()
-    chosen = scene.choose(replace(scene.ask(2, "2"), near=near("rack")))
+    chosen = scene.choose(replace(scene.ask(2, "2"), topology=near("rack")))
     assert [rows.tolist() for rows in chosen.rows] == [[0, 1]]
 
 
@@ -302,7 +302,7 @@ def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, coun
     scene, together = made
     asks = [scene.ask(count, cpu, {"app": "x"}, **spec)]
     if close:
-        asks = [replace(asks[0], near=near("topology.kubernetes.io/zone"))]
+        asks = [replace(asks[0], topology=near("topology.kubernetes.io/zone"))]
     if leaders:
         asks.append(scene.ask(leaders, "3"))
     units = scene.units(3, *together)

@@ -143,6 +143,11 @@ class QuotaNode:
                 return False
         return True
 
+    def times_without_borrowing(self, wanted: Mapping[FlavorResource, int], most: int) -> int:
+        """Return how many times, up to `most`, all of this may be used here now without borrowing any of it."""
+        left = (min(self.available(what), self.own_left(what)) // amount for what, amount in wanted.items() if amount)
+        return min(left, default=most)
+
     def potential(self, what: FlavorResource) -> int:
         """Return the most that could ever be used here, were nothing used anywhere; asked of trees that are joined."""
         most = self._most.get(what)

@@ -224,9 +224,7 @@ class Story:
         if not any(placed.values()):
             return False
         for part in self.what.parts:
-            together = [
-                one for other in self.what.parts if other.pod_set_group == part.party for one in placed[other.name]
-            ]
+            together = [one for other in self.what.parts if other.party == part.party for one in placed[other.name]]
             assert len(placed[part.name]) == part.count
             assert all(part.kind in ("", machines[name].kind) for name in placed[part.name])
             if part.mode == "Required":

@@ -35,7 +35,9 @@ def near(
     level: str = "rack", mode: Together = Together.REQUIRED, levels: tuple[str, ...] = LEVELS, **more
 ) -> TopologyPlacement:
     request = {key: more.pop(key) for key in ("slices", "within", "balanced") if key in more}
-    return TopologyPlacement(levels, LevelRequest(mode, level, **request), **{"party": "gang", "group": "gang", **more})
+    return TopologyPlacement(
+        levels, LevelRequest(mode, level, **request), **{"pod_set_group": "gang", "group": "gang", **more}
+    )
 
 
 def pod_class(cluster: Cluster, cpu: str = "1", **spec):

@@ -106,6 +106,7 @@ class StateGauges(Collector):
         yield from waiting.attempt_families(state)
         yield from waiting.partial_gangs(state)
         yield from waiting.degraded_gangs(state)
+        yield from waiting.reservation_families(state)
         yield from waiting.cache_sizes(state)
         yield from nodes.node_families(state)
 

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from tutti.controller.gauges import counters, gauges
 from tutti.engine.records.counters import WaitingPlace
 from tutti.engine.records.explanation import Gate
+from tutti.engine.records.reservations import ReservationKind
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
 
@@ -92,6 +93,27 @@ def cache_sizes(state: StatusState | None) -> Iterator[Metric]:
         sizes = {"nodes": state.cluster.nodes.count, "pods": len(state.cluster.pods), "assumed_pods": assumed}
         rows = [((kind,), size) for kind, size in sizes.items()]
     yield gauges("scheduler_cache_size", "Nodes, pods, and pods with a reserved node that are known.", ("type",), rows)
+
+
+def reservation_families(state: StatusState | None) -> Iterator[Metric]:
+    """Yield how many reservations keep something from others, and on how many nodes; empty where there is no state."""
+    kept = [] if state is None else list(state.reservations())
+    count = Counter(one.kind for one in kept)
+    nodes = {kind: {name for one in kept if one.kind is kind for name in one.nodes} for kind in ReservationKind}
+    kinds = () if state is None else ReservationKind
+    yield gauges(
+        "tutti_reservations",
+        "Reservations by for whom: workloads whose victims are leaving (nomination), heads of queues (backfill), "
+        "quota that is held back from borrowers (holdback), successors of lost members (successors).",
+        ("kind",),
+        [((kind.value,), count[kind]) for kind in kinds],
+    )
+    yield gauges(
+        "tutti_reservation_nodes",
+        "Nodes on which these keep room from others.",
+        ("kind",),
+        [((kind.value,), len(nodes[kind])) for kind in kinds],
+    )
 
 
 _QUEUE = ("cluster_queue",)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
-from tutti.engine.records.reservations import BackfillReservations, QuotaHoldbacks
+from tutti.engine.records.reservations import BackfillReservations, QuotaHoldbacks, Reserved
 from tutti.quota.usage import UsageHistory
 
 
@@ -33,3 +34,10 @@ class AdmissionState(LifecycleState, QueueFigures):
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
+
+    def reservations(self) -> Iterator[Reserved]:
+        """Yield all that is kept from others beyond this turn."""
+        yield from self.nominations.ours.values()
+        yield from self.backfill_reservations.of.values()
+        yield from self.quota_holdbacks.of.values()
+        yield from self.kept_for_successors.values()

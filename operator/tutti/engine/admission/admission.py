@@ -4,11 +4,8 @@
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
 
-Single pods that are equal and wait one behind the other are admitted in one go (`reserve_batch`), each as it would
-have been by itself. Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and
-the pods take them in the order in which they would have chosen them (`placement/node_choice.py`). That holds as long as
-nothing but the room they take tells one of them from the next: where anybody else has a claim on room or quota, where
-an extender is asked, or where their quota would be borrowed, each is tried by itself.
+Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are looked
+at once, and taken as each would have chosen. Where another has a claim, or quota is borrowed, each is tried alone.
 """
 
 from __future__ import annotations
@@ -439,11 +436,7 @@ def _without_borrowing(state: AdmissionState, queue: Queue | None, choice: Workl
         return MOST_IN_BATCH
     if choice.mode is not AssignmentMode.FIT or choice.level:
         return 0
-    node = state.ledger.tree.queues[queue.name]
-    return min(
-        (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
-        default=MOST_IN_BATCH,
-    )
+    return state.ledger.tree.queues[queue.name].times_without_borrowing(choice.usage, MOST_IN_BATCH)
 
 
 def _charge_batch(

@@ -41,7 +41,7 @@ from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import BackfillReservation
+from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.quota.assignment import NoFit
 from tutti.quota.backfill import reservation_pause, rounded_runtime
@@ -84,7 +84,7 @@ def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey],
     for reservation in list(reservations.of.values()):
         entry = entry_of(reservation.workload)
         is_head = entry is not None and _stays_kept_for(state, entry, reservation)
-        if entry is None or not is_head or not _has_its_nodes(state, reservation):
+        if entry is None or not is_head or not has_its_nodes(reservation, state.cluster.nodes.rows):
             _give_up(state, reservation)
         elif reservation.until <= state.now:
             _give_up(state, reservation)
@@ -258,12 +258,6 @@ def _stays_kept_for(state: BackfillState, entry: QueueEntry, reservation: Backfi
     return _is_kept_for(entry) or (
         reservation.owed and overdue_heads.has_turn(state, reservation.queue, reservation.workload)
     )
-
-
-def _has_its_nodes(state: BackfillState, reservation: BackfillReservation) -> bool:
-    """Whether all nodes are there on which something is kept for a head."""
-    nodes = state.cluster.nodes
-    return reservation.seen[0] == nodes.version or all(name in nodes.rows for name in reservation.nodes)
 
 
 def _is_behind(state: BackfillState, entry: QueueEntry) -> bool:

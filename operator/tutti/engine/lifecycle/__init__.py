@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.engine.core_state import CoreState
-from tutti.engine.records.members import KeptForSuccessors
 from tutti.engine.records.plugins import PluginHold
+from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
 

@@ -22,8 +22,9 @@ from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Charge, KeptForSuccessors, LostMember, MemberGroup
+from tutti.engine.records.members import Charge, LostMember, MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to

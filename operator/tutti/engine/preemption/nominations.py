@@ -31,7 +31,7 @@ from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
-from tutti.engine.records.reservations import NominatedPods, Nomination, Spot
+from tutti.engine.records.reservations import NominatedPods, Nomination, Spot, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.tree import Usage, add_to
 
@@ -160,7 +160,7 @@ def refresh_nominations(state: PreemptionState) -> None:
         if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
             abandon_nomination(state, key)
             continue
-        if nomination.until <= state.now or not _has_its_nodes(state, nomination):
+        if nomination.until <= state.now or not has_its_nodes(nomination, state.cluster.nodes.rows):
             give_up_nomination(state, key)  # and it is tried again, if it can be
             continue
         nodes = {spot.node for spot in nomination.spots}
@@ -222,10 +222,6 @@ def _is_asked(state: PreemptionState, key: PodKey) -> bool:
     """Whether a victim that is there has been asked to leave; one of ours may have come to another gang since."""
     member = state.members.get(key)
     return member is None or member.pod.deleting or member.evicting or member.leave is not None
-
-
-def _has_its_nodes(state: PreemptionState, nomination: Nomination) -> bool:
-    return all(spot.node in state.cluster.nodes.rows for spot in nomination.spots)
 
 
 def _is_there(state: PreemptionState, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:

@@ -259,21 +259,6 @@ class LostMember:
     recalled: bool = False
 
 
-@dataclass(slots=True)
-class KeptForSuccessors:
-    """What is kept for the successors of the members that one gang has lost.
-
-    Attributes:
-        priority: The least of its members' priorities; whoever is above it may have the room.
-        charges: The quota that is used for it, and for how many pods each.
-        spots: The room: node and amounts, in scheduling units.
-    """
-
-    priority: int
-    charges: list[tuple[Charge, int]] = field(default_factory=list)
-    spots: list[tuple[str, Amounts]] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class PromisedReservation:
     """Room and quota kept for one member that does not exist yet."""

@@ -1,14 +1,21 @@
-"""What is kept from others, for whom: room of nodes, quota, or a turn."""
+"""What is kept from others, for whom: room of nodes, quota, or a turn.
+
+Every reservation that outlives a turn says its kind, on which nodes it keeps room and until when (`Reserved`). What
+lives within one try is kept by a transaction (`tutti.cluster.transaction`) or by the ledger (`UsageLedger.withheld`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.records.explanation import Explanation
@@ -20,6 +27,39 @@ from tutti.quota.ledger import HandedOver
 from tutti.quota.ordering import EntryKey, HeadKey
 from tutti.quota.proportion import PendingRequests
 from tutti.quota.tree import FlavorResource, Usage
+
+
+class ReservationKind(StrEnum):
+    """For whom something is kept from others."""
+
+    NOMINATION = "nomination"
+    """A workload whose victims are leaving: room and quota."""
+    BACKFILL = "backfill"
+    """The head of a queue, from when on it can have it: room and quota."""
+    HOLDBACK = "holdback"
+    """The head of a queue that waits for quota of its own: quota, from borrowers."""
+    SUCCESSORS = "successors"
+    """A gang that has lost members: room and quota, for those that come in their place."""
+
+
+class Reserved(Protocol):
+    """What all kinds of reservations have in common."""
+
+    kind: ClassVar[ReservationKind]
+
+    @property
+    def until(self) -> float:
+        """When it is given up at the latest, Unix seconds; infinity where only something else ends it."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """The nodes on which room is kept, each at least once."""
+
+
+def has_its_nodes(reservation: Reserved, known: Container[str]) -> bool:
+    """Whether all nodes are there on which something is kept."""
+    return all(name in known for name in reservation.nodes)
+
 
 NominatedPods = tuple[tuple[str, PodClass, int], ...]
 """What a nomination is for: per need its group, class, and how many pods."""
@@ -57,8 +97,14 @@ class Nomination:
     charges: list[tuple[Charge, int]]
     until: float
     why: Explanation
+    kind: ClassVar = ReservationKind.NOMINATION
     leaving: Sequence[tuple[str, Usage | None]] = ()
     handed: list[HandedOver] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where its pods are to go."""
+        return [spot.node for spot in self.spots]
 
 
 @dataclass(slots=True)
@@ -179,6 +225,7 @@ class BackfillReservation:
     usage: Usage
     seen: tuple[int, int]
     why: Explanation
+    kind: ClassVar = ReservationKind.BACKFILL
     owed: bool = False
     news: bool = True
 
@@ -249,6 +296,9 @@ class QuotaHoldback:
     place: PlaceInQueue
     strict: bool
     turn: int
+    kind: ClassVar = ReservationKind.HOLDBACK
+    until: ClassVar = math.inf
+    nodes: ClassVar = ()
 
 
 @dataclass(slots=True)
@@ -279,6 +329,28 @@ class QuotaHoldbacks:
         """Return who is to be tried again since the last call."""
         activated, self.activated = self.activated, {}
         return list(activated)
+
+
+@dataclass(slots=True)
+class KeptForSuccessors:
+    """What is kept for the successors of the members that one gang has lost.
+
+    Attributes:
+        priority: The least of its members' priorities; whoever is above it may have the room.
+        charges: The quota that is used for it, and for how many pods each.
+        spots: The room: node and amounts, in scheduling units.
+    """
+
+    priority: int
+    charges: list[tuple[Charge, int]] = field(default_factory=list)
+    spots: list[tuple[str, Amounts]] = field(default_factory=list)
+    kind: ClassVar = ReservationKind.SUCCESSORS
+    until: ClassVar = math.inf
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where there is room kept."""
+        return [node for node, _ in self.spots]
 
 
 @dataclass(slots=True)

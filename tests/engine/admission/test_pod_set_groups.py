@@ -61,7 +61,7 @@ def test_shapes_of_a_gang_for_which_no_rack_has_room_wait():
     assert world.reason("PodGroup", "ring") == "Unschedulable"
 
 
-def test_a_party_that_may_have_fewer_starts_with_what_its_rack_has_room_for():
+def test_a_pod_set_group_that_may_have_fewer_starts_with_what_its_rack_has_room_for():
     world = racks(gpus=4)
     world.queue("q", 100)
     led(world, 6, 2, minCount=2)
@@ -80,7 +80,7 @@ def test_members_that_would_rather_be_near_are_told_what_they_lack_when_they_fit
     assert world.reason("PodGroup", "ring") == "Unschedulable"
 
 
-def test_workers_take_out_less_important_pods_for_their_party():
+def test_workers_take_out_less_important_pods_for_their_pod_set_group():
     world = racks(gpus=4)
     world.queue("q", 4, preemption={"withinClusterQueue": "LowerPriority"})
     world.pod("low", gpus=4, queue="queue")
@@ -105,10 +105,10 @@ def test_a_flavor_without_a_rack_for_the_workers_is_passed_by_with_their_leader(
     assert (world.used("q", "a"), world.used("q", "b")) == (0, 7)
 
 
-# What a party is short of is what all of it asks for.
+# What a pod set group is short of is what all of it asks for.
 
 
-def test_a_party_with_too_little_quota_is_told_its_sum():
+def test_a_pod_set_group_with_too_little_quota_is_told_its_sum():
     world = racks(gpus=8)
     world.queue("q", 8)
     led(world, 4, 2)
@@ -142,7 +142,7 @@ def test_shapes_wait_for_quota_that_others_use_for_the_moment():
 
 
 @pytest.mark.parametrize(("shapes", "runs"), [((1, 2, 1, 2), 4), ((1, 1, 1, 1, 1, 1), 4)])
-def test_a_party_with_quota_for_its_minimum_starts_with_that_and_what_else_fits(shapes, runs):
+def test_a_pod_set_group_with_quota_for_its_minimum_starts_with_that_and_what_else_fits(shapes, runs):
     world = racks(gpus=8)
     world.queue("q", 4)
     mixed(world, *shapes, least=2)
@@ -151,7 +151,7 @@ def test_a_party_with_quota_for_its_minimum_starts_with_that_and_what_else_fits(
     assert 2 <= len(world.where()) <= runs
 
 
-def test_a_pod_set_behind_a_party_is_told_what_that_takes():
+def test_a_pod_set_behind_a_pod_set_group_is_told_what_that_takes():
     world = racks(gpus=8)
     world.queue("q", 6)
     groups = [
@@ -178,7 +178,7 @@ def test_members_beyond_the_minimum_that_ask_for_what_the_queue_lacks_do_not_kee
     assert "example.com/fpga" in world.why("PodGroup", "ring").message
 
 
-def test_a_late_shape_keeps_to_the_flavor_in_which_its_party_runs():
+def test_a_late_shape_keeps_to_the_flavor_in_which_its_group_runs():
     world = World()
     world.object("Topology", "t", {"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOSTNAME}]})
     for kind in "ab":
@@ -194,7 +194,7 @@ def test_a_late_shape_keeps_to_the_flavor_in_which_its_party_runs():
     assert f"needs 2 {GPU} in a" in world.why("PodGroup", "ring").message
 
 
-def test_a_party_that_was_bound_by_hand_in_two_flavors_takes_either():
+def test_a_pod_set_group_that_was_bound_by_hand_in_two_flavors_takes_either():
     world = World()
     world.object("Topology", "t", {"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOSTNAME}]})
     for kind in "ab":
@@ -218,7 +218,7 @@ def test_a_party_that_was_bound_by_hand_in_two_flavors_takes_either():
 
 
 @pytest.mark.parametrize("asked", [(0, 0, 2), (0, 8, 0), (2, 0, 0)])
-def test_a_pod_group_between_those_of_a_party_gets_its_own_flavors(asked):
+def test_a_pod_group_between_those_of_a_pod_set_group_gets_its_own_flavors(asked):
     world = racks(gpus=8, nodes=4)
     world.queue("q", 100)
     groups = [
