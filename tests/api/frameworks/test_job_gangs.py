@@ -10,7 +10,7 @@ import pytest
 from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import Objects, numbers, parts
 from tests.api.frameworks.pods import jobset_pod
-from tutti.api.frameworks import PlacedAlone
+from tutti.api.frameworks import PlacedAlone, UnusableOwner
 from tutti.api.frameworks.records import LaterRole
 
 VOLCANO = "scheduling.volcano.sh/group-min-member"
@@ -189,6 +189,22 @@ def test_of_a_job_with_a_domain_for_itself_only_the_first_pod_is_made_at_once(wh
     assert parts(gang) == {"driver": (1, 1), "workers": (2, 6)}
     assert not gang.joins_later
     assert objects.gang(jobset_pod(objects, "workers", completion=1)).joins_later
+
+
+def test_each_job_with_a_domain_for_itself_needs_room_there_for_all_its_pods():
+    objects = Objects(shapes.JOB_SET)
+    exclusive(objects, objects.raw["JobSet/js"])
+    gangs = [objects.gang(jobset_pod(objects, "workers", index, completion=1)) for index in range(2)]
+    assert [(gang.domain, gang.domain_key) for gang in gangs] == [
+        ("cloud.example.com/rack", "workers-0"),
+        ("cloud.example.com/rack", "workers-1"),
+    ]
+    exclusive(objects, objects.raw["JobSet/js"]["spec"]["replicatedJobs"][1]["template"])
+    own = objects.raw["JobSet/js"]["spec"]["replicatedJobs"][1]["template"]["metadata"]["annotations"]
+    own[next(iter(own))] = "not a label"
+    answer = objects.answer(jobset_pod(objects, "workers"))
+    assert isinstance(answer, UnusableOwner)
+    assert answer.problems[0].endswith("'not a label' cannot be the key of a node label")
 
 
 def test_with_node_selectors_the_followers_are_made_at_once():

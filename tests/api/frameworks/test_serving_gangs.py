@@ -59,6 +59,8 @@ def test_where_workers_are_made_after_the_leader_it_starts_alone_with_room_for_a
     assert numbers(leader) == numbers(worker) == (1, 4, 4)
     assert leader.later == (LaterRole("worker", 3),)
     assert (leader.joins_later, worker.joins_later) == (False, True)
+    assert (leader.domain, leader.domain_key) == (topology, leader.group if topology else "")
+    assert worker.domain_key == leader.domain_key
 
 
 def test_a_replica_of_an_older_generation_has_the_size_that_its_pods_say():

@@ -36,6 +36,15 @@ def test_a_training_job_is_one_gang_of_all_its_roles(kind, at, roles):
         assert parts(gang)[gang.role] == (count, count)
 
 
+def test_the_first_label_that_names_a_role_counts():
+    """training-operator marks masters in another label than roles, and both are on its pods (common/pod.go)."""
+    objects = Objects(
+        shapes.kubeflow("MPIJob", "mpiReplicaSpecs", f"{shapes.replica('Launcher')}, {shapes.replica('Worker', 2)}")
+    )
+    labels = {f"{KUBEFLOW}job-role": "master", f"{KUBEFLOW}replica-type": "launcher"}
+    assert objects.gang(objects.pod("l", "MPIJob/train", labels=labels)).role == "launcher"
+
+
 def test_replicas_that_are_not_given_are_one():
     objects = Objects(shapes.kubeflow("PyTorchJob", "pytorchReplicaSpecs", shapes.replica("Master")))
     assert numbers(objects.gang(objects.pod("m", "PyTorchJob/train"))) == (1, 1, 1)

@@ -206,6 +206,8 @@ class FrameworkKind(Model):
     """Where all of this holds, each role is made when those before it are ready."""
     leader_first: LeaderFirst | None = None
     """Whether the others are made only when the first pod of a replica has a node."""
+    domain_annotations: Annotated[list[LabelKey], Field(max_length=4)] = []
+    """Annotations, of the object or of a role, that name a node label: each replica has its nodes within one value."""
     suspended: FieldPath | None = None
     """Whether no pods are made for now."""
     sub_group_labels: Annotated[list[LabelKey], Field(max_length=4)] = []

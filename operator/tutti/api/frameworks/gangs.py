@@ -9,7 +9,7 @@ whatever convention, or that is in a native group of policy Basic, is not asked 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -17,7 +17,7 @@ from msgspec import structs
 from tutti.api.conventions.claim import ConventionError, annotation, is_name, object_name
 from tutti.api.conventions.texts import MOST_MEMBERS, integer
 from tutti.api.frameworks.chain import OwnerChain
-from tutti.api.frameworks.description import FrameworkKind, ReplicaGroups
+from tutti.api.frameworks.description import FrameworkKind, PodRoles, ReplicaGroups
 from tutti.api.frameworks.kinds import GANG
 from tutti.api.frameworks.records import (
     GangAnswer,
@@ -131,8 +131,7 @@ def _refused(pod: PodMarks, deciding: _Deciding) -> GangAnswer | None:
 
 def _membership(pod: PodMarks, deciding: _Deciding, chain: OwnerChain, schedulers: frozenset[str]) -> GangAnswer:
     """Return the gang of a pod whose owner makes gangs."""
-    stages = deciding.numbers.stages
-    if not stages:
+    if not deciding.numbers.stages:
         return PlacedAlone(f"{deciding.top.title} makes nothing that it could be placed with")
     roles = _roles(pod, deciding)
     if isinstance(roles, UnusableOwner):
@@ -140,34 +139,45 @@ def _membership(pod: PodMarks, deciding: _Deciding, chain: OwnerChain, scheduler
     part = _part_key(pod, deciding)
     if isinstance(part, OwnerAwaited | PlacedAlone):
         return part
+    return _member_of(pod, deciding, chain.note, roles, part=part, schedulers=schedulers)
+
+
+def _member_of(
+    pod: PodMarks, deciding: _Deciding, note: str, roles: Sequence[OwnerRole], *, part: str, schedulers: frozenset[str]
+) -> GangAnswer:
+    """Return the gang of a pod by the roles of what makes it, and which part of that the pod belongs to."""
+    stages = deciding.numbers.stages
     role = _role_of(pod, deciding)
     ours, left_out = roles_placed_here(roles, role, schedulers)
     stage = next((index for index, one in enumerate(stages) if role in one.roles), 0)
-    attempt = _attempt(pod, deciding.numbers_kind)
-    workload = "/".join(one for one in (deciding.top.uid, part, attempt) if one)
-    names = [_stage_name(deciding, stages, index, workload) for index in range(len(stages))]
-    numbers = gang_size(ours, stages, stage, deciding.numbers)
-    if numbers.minimum > MOST_MEMBERS:
-        problem = f"{numbers.minimum} pods would have to start at once: at most {MOST_MEMBERS} can be one gang"
+    size = gang_size(ours, stages, stage, deciding.numbers)
+    if size.minimum > MOST_MEMBERS:
+        problem = f"{size.minimum} pods would have to start at once: at most {MOST_MEMBERS} can be one gang"
         return UnusableOwner(deciding.numbers.title, (problem,))
+    workload = "/".join(one for one in (deciding.top.uid, part, _attempt(pod, deciding.numbers_kind)) if one)
+    names = [_stage_name(deciding, stages, index, workload) for index in range(len(stages))]
     later = later_stages(ours, stages, stage, [one[1] for one in names])
+    sub_group, found = _sub_group(pod, deciding.numbers_kind), ours.get(role)
+    shared = deciding.numbers_kind.replica_groups is not None or not sub_group
     return GangMembership(
         workload=workload,
         workload_name=_name(deciding.top, "", workload),
         group=names[stage][0],
         group_name=names[stage][1],
         owner=deciding.top.title,
-        minimum=numbers.minimum,
-        count=numbers.count,
-        most=numbers.most,
+        minimum=size.minimum,
+        count=size.count,
+        most=size.most,
         role=role,
-        sub_group=_sub_group(pod, deciding.numbers_kind),
-        joins_later=_joins_later(pod, ours.get(role), deciding.numbers_kind),
-        parts=numbers.parts,
-        later=(*numbers.joins, *later),
-        room=min(MOST_MEMBERS, numbers.room + sum(one.count for one in later if one.keeps_room)),
+        sub_group=sub_group,
+        domain=found.domain if found is not None else "",
+        domain_key=(names[stage][0] if shared else sub_group) if found is not None and found.domain else "",
+        joins_later=_joins_later(pod, found, deciding.numbers_kind),
+        parts=size.parts,
+        later=(*size.joins, *later),
+        room=min(MOST_MEMBERS, size.room + sum([one.count for one in later if one.keeps_room])),
         suspended=deciding.top.suspended or deciding.numbers.suspended,
-        notes=tuple(one for one in (*left_out, *numbers.notes, chain.note) if one),
+        notes=tuple(one for one in (*left_out, *size.notes, note) if one),
     )
 
 
@@ -233,13 +243,19 @@ def _role_of(pod: PodMarks, deciding: _Deciding) -> str:
         if by_owner:
             return by_owner
     known = {one.name for one in (*deciding.numbers.roles, *deciding.top.roles)}
-    marks = deciding.numbers_kind.pod_roles
-    value = next((pod.labels[key].lower() for key in marks.labels if key in pod.labels), "")
-    if value:
-        role = marks.names.get(value, value if value in known else marks.rest or "")
-        return role if role in known else ""
+    role = next((one for one in _labelled_roles(pod, deciding.numbers_kind.pod_roles) if one in known), "")
+    if role or any(key in pod.labels for key in deciding.numbers_kind.pod_roles.labels):
+        return role
     first = [one.name for one in deciding.numbers.roles if not one.later]
     return first[0] if len(first) == 1 else ""
+
+
+def _labelled_roles(pod: PodMarks, marks: PodRoles) -> Iterator[str]:
+    """Yield the roles that the labels of a pod may mean, in the order in which they count."""
+    values = [pod.labels[key].lower() for key in marks.labels if key in pod.labels]
+    yield from (marks.names.get(value, value) for value in values)
+    if values and marks.rest is not None:
+        yield marks.rest
 
 
 def _joins_later(pod: PodMarks, role: OwnerRole | None, kind: FrameworkKind) -> bool:
@@ -275,10 +291,13 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
         size = _replica_size(pod, groups, 1)
         if isinstance(size, UnusableOwner):
             return size
-        replica, role = pod.labels[groups.label], _labelled_role(pod, kind)
+        replica = pod.labels[groups.label]
+        roles = {one.name for one in kind.roles}
+        role = next((one for one in _labelled_roles(pod, kind.pod_roles) if one in roles), "")
         key = f"{pod.namespace}/{kind.id}/{replica}"
         name = _made_name(f"{kind.kind}-{replica}", key)
         first = next((one.name for one in kind.roles if one.name != groups.sized), groups.sized)
+        domain = next((pod.labels[one] for one in kind.domain_annotations if one in pod.labels), "")
         return GangMembership(
             workload=key,
             workload_name=name,
@@ -289,6 +308,8 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
             count=size,
             role=role,
             sub_group=_sub_group(pod, kind),
+            domain=domain,
+            domain_key=key if domain else "",
             joins_later=role == groups.sized,
             parts=(RolePart(first, 1, 1),),
             later=(LaterRole(groups.sized, size - 1),) if size > 1 else (),
@@ -296,11 +317,6 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
             notes=(f"the {kind.kind} that it belongs to is not read",),
         )
     return None
-
-
-def _labelled_role(pod: PodMarks, kind: FrameworkKind) -> str:
-    value = next((pod.labels[key].lower() for key in kind.pod_roles.labels if key in pod.labels), "")
-    return kind.pod_roles.names.get(value, kind.pod_roles.rest or value) if value else ""
 
 
 def _stage_name(deciding: _Deciding, stages: Sequence[StartStage], stage: int, workload: str) -> tuple[str, str]:

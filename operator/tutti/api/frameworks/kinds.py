@@ -28,6 +28,7 @@ GANG: Final = f"{GROUP}/gang"
 """Annotation of an owner: Together asks for a gang where the kind has none by itself, Apart forbids it."""
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _JOBSET = "jobset.sigs.k8s.io/"
+_JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _KUBEFLOW = "training.kubeflow.org/"
 _KUEUE_LEAST = "kueue.x-k8s.io/job-min-parallelism"
@@ -116,8 +117,9 @@ _JOBSET_KIND = FrameworkKind(
     in_order=[FieldCondition(path="spec.startupPolicy.startupPolicyOrder", values=["InOrder"])],
     # Followers are refused until completion index 0 of their Job has a node, unless node selectors take the place of
     # that webhook (pkg/webhooks/pod_webhook.go, api/jobset/v1alpha2 ExclusiveKey).
+    domain_annotations=[_JOBSET_EXCLUSIVE],
     leader_first=LeaderFirst(
-        annotations=["alpha.jobset.sigs.k8s.io/exclusive-topology"],
+        annotations=[_JOBSET_EXCLUSIVE],
         unless=["alpha.jobset.sigs.k8s.io/node-selector"],
         label=COMPLETION_INDEX,
     ),
@@ -289,6 +291,7 @@ _LEADER_WORKER_SET = FrameworkKind(
             ],
         ),
     ],
+    domain_annotations=[f"{_LWS}exclusive-topology"],
     pod_roles=PodRoles(labels=[f"{_LWS}worker-index"], names={"0": "leader"}, rest="worker"),
     sub_group_labels=[f"{_LWS}subgroup-index"],
 )

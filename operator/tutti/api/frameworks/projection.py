@@ -6,8 +6,11 @@ numbers of each kind mean is said with its row (`tutti.api.frameworks.kinds`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import structs
 
 from tutti.api.conventions import kueue, kueue_topology, tutti
 from tutti.api.conventions.claim import ConventionError, TopologyClaim, annotation, shown
@@ -18,7 +21,8 @@ from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
 from tutti.api.frameworks.kinds import GANG, GROUP_KEYS, MIN_MEMBER
 from tutti.api.frameworks.records import After, OwnerRole, PodMarks, ProjectedOwner
 from tutti.api.frameworks.stages import start_stages
-from tutti.api.model import GROUP
+from tutti.api.model import GROUP, LABEL_PATTERN
+from tutti.api.problems import Problem
 
 MAX_SECONDS: Final = (f"{GROUP}/max-exec-time-seconds", "kueue.x-k8s.io/max-exec-time-seconds")
 """Labels of an owner that say for how long its pods may run, ours first."""
@@ -34,14 +38,15 @@ MOST_AFTER: Final = 64
 """Entries of one list of roles that must be there before another."""
 LONGEST_TOPOLOGY: Final = 4096
 """Characters of an annotation on topology."""
+_LABEL = re.compile(LABEL_PATTERN)
 _NOT_OWNERS: Final = frozenset({"scheduling.k8s.io"})
 
 
 class PlacedRole(NamedTuple):
-    """A role, and where its pod template stands in the object; "" where there is none."""
+    """A role, and the steps to its pod template in the object; none where it has no template."""
 
     role: OwnerRole
-    template: str
+    template: tuple[str | int, ...]
 
 
 def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[str] = frozenset()) -> ProjectedOwner:
@@ -54,17 +59,35 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
     """
     top = FieldReader(raw)
     annotations = _annotations(top, "metadata.annotations")
-    owner, owners = next_owner(list(_references(top)))
+    wish = _wish(top)
     minimum, minimum_by = _minimum(top, kind, annotations, ignored)
-    topology, topology_problem = _topology(annotations)
-    holds = all(_holds(top, one, annotations) for one in kind.together_when)
-    at_once = all(_holds(top, one, annotations) for one in kind.made_at_once)
-    wish = top.texts("metadata.annotations", frozenset({GANG})).get(GANG, "")
-    if wish not in ("", "Together", "Apart"):
-        top.say(["metadata.annotations", GANG], f"must be Together or Apart, not {shown(wish)}")
-    roles = tuple(placed.role for placed in placed_roles(top, kind, annotations))
+    roles = tuple(placed.role for placed in _placed_roles(top, kind, annotations))
     in_order = kind.in_order is not None and all(_holds(top, one, annotations) for one in kind.in_order)
+    at_once = all(_holds(top, one, annotations) for one in kind.made_at_once)
     asked = wish == "Together" or minimum_by.startswith("metadata.annotations")
+    holds = asked or all(_holds(top, one, annotations) for one in kind.together_when)
+    found = structs.replace(
+        _inheritable(top, kind, annotations),
+        wish=wish,
+        one_by_one="" if at_once else _wanted(kind.made_at_once),
+        suspended=bool(kind.suspended) and top.flag(kind.suspended or ""),
+        roles=roles,
+        stages=start_stages([one for one in roles if not one.later], in_order=in_order),
+        minimum=minimum,
+        minimum_by=minimum_by,
+        current=top.text(kind.current) if kind.current else "",
+        replica_size=_replica_size(top, kind),
+    )
+    # What is wrong must hold its pods back: without its numbers nobody knows that they may start one by one.
+    together = kind.gang == "Together" and (holds or bool(top.problems))
+    problems = tuple(dict.fromkeys(str(one) for one in top.problems))
+    return structs.replace(found, together=together or (kind.gang == "Requested" and asked), problems=problems)
+
+
+def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str, Any]) -> ProjectedOwner:
+    """Return an object with all that pods have from it besides their gang."""
+    owner, owners = next_owner(list(_references(top)))
+    topology, topology_problem = _topology(annotations)
     return ProjectedOwner(
         group=kind.group,
         kind=kind.kind,
@@ -74,24 +97,11 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
         owner=owner,
         owners=owners,
         labels=top.texts("metadata.labels", OWNER_LABELS),
-        wish=wish if wish in ("Together", "Apart") else "",
-        # What is wrong must hold its pods back: without its numbers nobody knows that they may start one by one.
-        together=(kind.gang == "Together" and (holds or asked or bool(top.problems)))
-        or (kind.gang == "Requested" and asked),
-        one_by_one="" if at_once else _wanted(kind.made_at_once),
-        suspended=bool(kind.suspended) and top.flag(kind.suspended or ""),
-        roles=roles,
-        stages=start_stages([one for one in roles if not one.later], in_order=in_order),
-        minimum=minimum,
-        minimum_by=minimum_by,
-        current=top.text(kind.current) if kind.current else "",
-        replica_size=_replica_size(top, kind),
         queue=top.text(kind.queue) if kind.queue else "",
         priority_class=top.text(kind.priority_class) if kind.priority_class else "",
         schedule_timeout_seconds=top.count(kind.schedule_timeout) if kind.schedule_timeout else None,
         topology=topology,
         topology_problem=topology_problem,
-        problems=tuple(dict.fromkeys(str(one) for one in top.problems)),
     )
 
 
@@ -133,11 +143,14 @@ def next_owner(references: Sequence[OwnerReference]) -> tuple[OwnerReference | N
     return None, len(owners)
 
 
-def placed_roles(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str, Any]) -> Iterator[PlacedRole]:
-    """Yield the roles of an object in the order in which they stand, the first `MOST_ROLES` of them.
+def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[Problem]]:
+    """Return the roles of an object in the order in which they stand, with their templates, and what is wrong."""
+    top = FieldReader(raw)
+    return list(_placed_roles(top, kind, _annotations(top, "metadata.annotations"))), top.problems
 
-    Roles of one name are told as a problem, and the first counts.
-    """
+
+def _placed_roles(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str, Any]) -> Iterator[PlacedRole]:
+    """Yield the first `MOST_ROLES` roles; those of one name are told as a problem, and the first counts."""
     names: set[str] = set()
     for described in kind.roles:
         if not all(_holds(top, one, annotations) for one in described.only_when):
@@ -195,8 +208,9 @@ def _role(
         later=later is not None and (not later or any(_holds(top, one, annotations) for one in later)),
         keeps_room=described.keeps_room,
         leads=_leads(kind, annotations, own),
+        domain=_domain(top, part, described, kind=kind, annotations=annotations),
     )
-    return PlacedRole(role, ".".join(str(one) for one in template.at) if template else "")
+    return PlacedRole(role, template.at if template else ())
 
 
 def _replicas(
@@ -287,6 +301,38 @@ def _leads(kind: FrameworkKind, annotations: Mapping[str, Any], own: Mapping[str
         return False
     said = [*annotations, *own]
     return any(key in said for key in first.annotations) and not any(key in said for key in first.unless)
+
+
+def _domain(
+    top: FieldReader,
+    part: FieldReader,
+    described: RoleDescription,
+    *,
+    kind: FrameworkKind,
+    annotations: Mapping[str, Any],
+) -> str:
+    """Return the node label within one value of which each replica of a role has its nodes, its own word first."""
+    own = _annotations(part, described.annotations) if described.annotations else {}
+    for reader, path, said in (
+        (part, described.annotations or "", own),
+        (top, "metadata.annotations", annotations),
+    ):
+        for key in kind.domain_annotations:
+            if key in said:
+                label = reader.texts(path, frozenset({key})).get(key, "")
+                if _LABEL.fullmatch(label):
+                    return label
+                reader.say([path, key], f"{shown(label)} cannot be the key of a node label")
+    return ""
+
+
+def _wish(top: FieldReader) -> str:
+    """Return what our annotation says."""
+    wish = top.texts("metadata.annotations", frozenset({GANG})).get(GANG, "")
+    if wish in ("", "Together", "Apart"):
+        return wish
+    top.say(["metadata.annotations", GANG], f"must be Together or Apart, not {shown(wish)}")
+    return ""
 
 
 def _minimum(

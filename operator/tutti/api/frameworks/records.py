@@ -30,6 +30,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
         later: Whether its pods are made when those of the other roles are placed or run.
         keeps_room: Whether the gang starts only when there is room for them as well.
         leads: Whether of each replica one pod is made first, and the others when that one has a node.
+        domain: The node label within one value of which each replica has its nodes; "": anywhere.
     """
 
     name: str
@@ -43,6 +44,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
     later: bool = False
     keeps_room: bool = True
     leads: bool = False
+    domain: str = ""
 
 
 class StartStage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -176,6 +178,8 @@ class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"
         most: To how many members it may grow; None: not beyond `count`.
         role: Which role the pod is of; "": no known one.
         sub_group: Pods that are near one another have the same; "": nobody has said.
+        domain: The node label within one value of which all pods with the same `domain_key` have their nodes; "":
+            anywhere. Room for those who join later must be there too.
         joins_later: Whether the pod joins a gang that starts without it.
         parts: The roles whose members start together, in the order of the object.
         later: Who is made later.
@@ -194,6 +198,8 @@ class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"
     most: int | None = None
     role: str = ""
     sub_group: str = ""
+    domain: str = ""
+    domain_key: str = ""
     joins_later: bool = False
     parts: tuple[RolePart, ...] = ()
     later: tuple[LaterRole, ...] = ()

@@ -35,7 +35,7 @@ class KindTable:
         """Return the labels and annotations of pods that are read for their gang."""
         keys = {GANG, COMPLETION_INDEX}
         for one in self:
-            keys.update(one.pod_roles.labels, one.sub_group_labels)
+            keys.update(one.pod_roles.labels, one.sub_group_labels, one.domain_annotations)
             keys.update(key for key in (one.attempt_label,) if key)
             if one.leader_first is not None:
                 keys.add(one.leader_first.label)
