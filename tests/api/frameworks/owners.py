@@ -112,6 +112,11 @@ def numbers(gang: GangMembership) -> tuple[int, int, int]:
     return gang.minimum, gang.count, gang.room
 
 
+def later(gang: GangMembership) -> list[tuple[str, int, str, bool, bool]]:
+    """Return of each role that comes later how many there are, of which gang, and whether beside this one and with room."""
+    return [(one.role, one.count, one.group, one.beside, one.keeps_room) for one in gang.later]
+
+
 def parts(gang: GangMembership) -> dict[str, tuple[int, int]]:
     """Return minimum and count of each role that starts together."""
     return {part.role: (part.minimum, part.count) for part in gang.parts}

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.api.frameworks import shapes
-from tests.api.frameworks.owners import Objects, numbers, parts
+from tests.api.frameworks.owners import Objects, later, numbers, parts
 from tests.api.frameworks.pods import jobset_pod
 from tutti.api.frameworks import PlacedAlone, UnusableOwner
-from tutti.api.frameworks.records import LaterRole
 
 VOLCANO = "scheduling.volcano.sh/group-min-member"
 
@@ -146,7 +145,7 @@ def test_in_order_each_replicated_job_is_a_gang_and_room_is_kept_for_those_that_
     assert numbers(worker) == (6, 6, 6)
     assert driver.group != worker.group
     assert driver.workload == worker.workload
-    assert driver.later == (LaterRole("workers", 6, worker.group_name),)
+    assert later(driver) == [("workers", 6, worker.group_name, True, True)]
     assert worker.later == ()
 
 
@@ -159,7 +158,7 @@ def test_what_waits_for_others_to_complete_needs_no_room_beside_them():
     assert (numbers(data), numbers(node)) == ((2, 2, 2), (2, 2, 2))
     assert data.group == model.group != node.group
     assert data.workload == node.workload
-    assert data.later == (LaterRole("node", 2, node.group_name, beside=False, keeps_room=False),)
+    assert later(data) == [("node", 2, node.group_name, False, False)]
     assert data.owner == "TrainJob tune"
     assert data.workload_name.startswith("trainjob-tune-")
 

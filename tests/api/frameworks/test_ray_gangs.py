@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.api.frameworks import shapes
-from tests.api.frameworks.owners import Objects, numbers, parts
+from tests.api.frameworks.owners import Objects, later, numbers, parts
 from tests.api.frameworks.pods import ray_pod
 from tutti.api.frameworks import OwnerAwaited, PlacedAlone
-from tutti.api.frameworks.records import LaterRole
 
 
 def test_a_ray_cluster_is_one_gang_of_head_and_all_hosts_of_its_groups():
@@ -69,7 +68,7 @@ def test_the_submitter_of_a_ray_job_joins_its_cluster_later():
     head = objects.gang(ray_pod(objects, "headgroup", "rj-abcde"))
     joined = objects.gang(submitter(objects))
     assert numbers(head) == numbers(joined) == (7, 8, 8)
-    assert head.later == (LaterRole("submitter", 1),)
+    assert later(head) == [("submitter", 1, "", True, True)]
     assert (head.group, head.owner) == (joined.group, "RayJob rj")
     assert (head.joins_later, joined.joins_later) == (False, True)
     assert joined.role == "submitter"

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.api.frameworks import shapes
-from tests.api.frameworks.owners import Objects, numbers, parts
+from tests.api.frameworks.owners import Objects, later, numbers, parts
 from tutti.api.frameworks import PlacedAlone, UnusableOwner
-from tutti.api.frameworks.records import LaterRole
 
 LWS = "leaderworkerset.sigs.k8s.io/"
 
@@ -57,7 +56,7 @@ def test_where_workers_are_made_after_the_leader_it_starts_alone_with_room_for_a
     objects = lws(policy, topology)
     leader, worker = (objects.gang(pod) for pod in lws_pods(objects))
     assert numbers(leader) == numbers(worker) == (1, 4, 4)
-    assert leader.later == (LaterRole("worker", 3),)
+    assert later(leader) == [("worker", 3, "", True, True)]
     assert (leader.joins_later, worker.joins_later) == (False, True)
     assert (leader.domain, leader.domain_key) == (topology, leader.group if topology else "")
     assert worker.domain_key == leader.domain_key
@@ -109,7 +108,7 @@ def test_executors_of_spark_join_their_driver_one_by_one():
     assert {numbers(gang) for gang in gangs} == {(1, 4, 1)}
     assert gangs[0].group == gangs[1].group
     assert [gang.joins_later for gang in gangs] == [False, True]
-    assert gangs[0].later == (LaterRole("executor", 3, keeps_room=False),)
+    assert later(gangs[0]) == [("executor", 3, "", True, False)]
 
 
 def test_dynamic_allocation_says_to_how_many_executors_it_grows():

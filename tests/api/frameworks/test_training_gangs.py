@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.frameworks import shapes
-from tests.api.frameworks.owners import Objects, numbers, parts
-from tutti.api.frameworks.records import LaterRole
+from tests.api.frameworks.owners import Objects, later, numbers, parts
 
 KUBEFLOW = "training.kubeflow.org/"
 
@@ -135,7 +134,7 @@ def test_a_launcher_that_waits_for_workers_joins_them_later_and_has_room():
     worker, launcher = mpi_pods(mpi("WaitForWorkersReady"))
     assert numbers(worker) == numbers(launcher) == (4, 5, 5)
     assert worker.group == launcher.group
-    assert worker.later == (LaterRole("launcher", 1),)
+    assert later(worker) == [("launcher", 1, "", True, True)]
     assert (worker.joins_later, launcher.joins_later) == (False, True)
 
 

@@ -65,7 +65,16 @@ _JOB = FrameworkKind(
     minimum_annotations=[_KUEUE_LEAST, volcano.MIN_MEMBER, _KAI_LEAST],
     suspended="spec.suspend",
 )
-_CRON_JOB = FrameworkKind(group="batch", kind="CronJob", plural="cronjobs", versions=["v1"], gang="Transparent")
+_CRON_JOB = FrameworkKind(
+    group="batch",
+    kind="CronJob",
+    plural="cronjobs",
+    versions=["v1"],
+    gang="Transparent",
+    roles=[
+        RoleDescription(path="spec.jobTemplate.spec", replicas=AmountField(path="parallelism", limit="completions"))
+    ],
+)
 
 
 def _serving(kind: str, plural: str, **more: Any) -> FrameworkKind:
@@ -82,9 +91,9 @@ def _serving(kind: str, plural: str, **more: Any) -> FrameworkKind:
 
 
 _APPS = (
-    _serving("DaemonSet", "daemonsets", gang="Alone", roles=[], minimum_annotations=[]),
+    _serving("DaemonSet", "daemonsets", gang="Alone", minimum_annotations=[]),
     # The annotations of a Deployment are copied to its ReplicaSets, each of which is another generation of pods.
-    _serving("Deployment", "deployments", gang="Transparent", roles=[], minimum_annotations=[]),
+    _serving("Deployment", "deployments", gang="Transparent", minimum_annotations=[]),
     _serving("ReplicaSet", "replicasets"),
     # OrderedReady, the default, makes one pod when the one before it is Ready.
     _serving(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from tutti.api.conventions import kueue, kueue_topology, tutti
@@ -23,6 +24,7 @@ from tutti.api.frameworks.records import After, OwnerRole, PodMarks, ProjectedOw
 from tutti.api.frameworks.stages import start_stages
 from tutti.api.model import GROUP, LABEL_PATTERN
 from tutti.api.problems import Problem
+from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
 
 MAX_SECONDS: Final = (f"{GROUP}/max-exec-time-seconds", "kueue.x-k8s.io/max-exec-time-seconds")
 """Labels of an owner that say for how long its pods may run, ours first."""
@@ -38,6 +40,8 @@ MOST_AFTER: Final = 64
 """Entries of one list of roles that must be there before another."""
 LONGEST_TOPOLOGY: Final = 4096
 """Characters of an annotation on topology."""
+DEEPEST_TEMPLATE: Final = 64
+"""How deep a pod template may be nested; one that asks for all there is to ask for has about 16 levels."""
 _LABEL = re.compile(LABEL_PATTERN)
 _NOT_OWNERS: Final = frozenset({"scheduling.k8s.io"})
 
@@ -61,18 +65,19 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
     annotations = _annotations(top, "metadata.annotations")
     wish = _wish(top)
     minimum, minimum_by = _minimum(top, kind, annotations, ignored)
-    roles = tuple(placed.role for placed in _placed_roles(top, kind, annotations))
+    placed = list(_placed_roles(top, kind, annotations))
     in_order = kind.in_order is not None and all(_holds(top, one, annotations) for one in kind.in_order)
     at_once = all(_holds(top, one, annotations) for one in kind.made_at_once)
     asked = wish == "Together" or minimum_by.startswith("metadata.annotations")
     holds = asked or all(_holds(top, one, annotations) for one in kind.together_when)
+    stages = start_stages([one.role for one in placed if not one.role.later], in_order=in_order)
     found = structs.replace(
         _inheritable(top, kind, annotations),
         wish=wish,
         one_by_one="" if at_once else _wanted(kind.made_at_once),
         suspended=bool(kind.suspended) and top.flag(kind.suspended or ""),
-        roles=roles,
-        stages=start_stages([one for one in roles if not one.later], in_order=in_order),
+        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1)),
+        stages=stages,
         minimum=minimum,
         minimum_by=minimum_by,
         current=top.text(kind.current) if kind.current else "",
@@ -161,6 +166,51 @@ def _placed_roles(top: FieldReader, kind: FrameworkKind, annotations: Mapping[st
                 continue
             names.add(name)
             yield _role(top, part, name, described, kind=kind, annotations=annotations)
+
+
+def _with_templates(top: FieldReader, placed: Sequence[PlacedRole], *, staged: bool) -> Iterator[OwnerRole]:
+    """Yield roles with what their pods are placed by, where room is kept for pods that are not made at first.
+
+    All templates of an object are kept within the bytes that one template may have.
+    """
+    left = MOST_BYTES
+    for role, steps in placed:
+        if not steps or not (staged or role.leads or (role.later and role.keeps_room)):
+            yield role
+            continue
+        found = top.raw
+        for step in steps:
+            found = found[step]
+        template, size = _pruned(FieldReader(found, steps, top.problems))
+        left -= size
+        yield structs.replace(role, template=template if left >= 0 else {TOO_LARGE: size})
+
+
+def _pruned(part: FieldReader) -> tuple[dict[str, Any], int]:
+    """Return what pods of a template are placed by, and how many bytes that has."""
+    if _depth(part.raw) > DEEPEST_TEMPLATE:
+        part.say([], f"is nested deeper than {DEEPEST_TEMPLATE} levels")
+        return {}, 0
+    try:
+        template = pruned(part.raw)
+        return template, len(msgspec.json.encode(template))
+    except (OverflowError, UnicodeEncodeError) as error:
+        part.say([], f"cannot be written as JSON: {error}")
+        return {}, 0
+
+
+def _depth(value: Any) -> int:
+    """Return how deep a JSON value is nested, or 1 more than is allowed."""
+    at, depth = [value], 0
+    while at and depth <= DEEPEST_TEMPLATE:
+        at = [
+            inner
+            for one in at
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        depth += 1
+    return depth
 
 
 def _parts(top: FieldReader, described: RoleDescription) -> Iterator[tuple[str, FieldReader]]:

@@ -5,7 +5,7 @@ All of it is bounded, whatever the object holds, so that it can be observed, wri
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,6 +31,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
         keeps_room: Whether the gang starts only when there is room for them as well.
         leads: Whether of each replica one pod is made first, and the others when that one has a node.
         domain: The node label within one value of which each replica has its nodes; "": anywhere.
+        template: What its pods are placed by (`tutti.api.templates`), where room is kept for some before they are made.
     """
 
     name: str
@@ -45,6 +46,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
     keeps_room: bool = True
     leads: bool = False
     domain: str = ""
+    template: dict[str, Any] = {}
 
 
 class StartStage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -137,24 +139,28 @@ class PodMarks(msgspec.Struct, frozen=True, omit_defaults=True):
     says_group: bool = False
 
 
-class RolePart(msgspec.Struct, frozen=True):
+class RolePart(msgspec.Struct, frozen=True, omit_defaults=True):
     """The members of one role in a gang: how many there are, and how many of them must be placed at once.
 
-    A minimum of 0 is any number: the gang has a minimum that counts members of all roles.
+    Attributes:
+        minimum: 0 is any number: the gang has a minimum that counts members of all roles.
+        template: What those are placed by that are made when others have a node.
     """
 
     role: str
     minimum: int
     count: int
+    template: dict[str, Any] = {}
 
 
-class LaterRole(msgspec.Struct, frozen=True):
+class LaterRole(msgspec.Struct, frozen=True, omit_defaults=True):
     """Members that are made when the gang is placed or runs.
 
     Attributes:
         group: The name of the gang that they are, where they are one of their own; "": they join this one.
         beside: Whether they run beside the gang; else when it has finished.
         keeps_room: Whether the gang starts only when there is room for them as well.
+        template: What they are placed by, where room is kept for them.
     """
 
     role: str
@@ -162,6 +168,7 @@ class LaterRole(msgspec.Struct, frozen=True):
     group: str = ""
     beside: bool = True
     keeps_room: bool = True
+    template: dict[str, Any] = {}
 
 
 class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):

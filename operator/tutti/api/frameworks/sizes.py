@@ -84,9 +84,9 @@ def gang_size(
     """
     here = [ours[name] for name in stages[stage].roles if name in ours]
     leads = any(one.leads for one in here)
-    parts = tuple(RolePart(one.name, _at_once(one), one.replicas * one.size) for one in here)
+    parts = tuple(_part(one) for one in here)
     joining = [one for one in ours.values() if one.later] if stage == 0 else []
-    joins = tuple(LaterRole(one.name, one.replicas * one.size, keeps_room=one.keeps_room) for one in joining)
+    joins = tuple(_joining(one) for one in joining)
     there = sum([one.count for one in parts])
     minimum = sum([one.minimum for one in parts])
     if owner.minimum is not None and len(stages) == 1 and not leads:
@@ -121,8 +121,18 @@ def later_stages(
         beside = stage not in one.finished
         for role in (ours[name] for name in one.roles if name in ours):
             count = min(role.replicas * role.size, MOST_MEMBERS)
-            found.append(LaterRole(role.name, count, names[index], beside=beside, keeps_room=beside))
+            template = role.template if beside else {}
+            found.append(LaterRole(role.name, count, names[index], beside, beside, template))
     return tuple(found)
+
+
+def _part(role: OwnerRole) -> RolePart:
+    return RolePart(role.name, _at_once(role), role.replicas * role.size, role.template if role.leads else {})
+
+
+def _joining(role: OwnerRole) -> LaterRole:
+    template = role.template if role.keeps_room else {}
+    return LaterRole(role.name, role.replicas * role.size, keeps_room=role.keeps_room, template=template)
 
 
 def _at_once(role: OwnerRole) -> int:
