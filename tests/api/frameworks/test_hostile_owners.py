@@ -265,6 +265,18 @@ def test_a_problem_says_where_it_is_and_what_would_be_right(path, value, problem
     assert projected(raw, TABLE.get("batch", "Job")).problems == (problem,)
 
 
+def test_what_is_kept_of_an_object_without_a_gang_does_not_change_with_its_pods():
+    """Else each pod of each Job that ends would be news."""
+    raw = yaml.safe_load(shapes.JOB)
+    raw["spec"]["completionMode"] = "NonIndexed"
+    before = projected(raw, TABLE.get("batch", "Job"))
+    assert not before.roles
+    assert projected(raw | {"status": {"active": 1, "succeeded": 3}}, TABLE.get("batch", "Job")) == before
+    raw["spec"]["completionMode"] = "Indexed"
+    gang = projected(raw, TABLE.get("batch", "Job"))
+    assert projected(raw | {"status": {"active": 3, "ready": 1}}, TABLE.get("batch", "Job")) == gang
+
+
 def test_roles_of_one_name_and_roles_without_one_are_problems():
     raw = yaml.safe_load(shapes.JOB_SET)
     raw["spec"]["replicatedJobs"] += [{"name": "Driver"}, {"name": None}, "none"]

@@ -84,9 +84,12 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
         replica_size=_replica_size(top, kind),
     )
     # What is wrong must hold its pods back: without its numbers nobody knows that they may start one by one.
-    together = kind.gang == "Together" and (holds or bool(top.problems))
+    together = (kind.gang == "Together" and (holds or bool(top.problems))) or (kind.gang == "Requested" and asked)
     problems = tuple(dict.fromkeys(str(one) for one in top.problems))
-    return structs.replace(found, together=together or (kind.gang == "Requested" and asked), problems=problems)
+    if together:
+        return structs.replace(found, together=True, problems=problems)
+    # Nobody asks how many pods it has, which may change with every pod that ends.
+    return structs.replace(found, roles=(), stages=(), problems=problems)
 
 
 def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str, Any]) -> ProjectedOwner:
