@@ -14,7 +14,8 @@ RUN /opt/tutti/bin/pip install --require-hashes --only-binary :all: -r requireme
 RUN awk '/^[^ #]/ { keep = /^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/ } keep' requirements.lock > build.lock \
  && /opt/build/bin/pip install --require-hashes --only-binary :all: -r build.lock
 COPY pyproject.toml README.md LICENSE ./
-COPY operator ./operator
+# The operator alone: the embedded cluster, the demo and the bench beside it are another distribution.
+COPY operator/tutti ./operator/tutti
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . \
  && /opt/tutti/bin/pip install --no-deps /wheel/*.whl \
  && find /opt/tutti/lib -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune -exec rm -rf {} + \

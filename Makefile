@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 TIMES ?= 5
-FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
+FUZZED := $(addprefix tests/engine/stories/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
 .PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
@@ -20,13 +20,13 @@ help: ## Show this list
 
 setup: $(READY) ## Only the environment, in .venv
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml operator/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Tutti needs Python 3.11 or newer; '$(PYTHON)' is older. Say which one to use: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable operator
 	@touch $@
 
 demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by itself with a summary
@@ -56,7 +56,7 @@ lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/interrogate --quiet operator/tutti
+	@$(BIN)/interrogate --quiet operator
 
 house: $(READY) ## How the code is doing against what it is to come to: rooms, names, files, the way of one pod (ARGS='-o json')
 	@$(BIN)/python -m tests.house $(ARGS)
@@ -150,7 +150,7 @@ screens: $(READY) ## Draw the terminal views of a scene on the embedded cluster;
 lock: $(READY) ## Freeze the newest allowed versions into the lock files
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-	  --upgrade --all-extras --group dev pyproject.toml --output-file requirements.lock --custom-compile-command 'make lock'
+	  --upgrade --group dev --no-emit-package tutti pyproject.toml operator/pyproject.toml --output-file requirements.lock --custom-compile-command 'make lock'
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --constraint requirements.lock pyproject.toml --output-file requirements-runtime.lock --custom-compile-command 'make lock'
 

@@ -25,8 +25,8 @@ from rich.progress import Progress
 
 from bench import decide
 from bench.drawing import Curve, Panel, drawn
-from tutti.bench.dataitems import read
-from tutti.bench.measuring import CPU
+from tutti_bench.dataitems import read
+from tutti_bench.measuring import CPU
 
 DATA, PLOT = Path("docs/growth.json"), Path("docs/growth.svg")
 NODES = (500, 1000, 2000, 5000, 10_000, 20_000)

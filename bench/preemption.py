@@ -8,8 +8,8 @@ from bench.clock import clock
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus, ResourceRequirements
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
-from tutti.placement.preemption.gang import choose
-from tutti.placement.preemption.units import Units
+from tutti.placement.preemption.units import VictimUnits
+from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.profile import DEFAULT_PROFILE
 
 MEMBERS = 64
@@ -47,8 +47,8 @@ def preempt_gang64(nodes: int, *, gpus: int = 8) -> float:
     ask = Ask(cluster.classes.of(pod_spec(str(gpus))), MEMBERS)
     start = clock()
     tenants = cluster.tenants
-    units = Units.among(cluster, np.flatnonzero((tenants.row >= 0) & (tenants.priority < 10)))
-    chosen = choose(cluster, [ask], units, profile=DEFAULT_PROFILE)
+    units = VictimUnits.among(cluster, np.flatnonzero((tenants.row >= 0) & (tenants.priority < 10)))
+    chosen = choose_victims(cluster, [ask], units, profile=DEFAULT_PROFILE)
     took = (clock() - start) * 1e3
     if chosen is None or len(chosen.victims) != MEMBERS * gpus:
         raise SystemExit(f"{MEMBERS * gpus} victims were expected: this measured something else")

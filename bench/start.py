@@ -32,7 +32,6 @@ import yaml
 
 from e2e.harness.clusters import envtest
 from e2e.harness.processes import free_ports
-from tutti.bench.process import Process, Usage
 from tutti.controller.crds import CRDS
 from tutti.kube.changes import Change, Seen
 from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
@@ -40,6 +39,7 @@ from tutti.kube.credentials import Credentials
 from tutti.kube.informer import Informer
 from tutti.kube.pods import PodNow
 from tutti.kube.resources import NAMESPACES, NODES, PODS
+from tutti_bench.process import Process, Usage
 
 SPACE = "full"
 AT_ONCE = 64

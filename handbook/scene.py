@@ -18,15 +18,15 @@ import yaml
 from handbook.promql.evaluating import History
 from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
-from tutti.cli.children import Children
-from tutti.cli.demo.manifests import RACK, RUN_SECONDS, Document, definitions
-from tutti.cli.demo.playing import create
 from tutti.controller.crds import installed
 from tutti.controller.health import Health
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import NODES
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_demo.manifests import RACK, RUN_SECONDS, Document, definitions
+from tutti_demo.playing import create
+from tutti_sim.children import Children
+from tutti_sim.cluster import EmbeddedCluster
 
 GPU = "nvidia.com/gpu"
 NODES_THERE, GPUS_EACH = 16, 8

@@ -22,7 +22,6 @@ from bench.simulation.mixes import Mix
 from tutti.api.core import Pod, PodCondition
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.engine.records.decisions import (
     AnyDecision,
     Bind,
@@ -33,6 +32,7 @@ from tutti.engine.records.decisions import (
     PatchStatus,
     SetPodCondition,
 )
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,

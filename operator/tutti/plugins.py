@@ -6,7 +6,7 @@ the group `tutti.plugins` and enabled by name in a profile; see docs/plugins.md,
 
 from __future__ import annotations
 
-from tutti.engine.records.extension import (
+from tutti.engine.records.plugins import (
     Go,
     PermitPlugin,
     Placed,

@@ -16,7 +16,7 @@ from tutti.api.conventions.gang_objects import gangs_in
 from tutti.api.conventions.texts import DEEPEST, LONGEST_TEXT, MOST_GANGS, MOST_MEMBERS, duration, is_too_deep
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, amounts_from_zero
-from tutti.engine.records.sayings import Sayings
+from tutti.engine.records.gang_membership import ParsedMemberships
 
 LAYERS = "slice_required_topology_constraints"
 
@@ -174,7 +174,7 @@ def test_any_text_under_any_key_is_read_or_refused(first, second, one, other):
     }
     for labels, notes in (({}, {**base, first: one, second: other}), ({**base, first: one}, {second: other})):
         pod = Pod(metadata=ObjectMeta(name="p", namespace="ml", labels=labels, annotations=notes))
-        claim, wrong = Sayings(SETTINGS).read((), pod)
+        claim, wrong = ParsedMemberships(SETTINGS).read((), pod)
         assert len(wrong) < 1_000
         counts = (claim.min_count or 0, claim.count or 0, *(least for _, least in claim.roles))
         assert all(0 <= count <= MOST_MEMBERS for count in counts)

@@ -18,9 +18,9 @@ from tutti.api.kinds import KINDS, parse_object
 from tutti.api.podschema import MOST_FIELDS, NUMBERS, QUANTITY, TEXTS, template_schema
 from tutti.api.templates import PodTemplate, pruned
 from tutti.cluster.requests import as_created
-from tutti.sim.crd.serving import CustomCodec
-from tutti.sim.kinds.decode import Notes
-from tutti.sim.kinds.table import TABLE
+from tutti_sim.crd.serving import CustomCodec
+from tutti_sim.kinds.decode import Notes
+from tutti_sim.kinds.table import TABLE
 
 CODEC = CustomCodec(crd(KINDS["Workload"])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 TEMPLATE = template_schema()

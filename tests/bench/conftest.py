@@ -11,17 +11,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tutti.bench.dataitems import DataItem
-from tutti.bench.document import read
-from tutti.bench.run import Limits
-from tutti.bench.session import Session, opened, prepare
 from tutti.kube.changes import Seen
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_bench.dataitems import DataItem
+from tutti_bench.document import read
+from tutti_bench.run import Limits
+from tutti_bench.session import Session, opened, prepare
+from tutti_sim.cluster import EmbeddedCluster
 
 SCHEDULER = "first-node"
 

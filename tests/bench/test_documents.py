@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tutti.bench.document import THROUGHPUT, DocumentError, load, read
-from tutti.bench.durations import seconds_of
-from tutti.bench.filters import Filter
-from tutti.bench.opcodes.performing import PERFORM
-from tutti.bench.operations.any import OPERATIONS
-from tutti.bench.session import prepare
+from tutti_bench.document import THROUGHPUT, DocumentError, load, read
+from tutti_bench.durations import seconds_of
+from tutti_bench.filters import Filter
+from tutti_bench.opcodes.performing import PERFORM
+from tutti_bench.operations.any import OPERATIONS
+from tutti_bench.session import prepare
 
 GANGS = """
 - name: Gangs

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from tutti.bench.compare import compared, markdown
-from tutti.bench.dataitems import NoDataItems, encode, file_name, item, read
-from tutti.bench.document import Selector, Workload
-from tutti.bench.process import ELSEWHERE, Process
-from tutti.bench.thresholds import judged, threshold_of
-from tutti.bench.throughput import Sampler, summary
+from tutti_bench.compare import compared, markdown
+from tutti_bench.dataitems import NoDataItems, encode, file_name, item, read
+from tutti_bench.document import Selector, Workload
+from tutti_bench.process import ELSEWHERE, Process
+from tutti_bench.thresholds import judged, threshold_of
+from tutti_bench.throughput import Sampler, summary
 
 
 @pytest.mark.parametrize(

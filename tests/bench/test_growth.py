@@ -10,7 +10,7 @@ import pytest
 
 from bench.drawing import Axis, Curve, Panel, drawn
 from bench.growth import DATA, GROWTHS, PLOT, THROUGH_API, panels, taken_over
-from tutti.bench.dataitems import encode, item
+from tutti_bench.dataitems import encode, item
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"

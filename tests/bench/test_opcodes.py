@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from tests.bench.conftest import SCHEDULER, benching
-from tutti.bench.document import read
-from tutti.bench.pods import Stalled
-from tutti.bench.process import Process
-from tutti.bench.run import Limits
-from tutti.bench.session import WorkloadFailed, prepare
+from tutti_bench.document import read
+from tutti_bench.pods import Stalled
+from tutti_bench.process import Process
+from tutti_bench.run import Limits
+from tutti_bench.session import WorkloadFailed, prepare
 
 
 def file(operations: str, params: str = "{}", more: str = "") -> str:

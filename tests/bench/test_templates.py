@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.bench.templates import TemplateError, load, parse
+from tutti_bench.templates import TemplateError, load, parse
 
 ENV = {"Index": 7, "Count": 10, "podsPerGroup": 3, "name": "gang", "ratio": "2.5", "on": True, "none": 0}
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tutti.api.printable import shown
 from tutti.cli.terminal import Terminal, echo
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.command_line import plain
 from tutti.controller import logs
 
 ATTACKS = {

@@ -21,7 +21,7 @@ from tutti.api.core import (
 )
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.occupants import Hold
+from tutti.cluster.placed_pods import Hold
 
 GPU = "nvidia.com/gpu"
 

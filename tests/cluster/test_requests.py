@@ -18,7 +18,7 @@ from tutti.api.core import (
 )
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import AmountError
-from tutti.cluster.requests import as_created, occupied, pod_requests, summed
+from tutti.cluster.requests import as_created, occupied, pod_requests, sum_of_amounts
 
 GI = 1024**3
 
@@ -175,4 +175,4 @@ def test_a_pod_level_resize_counts_too():
 
 
 def test_amounts_are_summed_by_name():
-    assert summed([{"a": 1}, {"a": 2, "b": 3}, {}]) == {"a": 3, "b": 3}
+    assert sum_of_amounts([{"a": 1}, {"a": 2, "b": 3}, {}]) == {"a": 3, "b": 3}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.paths import ABSENT, at
-from tutti.sim.meta.amounts import amount
+from tutti_sim.meta.amounts import amount
 
 TYPES = {"string": str, "list": list, "object": dict, "boolean": bool, "integer": int}
 

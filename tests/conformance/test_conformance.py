@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.replay import load, replay_all
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 CASES = load()
 KNOWN = set(Path(__file__).with_name("known_failures.txt").read_text(encoding="utf-8").split())

@@ -9,7 +9,7 @@ import pytest
 from tests.controller.process import Cluster
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.controller.objects import obj
 from tests.controller.process import until
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
-from tutti.cluster.surroundings import Selecting
+from tutti.cluster.label_index import PodSelecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.feeds import Feeds
 from tutti.controller.health import Check
@@ -78,7 +78,7 @@ def named(kind: str, spec: dict[str, Any], name: str = "web") -> dict[str, Any]:
 )
 async def test_whatever_selects_pods_is_seen_and_seen_to_go(cluster, seen, resource, kind, spec, selector):
     await cluster.create(resource, named(kind, spec))
-    await until(lambda: there(seen, SelectingSeen(Selecting(kind, "default", "web", selector))))
+    await until(lambda: there(seen, SelectingSeen(PodSelecting(kind, "default", "web", selector))))
     await cluster.delete(resource, "web", "default")
     await until(lambda: there(seen, SelectingGone(kind, "default", "web")))
 

@@ -13,8 +13,8 @@ from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
 from tests.controller.process import CRDS, operator, until
 from tutti.controller.crds import RESOURCES
 from tutti.controller.operator import FINALIZER
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.kube.fencing import GENERATION_ANNOTATION
 from tutti.kube.resources import EVENTS, LEASES, PODS
 

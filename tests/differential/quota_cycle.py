@@ -16,8 +16,7 @@ from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import Scene, named, scene_of
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import ADMITTED
-from tutti.queueing.heads import HeadKey, head_key
-from tutti.queueing.timestamps import Requeuing
+from tutti.quota.ordering import HeadKey, Requeuing, head_key
 
 REASONS = {
     "WaitingForVictims": "WaitingForPreemptedWorkloads",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
-from tutti.quota.division import Claim, divide, divide_rest
+from tutti.quota.proportion import Claim, divide, divide_rest
 
 
 def number(text: str | None) -> Fraction | None:

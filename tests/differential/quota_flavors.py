@@ -11,12 +11,11 @@ from tests.differential.quota_rules import Answer, fungibility, in_units
 from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
-from tutti.quota.choice import Chooser
-from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.fungibility import Mode, Rank
-from tutti.quota.outcome import Attempt, PodSetChoice, Verdict, verdict_of
-from tutti.quota.podsets import PodSet
+from tutti.placement.topology.request import LevelRequest, Slice, Together
+from tutti.quota.assigner import Chooser
+from tutti.quota.assignment import Attempt, PodSetChoice, Verdict, verdict_of
+from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup
+from tutti.quota.policy import Mode, Rank
 
 VERDICTS = {
     Verdict.NO_FIT: "NoFit",
@@ -57,7 +56,7 @@ def queue(said: Record) -> Queue:
     )
 
 
-def topology(asked: Record) -> TopologyRequest | None:
+def topology(asked: Record) -> LevelRequest | None:
     """Where pods want to be; a name of a group alone says nothing of that."""
     slices = [Slice(one["topology"], one["size"]) for one in asked.get("podsetSliceRequiredTopologyConstraints", [])]
     if asked.get("podSetSliceRequiredTopology"):
@@ -66,7 +65,7 @@ def topology(asked: Record) -> TopologyRequest | None:
     if together is None and not slices:
         return None
     level = asked[together.value] if together not in (None, Together.ANYWHERE) else ""
-    return TopologyRequest(together or Together.ANYWHERE, level, tuple(slices))
+    return LevelRequest(together or Together.ANYWHERE, level, tuple(slices))
 
 
 def group_of(said: Record) -> str:

@@ -11,11 +11,11 @@ from tests.differential.quota_flavors import flavors, pod_set, queue
 from tests.differential.quota_reading import Record, amount, count_left, holder, policy, requeuing, snapshot
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import OWN, named, scene_of
-from tutti.quota.choice import Chooser
+from tutti.quota.assigner import Chooser
+from tutti.quota.assignment import Verdict
 from tutti.quota.fair_reclaim import Strategy, fair_reclaim
 from tutti.quota.flavors import uncovered
-from tutti.quota.fungibility import Mode, Rank
-from tutti.quota.outcome import Verdict
+from tutti.quota.policy import Mode, Rank
 from tutti.quota.reclaim import reclaim
 from tutti.quota.snapshot import Demand
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tutti.api.quantity import parse
 from tutti.api.resources import from_milli
-from tutti.queueing.timestamps import Requeuing, queued_at
+from tutti.quota.ordering import Requeuing, queued_at
 from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import UNLIMITED, FlavorResource, Quota, QuotaTree, Usage

@@ -16,18 +16,15 @@ from tests.differential.quota_reading import (
     when,
 )
 from tutti.api.quantity import parse
-from tutti.queueing.entries import entry_key
-from tutti.queueing.heads import head_key
-from tutti.queueing.local_usage import local_usage
-from tutti.quota.contest import Contest
-from tutti.quota.fungibility import Fungibility, Mode, Rank, is_better
-from tutti.quota.holdback import hold_back
-from tutti.quota.partial import largest_counts
-from tutti.quota.policy import Who, allows
-from tutti.quota.share import share
+from tutti.quota.assigner import largest_counts
+from tutti.quota.fair_reclaim import Contest
+from tutti.quota.fair_sharing import share
+from tutti.quota.ordering import entry_key, head_key
+from tutti.quota.policy import Fungibility, Mode, Rank, Who, allows, is_better
+from tutti.quota.preemption import hold_back
+from tutti.quota.reclaim import in_victim_order
 from tutti.quota.tree import UNLIMITED, QuotaNode, QuotaTree
-from tutti.quota.usage_report import usage_report
-from tutti.quota.victims import in_victim_order
+from tutti.quota.usage import local_usage, usage_report
 
 Answer = dict[str, object]
 """What is compared with `expect`: keys that are missing on either side are differences."""

@@ -22,7 +22,7 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tutti.cluster.surroundings import Selecting
+from tutti.cluster.label_index import PodSelecting
 from tutti.engine.engine import Engine
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import Decision
@@ -76,7 +76,7 @@ def _existing(world: World) -> Iterator[seen.Observation]:
     yield from map(seen.PodSeen, world.pods)
 
 
-def _selecting(service: Case) -> Selecting:
+def _selecting(service: Case) -> PodSelecting:
     meta = service["metadata"]
     selector = LabelSelector(match_labels=service["spec"].get("selector", {}))
-    return Selecting(SERVICE, meta["namespace"], meta["name"], selector)
+    return PodSelecting(SERVICE, meta["namespace"], meta["name"], selector)

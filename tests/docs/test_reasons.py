@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.engine.records.explanation import ASKING, Gate
-from tutti.engine.records.reasons import Cause, Reason
-from tutti.quota.outcome import NoFit
+from tutti.engine.records.explanation import ASKING, DeactivationCause, EvictionReason, Gate
+from tutti.quota.assignment import NoFit
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"
@@ -18,11 +17,11 @@ CHOSEN_ELSEWHERE = {
     "a constant among the records": {ASKING},
     "reasons of quota": {reason.reason for reason in NoFit if reason},
     "engine/admission/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
-    "engine/ingest/wishes.py, _missing": {
+    "engine/ingest/specs.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
     "engine/lifecycle/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
-    "engine/lifecycle/eviction.py, _take_out": {*map(str, Reason), *(f"{Reason.DEACTIVATED}DueTo{why}" for why in Cause)},
+    "engine/lifecycle/eviction.py, _take_out": {*map(str, EvictionReason), *(f"{EvictionReason.DEACTIVATED}DueTo{why}" for why in DeactivationCause)},
 }  # fmt: skip
 """Reasons that do not stand as text where the explanation is made, by where they come from."""
 

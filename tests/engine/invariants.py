@@ -9,11 +9,11 @@ from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
-from tutti.engine.reading.queues import through_local_queue
+from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
-from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
+from tutti.quota.usage import overused
 
 
 class Invariants:

@@ -37,7 +37,6 @@ from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
@@ -56,7 +55,7 @@ from tutti.engine.records.decisions import (
     SetPodCondition,
 )
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.hosting import Plugins
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
@@ -79,6 +78,7 @@ from tutti.engine.records.observations import (
     PodSeen,
     Synced,
 )
+from tutti.engine.records.plugins import Plugins
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}

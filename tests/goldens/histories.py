@@ -25,20 +25,20 @@ from rich.console import Console
 
 from bench.simulation.mixes import PREEMPTION, TAS, WEEK_OF_GANGS, Mix
 from bench.simulation.running import Rules, simulate
-from tests.engine.test_claim_histories import ClaimHistories
-from tests.engine.test_invariants import Histories
-from tests.engine.test_role_histories import STEPS, test_gangs_of_roles_hold_what_must_hold
-from tests.engine.test_volume_histories import VolumeHistories
+from tests.engine.stories.test_claim_histories import ClaimHistories
+from tests.engine.stories.test_invariants import Histories
+from tests.engine.stories.test_role_histories import STEPS, test_gangs_of_roles_hold_what_must_hold
+from tests.engine.stories.test_volume_histories import VolumeHistories
 from tests.engine.world import World
 from tests.simulation import world as simulated
 from tests.simulation.run import play, quiet
 from tests.simulation.scenario import NODES, Scenario, Step, drawn
-from tutti.cli.children import Child, Children
-from tutti.cli.demo.performance import Options, Performance
-from tutti.cli.demo.shows import PlainShow
-from tutti.cli.demo.summary import Summary
 from tutti.engine.journal import Decided, JournalError, JournalWriter, read, replay
 from tutti.engine.records.decisions import NoteFault
+from tutti_demo.performance import Options, Performance
+from tutti_demo.shows import PlainShow
+from tutti_demo.summary import Summary
+from tutti_sim.children import Child, Children
 
 MACHINES: dict[str, type[RuleBasedStateMachine]] = {
     "engine": Histories,
@@ -136,7 +136,7 @@ def cases(name: str) -> list[bytes]:
     Raises:
         Broken: a test failed.
     """
-    path = CASES / f"{name}.py"
+    path = case_files()[name]
     with _kept() as journals, redirect_stdout(io.StringIO()) as said:
         code = pytest.main(["-q", "-p", "no:cacheprovider", "-W", LOADED, "--rootdir", str(ROOT), str(path)])
     if code:
@@ -144,10 +144,13 @@ def cases(name: str) -> list[bytes]:
     return [journal for journal in journals() if _stands_alone(journal)]
 
 
-def case_files() -> list[str]:
-    """The files of tests that `cases` takes: those of the engine in which nothing is drawn."""
-    paths = sorted(CASES.glob("test_*.py"))
-    return [path.stem for path in paths if "hypothesis" not in path.read_text(encoding="utf-8")]
+def case_files() -> dict[str, Path]:
+    """The files of tests that `cases` takes, by what they are called: those of the engine in which nothing is drawn."""
+    paths = sorted(CASES.rglob("test_*.py"), key=lambda path: path.name)
+    found = [path for path in paths if "hypothesis" not in path.read_text(encoding="utf-8")]
+    named = {path.stem: path for path in found}
+    assert len(named) == len(found), "two files of one name, whose journals would be called the same"
+    return named
 
 
 def _stands_alone(journal: bytes) -> bool:

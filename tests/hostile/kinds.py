@@ -26,7 +26,7 @@ from tutti.api.core import ObjectMeta, Pod
 from tutti.api.kinds import KINDS
 from tutti.api.owners import OWNER_KINDS, OwnerView
 from tutti.controller.streams import STREAMS
-from tutti.engine.reading.admissions import ADMITTED_CONDITION, Admission
+from tutti.engine.records.members import ADMITTED_CONDITION, PodAdmission
 from tutti.kube.resources import Resource
 
 Json = dict[str, Any]
@@ -373,7 +373,7 @@ def _is_key(text: str) -> bool:
 @cache
 def texts_of_json() -> Mapping[str, Shape]:
     """What the JSON of annotations may be, by the key of the annotation."""
-    found: dict[str, Shape] = {"scheduling.tutti.dev/admission": shape_of(Admission)}
+    found: dict[str, Shape] = {"scheduling.tutti.dev/admission": shape_of(PodAdmission)}
     for module in _modules(importlib.import_module("tutti.api.conventions")):
         convention = module.__name__.rpartition(".")[2]
         of = next((name for name in reading.KEYS if convention.startswith(name)), "")

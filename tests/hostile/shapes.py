@@ -17,7 +17,7 @@ import msgspec
 from pydantic import BaseModel, BeforeValidator
 
 from tutti.api.model import Record as PydanticRecord
-from tutti.sim.kinds.table import TABLE
+from tutti_sim.kinds.table import TABLE
 
 Path = tuple[str | int, ...]
 

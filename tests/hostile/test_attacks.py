@@ -20,11 +20,11 @@ import pytest_asyncio
 from tests.controller.objects import cluster_queue, local_queue, obj
 from tests.controller.process import Cluster, Operator, operator, until
 from tutti.controller.crds import RESOURCES
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import CSI_NODES, EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("attacks")]
 

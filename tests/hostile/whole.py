@@ -29,8 +29,8 @@ from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import WireError
 from tutti.kube.resources import NAMESPACES, PODS
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.store.store import Exists
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.store.store import Exists
 
 HONEST = "honest"
 

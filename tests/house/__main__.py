@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tutti
-from tests.house.counting import homonyms, within
-from tests.house.figures import PACKAGE, Figure, figures
+from tests.house.counting import homonyms
+from tests.house.figures import Figure, distributions, figures
 from tests.house.source import Tree, loaded
 from tests.house.walk import queued_pod
 
@@ -38,14 +38,16 @@ def main(arguments: list[str] | None = None) -> None:
         Console().print(table(found))
     else:
         sys.stdout.write(text(found))
-    for name, paths in homonyms(within(tree, PACKAGE)).items() if options.names else ():
-        sys.stdout.write(f"{name}: {', '.join(paths)}\n")
+    for own in distributions(tree) if options.names else ():
+        for name, paths in homonyms(own).items():
+            sys.stdout.write(f"{name}: {', '.join(paths)}\n")
 
 
 def as_json(found: list[Figure], tree: Tree) -> dict[str, object]:
     """The figures for programs, and the names that several modules of a tree define."""
     out: dict[str, object] = {"figures": [{**asdict(one), "reached": one.reached} for one in found]}
-    return out | ({"names": homonyms(within(tree, PACKAGE))} if tree else {})
+    own, beside = distributions(tree)
+    return out | ({"names": homonyms(own), "names_beside": homonyms(beside)} if tree else {})
 
 
 def table(found: list[Figure]) -> Table:

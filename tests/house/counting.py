@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tests.house.source import Module, Tree, imported
 
 
-def within(tree: Tree, package: str, *, without: Iterable[str] = ()) -> Tree:
-    """The modules of a package and below, without those of some packages below it."""
-
-    def is_in(name: str, whole: str) -> bool:
-        return name == whole or name.startswith(f"{whole}.")
-
-    left = tuple(without)
-    return {
-        name: module
-        for name, module in tree.items()
-        if is_in(name, package) and not any(is_in(name, one) for one in left)
-    }
+def within(tree: Tree, package: str) -> Tree:
+    """The modules of a package and below."""
+    return {name: one for name, one in tree.items() if name == package or name.startswith(f"{package}.")}
 
 
 def takers(tree: Tree, module: str, name: str) -> list[str]:

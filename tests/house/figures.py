@@ -12,8 +12,8 @@ from tests.house.walk import Walk
 PACKAGE = "tutti"
 ENGINE = "tutti.engine"
 STATE = ("tutti.engine.state", "State")
-BESIDE = ("tutti.sim", "tutti.bench", "tutti.cli.bench", "tutti.cli.demo")
-"""What is in the package and is not the operator: the embedded cluster, the bench and the demo."""
+BESIDE = ("tutti_sim", "tutti_bench", "tutti_demo")
+"""The packages of the distribution beside the operator's: the embedded cluster, the bench and the demo."""
 SHORT = 40
 
 
@@ -43,6 +43,11 @@ class Figure:
 def figures(tree: Tree, walk: Walk) -> list[Figure]:
     """All figures of a source tree with the package in it, and of a walk through it."""
     return [*_of_rooms(tree), *_of_writers(tree), *_of_walk(walk), *_of_names(tree), *_of_files(tree)]
+
+
+def distributions(tree: Tree) -> tuple[Tree, Tree]:
+    """The modules of the operator, and those of what is installed beside it: a name means one thing in each."""
+    return within(tree, PACKAGE), {name: one for package in BESIDE for name, one in within(tree, package).items()}
 
 
 def _of_rooms(tree: Tree) -> list[Figure]:
@@ -76,11 +81,15 @@ def _of_walk(walk: Walk) -> list[Figure]:
 
 
 def _of_names(tree: Tree) -> list[Figure]:
-    return [Figure("homonyms", "public names that several modules define", len(homonyms(within(tree, PACKAGE))), 39)]
+    own, beside = (len(homonyms(tree)) for tree in distributions(tree))
+    return [
+        Figure("homonyms", "public names that several modules of the operator define", own, 39),
+        Figure("homonyms_beside", "... of sim, bench and demo together", beside),
+    ]
 
 
 def _of_files(tree: Tree) -> list[Figure]:
-    own = within(tree, PACKAGE, without=BESIDE)
+    own = within(tree, PACKAGE)
     lines = {module.path: module.lines for module in own.values()}
     whole = sum(lines.values())
     longest = max(lines, key=lambda path: lines[path])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tutti
 from tests.house.__main__ import aim_of, main, text
 from tests.house.counting import assigners, defined, fields, homonyms, takers, within
-from tests.house.figures import Figure, figures
+from tests.house.figures import Figure, distributions, figures
 from tests.house.rooms import arrows, knots, pairs, rooms, upward
 from tests.house.source import loaded, parsed
 from tests.house.walk import Walk, queued_pod, walked
@@ -141,9 +141,23 @@ def test_a_homonym_is_a_public_name_that_several_modules_define():
     assert len(defined(tree)) == 5
 
 
-def test_packages_beside_the_operator_are_left_out():
-    tree = parsed({"p/__init__.py": "", "p/sim/__init__.py": "", "p/sim/a.py": "", "p/simple.py": "", "q.py": ""})
-    assert set(within(tree, "p", without=["p.sim"])) == {"p", "p.simple"}
+def test_a_package_of_which_only_the_name_begins_alike_is_another():
+    tree = parsed({"p/__init__.py": "", "p/a/__init__.py": "", "p/a/b.py": "", "p_a/__init__.py": "", "q.py": ""})
+    assert set(within(tree, "p")) == {"p", "p.a", "p.a.b"}
+
+
+def test_a_name_may_mean_another_thing_in_another_distribution():
+    tree = parsed(
+        {
+            "tutti/a.py": "class Room: ...\ndef read(): ...",
+            "tutti/b.py": "def read(): ...",
+            "tutti_sim/a.py": "class Room: ...\ndef write(): ...",
+            "tutti_bench/a.py": "def write(): ...\ndef read(): ...",
+        }
+    )
+    own, beside = distributions(tree)
+    assert homonyms(own) == {"read": ["tutti/a.py", "tutti/b.py"]}
+    assert homonyms(beside) == {"write": ["tutti_sim/a.py", "tutti_bench/a.py"]}
 
 
 def test_figures_of_a_small_house():
@@ -153,7 +167,7 @@ def test_figures_of_a_small_house():
             "tutti/engine/a/one.py": "from tutti.engine.state import State\nfrom tutti.engine.b import two\ndef f(state: State):\n    state.phase = 1\n"
             + "#\n" * 36,
             "tutti/engine/b/two.py": "from tutti.engine.a import one\ndef f(w):\n    w.explanation = None\n",
-            "tutti/sim/pods.py": "def f(pod):\n    pod.phase = 1\n",
+            "tutti_sim/pods.py": "def f(pod):\n    pod.phase = 1\n",
         }
     )
     found = figures(tree, Walk(Counter({("a.py", "f"): 3, ("a.py", "g"): 1, ("b.py", "f"): 1})))
@@ -169,6 +183,7 @@ def test_figures_of_a_small_house():
         "pod_functions": 3,
         "pod_files": 2,
         "homonyms": 1,
+        "homonyms_beside": 0,
         "files": 3,
         "lines": 45,
         "mean_file": 15,
@@ -223,14 +238,11 @@ def test_what_is_printed_is_counted_on_this_source_tree(capsys: pytest.CaptureFi
     said = json.loads(capsys.readouterr().out)
     by_key = {one["key"]: one for one in said["figures"]}
     source = Path(tutti.__file__).parent
-    own = [
-        path
-        for path in source.rglob("*.py")
-        if not path.relative_to(source).as_posix().startswith(("sim/", "bench/", "cli/bench/", "cli/demo/"))
-    ]
+    own = list(source.rglob("*.py"))
     assert by_key["files"]["now"] == len(own)
     assert by_key["lines"]["now"] == sum(path.read_bytes().count(b"\n") for path in own)
     assert by_key["homonyms"]["now"] == len(said["names"])
+    assert by_key["homonyms_beside"]["now"] == len(said["names_beside"])
     assert by_key["state_fields"]["now"] == len(dataclasses.fields(State))
     figures_again = [Figure(**{key: one[key] for key in one if key != "reached"}) for one in said["figures"]]
     assert [one.reached for one in figures_again] == [one["reached"] for one in said["figures"]]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.counting import within
 from tests.house.reach import entries, reached, unreached
 from tests.house.source import loaded, parsed
 
 ROOT = Path(__file__).parents[2]
-BESIDE_COMMANDS = {"tutti.__main__", "tutti.plugins", "tutti.api.frameworks"}
-"""What else is begun in: `python -m tutti`, what authors of plugins import, and the rules on owners of pods, until the
-engine asks them."""
+BESIDE_COMMANDS = {"tutti.__main__", "tutti.plugins", "tutti.api.crds", "tutti.api.frameworks"}
+"""What else is begun in: `python -m tutti`, what authors of plugins import, `make crds`, and the rules on owners of
+pods, until the engine asks them."""
 
 
 def test_every_module_of_the_operator_is_reachable_from_a_command():
@@ -21,6 +22,13 @@ def test_every_module_of_the_operator_is_reachable_from_a_command():
     tree = loaded(ROOT / "operator")
     left = unreached(tree, entries(project) | BESIDE_COMMANDS)
     assert not left, f"no command reaches {', '.join(left)}: whatever only tests use is to be deleted"
+
+
+def test_every_module_of_the_operator_is_reachable_without_what_is_installed_beside_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    tree = within(loaded(ROOT / "operator"), "tutti")
+    left = unreached(tree, entries(project) | BESIDE_COMMANDS)
+    assert not left, f"only the embedded cluster, the bench or the demo use {', '.join(left)}: it belongs to them"
 
 
 def test_commands_are_read_from_the_project():

@@ -12,7 +12,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost, unfenced
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 SELECTED = "volume.kubernetes.io/selected-node"
 

@@ -23,7 +23,7 @@ from tutti.kube.informer import Informer
 from tutti.kube.lease import Elector
 from tutti.kube.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource
 from tutti.kube.statuses import PodVerdict, StatusWriter, Target
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 LOCAL_QUEUE_CRD = yaml.safe_load(

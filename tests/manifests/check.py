@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = ROOT / "manifests" / "overlays"

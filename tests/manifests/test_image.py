@@ -18,13 +18,14 @@ import pytest
 from packaging.requirements import Requirement
 from prometheus_client import CollectorRegistry
 
+import tutti
 from tests.controller.process import Cluster, operator
 from tests.manifests.check import ROOT
 from tutti.controller.health import Health
 from tutti.controller.serving import application, serving
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 DOCKERFILE = ROOT / "Dockerfile"
 
@@ -156,6 +157,47 @@ def environment(tmp_path_factory) -> Path:
     zipfile.ZipFile(wheel).extractall(site)
     (site / "sitecustomize.py").write_text(WATCHES.format(told=str(folder / "written")))
     return folder
+
+
+def test_the_image_has_the_operator_and_neither_embedded_cluster_nor_demo_nor_bench(environment):
+    (wheel,) = environment.glob("*.whl")
+    assert {Path(name).parts[0] for name in zipfile.ZipFile(wheel).namelist()} == {
+        "tutti",
+        f"tutti-{tutti.__version__}.dist-info",
+    }
+
+
+@pytest.mark.parametrize("words", ["demo", "cluster --nodes 3", "bench run a.yaml"])
+def test_who_calls_what_the_image_does_not_have_is_told_what_to_install(environment, words, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    python = environment / "env" / "bin" / "python"
+    answer = subprocess.run(
+        [python, "-m", "tutti", *words.split()], cwd=environment, capture_output=True, text=True, check=False
+    )
+    name = words.split()[0]
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines()[-1] == (
+        f"Error: `tutti {name}` comes with tutti-dev, which is not installed here: see `make setup` in a clone"
+    )
+    listed = subprocess.run(
+        [python, "-m", "tutti", "--help"], cwd=environment, capture_output=True, text=True, check=True
+    )
+    assert " run " in listed.stdout
+    assert f"\n  {name}" not in listed.stdout
+
+
+def test_what_is_built_beside_the_operator_is_a_distribution_of_the_same_version(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT / "operator",
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    own = f"tutti_dev-{tutti.__version__}.dist-info"
+    assert {Path(name).parts[0] for name in names} == {"tutti_sim", "tutti_bench", "tutti_demo", own}
+    assert {"tutti_sim/kinds/types.json", f"{own}/licenses/LICENSE"} <= set(names)
+    said = zipfile.ZipFile(wheel).read(f"{own}/METADATA").decode()
+    assert f"Requires-Dist: tutti=={tutti.__version__}\n" in said
 
 
 def test_the_versions_that_are_tested_are_the_ones_that_are_shipped():

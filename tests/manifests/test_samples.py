@@ -13,7 +13,7 @@ from tutti.controller.crds import RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import PODS
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 # Samples that need others first, as their first lines say.
 STORIES = [

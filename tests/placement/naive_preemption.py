@@ -15,9 +15,9 @@ import msgspec
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageObject
-from tutti.cluster.surroundings import Selecting
-from tutti.placement.judging import Assessment, assess
+from tutti.placement.profile import FilterResult, filter_nodes
 
 
 @dataclass
@@ -30,7 +30,7 @@ class World:
     budgets: Sequence[PodDisruptionBudget] = ()
     namespaces: Sequence[Namespace] = ()
     classes: Sequence[PriorityClass] = ()
-    selecting: Sequence[Selecting] = ()
+    selecting: Sequence[PodSelecting] = ()
     storage: Sequence[StorageObject] = ()
 
     def cluster(self, without: Sequence[Pod] = ()) -> Cluster:
@@ -61,10 +61,10 @@ class World:
         """Whether the pod fits on a node without some others."""
         return self.assessed(without)[node][0]
 
-    def _assessed(self, cluster: Cluster) -> Assessment:
+    def _assessed(self, cluster: Cluster) -> FilterResult:
         record = cluster.put_pod(self.probe, keep=True)
         assert record is not None
-        return assess(record.klass, cluster.nodes)
+        return filter_nodes(record.klass, cluster.nodes)
 
 
 @dataclass

@@ -14,11 +14,10 @@ from tutti.api.labels import LabelSelector
 from tutti.api.selecting import SERVICE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.surroundings import Selecting
-from tutti.placement.framework import ANYWHERE
-from tutti.placement.plugins.balanced_allocation import BalancedAllocation
+from tutti.cluster.label_index import PodSelecting
+from tutti.placement.framework import NO_FLAVOR
+from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation
 from tutti.placement.profile import Profile
-from tutti.placement.scores import Packing
 
 ZONES = ["a", "b", "c"]
 LABELS = [{}, {"app": "x"}, {"app": "y"}, {"app": "x", "tier": "t"}]
@@ -31,7 +30,7 @@ SELECTORS: list[dict[str, Any]] = [
 KEYS = ["kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"]
 
 
-def with_packing(packing: Packing) -> Profile:
+def with_packing(packing: AllocationScore) -> Profile:
     """The default profile with another idea of how full nodes should be."""
     return Profile(fill=(packing, BalancedAllocation()))
 
@@ -64,8 +63,8 @@ def pod(
     return msgspec.convert(raw, Pod)
 
 
-def service(name: str, **selector: str) -> Selecting:
-    return Selecting(SERVICE, "default", name, LabelSelector(match_labels=selector))
+def service(name: str, **selector: str) -> PodSelecting:
+    return PodSelecting(SERVICE, "default", name, LabelSelector(match_labels=selector))
 
 
 @st.composite
@@ -147,7 +146,7 @@ def one_after_another(cluster: Cluster, klass: PodClass, count: int, profile: Pr
     out: list[int] = []
     cluster_nodes = cluster.nodes
     for _ in range(count):
-        decision = decide(klass, cluster_nodes, ANYWHERE, profile)
+        decision = decide(klass, cluster_nodes, NO_FLAVOR, profile)
         if not len(decision.rows):
             break
         row = int(decision.rows[int(np.argmax(decision.total))])

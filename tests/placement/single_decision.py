@@ -12,10 +12,9 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import ANYWHERE, Mask, Rows, Scores, Where, scaled
-from tutti.placement.judging import assess
-from tutti.placement.misfit import NO_NODES, message, refused
-from tutti.placement.profile import DEFAULT_PROFILE, Profile
+from tutti.placement.diagnosis import NO_NODES, fit_error_message, refusal_message
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, Scores, scaled
+from tutti.placement.profile import DEFAULT_PROFILE, Profile, filter_nodes
 
 _FIRST = np.ones(1, dtype=np.int64)
 
@@ -50,18 +49,18 @@ class Decision:
 
 
 def decide(
-    klass: PodClass, nodes: NodeColumns, where: Where = ANYWHERE, profile: Profile = DEFAULT_PROFILE
+    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
 ) -> Decision:
     """Decide where one pod of a class goes on the nodes as they are now."""
-    said = assess(klass, nodes, where, profile)
+    said = filter_nodes(klass, nodes, where, profile)
     rows = np.flatnonzero(said.feasible)
     several = len(rows) > 1
     scores = _scores(klass, nodes, rows, profile) if several else {}
     text = ""
     if not len(rows):
-        text = message(nodes.count, said.reasons) if nodes.count else NO_NODES
+        text = fit_error_message(nodes.count, said.reasons) if nodes.count else NO_NODES
         if nodes.count and klass.volumes.problem:
-            text = refused(nodes.count, klass.volumes.problem)
+            text = refusal_message(nodes.count, klass.volumes.problem)
     return Decision(
         rows=rows,
         scores=scores,

@@ -16,11 +16,11 @@ from tests.placement.single_decision import decide
 from tutti.api.core import Node, Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.framework import ANYWHERE
-from tutti.placement.gang import Ask, place
+from tutti.placement.framework import NO_FLAVOR
+from tutti.placement.gang import Ask, place_ask
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.node_resources import AllocationScore
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
-from tutti.placement.scores import Packing
 
 GPU = "nvidia.com/gpu"
 PACKED = Profile(packing=AcceleratorPacking(("nvidia.com/*",)))
@@ -55,7 +55,7 @@ def placed(cluster: Cluster, one: Pod, count: int, profile: Profile = PACKED) ->
     """How many of so many equal pods go to each node."""
     klass = cluster.classes.of(one.spec, "default", one.metadata.labels)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), profile)
     assert rows is not None
     return np.bincount(rows, minlength=cluster.nodes.count).tolist()
 
@@ -100,7 +100,7 @@ def test_a_gang_takes_the_fewest_nodes_and_leaves_the_largest_holes(free, count,
 
 
 def test_filling_the_fullest_nodes_scatters_a_gang():
-    fullest = with_packing(Packing(resources=((GPU, 1),), most=True))
+    fullest = with_packing(AllocationScore(resources=((GPU, 1),), most=True))
     assert placed(cluster_with(1, 2, 8, 1, 4), gpu_pod("p", 1), 8, fullest) == [1, 2, 0, 1, 4]
 
 
@@ -148,7 +148,7 @@ def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) 
     asked = np.flatnonzero(request)
     column, each = nodes.axis.column(GPU), klass.requests[GPU]
     before = nodes.requested.copy()
-    first = decide(klass, nodes, ANYWHERE, profile)
+    first = decide(klass, nodes, NO_FLAVOR, profile)
     room = dict.fromkeys(range(len(nodes)), 0)
     for row in first.rows.tolist():
         free = nodes.allocatable[row] - nodes.requested[row]
@@ -156,7 +156,7 @@ def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) 
     most = max(1, *room.values())
     out: list[int] = []
     for done in range(count):
-        said = decide(klass, nodes, ANYWHERE, profile)
+        said = decide(klass, nodes, NO_FLAVOR, profile)
         if not len(said.rows):
             break
         others = said.total - said.scores.get(packing.name, 0)
@@ -209,7 +209,7 @@ def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight
     klass = cluster.classes.of(one.spec, "default", one.metadata.labels)
     expected = one_by_one(cluster, klass, count, profile)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
         assert rows is not None
         assert sorted(rows.tolist()) == expected
     assert (cluster.nodes.requested == cluster.recount()).all()
@@ -225,12 +225,12 @@ def test_packing_never_leaves_a_pod_behind_that_fits(scene, beyond):
     fits = int((free // each).sum())  # devices run out first on these nodes
     for required, extra, expected in ((fits, 0, fits), (fits, beyond, fits), (0, fits + beyond, fits)):
         with cluster.transaction() as transaction:
-            rows = place(cluster.nodes, transaction, Ask(klass, required, extra), PACKED)
+            rows = place_ask(cluster.nodes, transaction, Ask(klass, required, extra), PACKED)
             assert rows is not None
             assert len(rows) == expected
             assert (cluster.nodes.requested <= cluster.nodes.allocatable).all()
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(klass, fits + 1), PACKED) is None
+        assert place_ask(cluster.nodes, transaction, Ask(klass, fits + 1), PACKED) is None
 
 
 @examples(100)

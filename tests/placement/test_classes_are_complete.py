@@ -22,7 +22,7 @@ from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerRefer
 from tutti.api.selecting import owner_of
 from tutti.cluster.classes import PodClass, _new_class
 from tutti.cluster.cluster import Cluster
-from tutti.placement.unsupported import unsupported
+from tutti.placement.spec_limits import unsupported_fields
 
 TYPES = inspect.type_info(PodSpec)
 POOLS: dict[str, list[Any]] = {
@@ -127,7 +127,7 @@ def outcome(klass: PodClass, cluster: Cluster) -> tuple[object, ...]:
         return (klass.problem,)
     decision = decide(klass, cluster.nodes)
     scores = {name: column.tolist() for name, column in decision.scores.items()}
-    reasons = unsupported(klass.spec)
+    reasons = unsupported_fields(klass.spec)
     return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.message, reasons
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place, place_in_turn
-from tutti.placement.scores import Packing
+from tutti.placement.gang import Ask, place_ask, place_in_turn
+from tutti.placement.plugins.node_resources import AllocationScore
 
-PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100, 3)))]
+PACKINGS = [AllocationScore(), AllocationScore(most=True), AllocationScore(shape=((0, 0), (50, 10), (100, 3)))]
 
 
 @examples(400)
@@ -32,10 +32,10 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
     expected = one_after_another(cluster, klass, count, profile)
 
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
         assert sorted(rows.tolist()) == sorted(expected)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), profile)
         assert (rows is None) == (len(expected) < count)
     assert in_turn(cluster, klass, count, profile) == expected
     assert cluster.nodes.residents.snapshot() == before
@@ -44,7 +44,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
 
 def placed(cluster, klass, count, profile):
     with cluster.transaction() as transaction:
-        return sorted(place(cluster.nodes, transaction, Ask(klass, 0, count), profile).tolist())
+        return sorted(place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile).tolist())
 
 
 def in_turn(cluster, klass, count, profile):
@@ -137,7 +137,7 @@ def test_a_slight_preference_decides_once_the_strong_one_is_full():
     ]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     klass = cluster.classes.of(pod("p", affinity=affinity).spec)
-    profile = with_packing(Packing())
+    profile = with_packing(AllocationScore())
 
     assert one_after_another(cluster, klass, 2, profile) == [0, 1]
     assert placed(cluster, klass, 2, profile) == [0, 1]

@@ -16,14 +16,12 @@ from tests.placement.scenes import LABELS, node, nodes, pod, specs
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
-from tutti.placement.preemption.budgets import Budget, Coverage
-from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.lifting import Lifting
-from tutti.placement.preemption.units import Party, Units
+from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
+from tutti.placement.preemption.victim_cost import Budget, Coverage
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.together import Shortfall, place_together
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import Together, TopologyRequest
+from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.topology.request import LevelRequest, Together, TopologyPlacement
 
 APART = {
     "podAntiAffinity": {
@@ -62,21 +60,23 @@ class Scene:
     def ask(self, count: int, cpu: str = "1", labels: dict[str, str] | None = None, **spec: Any) -> Ask:
         return Ask(self.cluster.classes.of(pod("g", cpu=cpu, **spec).spec, "default", labels or {}), count)
 
-    def units(self, priority: int, *parties: tuple[str, int, bool]) -> Units:
+    def units(self, priority: int, *parties: tuple[str, int, bool]) -> VictimUnits:
         """All of lower priority; of the parties (names, priority, harmless) only the pods of each together."""
         tenants = self.cluster.tenants
-        there = [Party([self.cluster.pods["default", one] for one in names.split()], *rest) for names, *rest in parties]
+        there = [
+            GangUnit([self.cluster.pods["default", one] for one in names.split()], *rest) for names, *rest in parties
+        ]
         singles = (tenants.row >= 0) & (tenants.priority < priority)
         for party in there:
             singles[[one.slot for one in party.pods]] = False
-        return Units.among(self.cluster, np.flatnonzero(singles), there)
+        return VictimUnits.among(self.cluster, np.flatnonzero(singles), there)
 
     def victims(self, *asks: Ask, priority: int = 10, parties: Any = (), **options: Any) -> set[str] | None:
         found = self.choose(*asks, priority=priority, parties=parties, **options)
         return None if found is None else {record.name for record in found.victims}
 
-    def choose(self, *asks: Ask, priority: int = 10, parties: Any = (), **options: Any) -> Chosen | None:
-        return choose(self.cluster, asks, self.units(priority, *parties), profile=DEFAULT_PROFILE, **options)
+    def choose(self, *asks: Ask, priority: int = 10, parties: Any = (), **options: Any) -> ChosenVictims | None:
+        return choose_victims(self.cluster, asks, self.units(priority, *parties), profile=DEFAULT_PROFILE, **options)
 
 
 def test_nobody_goes_for_a_gang_that_would_not_fit_anyway():
@@ -193,11 +193,11 @@ def test_what_else_must_hold_is_asked_of_every_choice():
         scene.running(f"p{i}", f"n{i}", started=i)
     units = scene.units(10)
     number = {record.name: i for i, record in enumerate(scene.cluster.tenants.at(units.slots))}
-    chosen = choose(
+    chosen = choose_victims(
         scene.cluster, [scene.ask(1)], units, profile=DEFAULT_PROFILE, enough=lambda gone: bool(gone[number["p0"]])
     )
     assert {record.name for record in chosen.victims} == {"p0"}
-    assert choose(scene.cluster, [scene.ask(1)], units, profile=DEFAULT_PROFILE, enough=lambda _: False) is None
+    assert choose_victims(scene.cluster, [scene.ask(1)], units, profile=DEFAULT_PROFILE, enough=lambda _: False) is None
 
 
 def test_roles_are_made_room_for_together():
@@ -221,8 +221,8 @@ def test_pods_that_keep_apart_are_made_room_for_on_as_many_nodes():
     assert scene.victims(scene.ask(4, labels={"app": "x"}, affinity=APART)) is None
 
 
-def near(level: str, together: Together = Together.REQUIRED) -> Nearness:
-    return Nearness((level, "kubernetes.io/hostname"), TopologyRequest(together, level))
+def near(level: str, together: Together = Together.REQUIRED) -> TopologyPlacement:
+    return TopologyPlacement((level, "kubernetes.io/hostname"), LevelRequest(together, level))
 
 
 def racks() -> Scene:
@@ -278,11 +278,11 @@ def scenes(draw: st.DrawFn, *, parties: bool = True, most: int = 8) -> tuple[Sce
     return scene, together
 
 
-def fits(scene: Scene, asks: list[Ask], units: Units, gone: list[int]) -> bool:
+def fits(scene: Scene, asks: list[Ask], units: VictimUnits, gone: list[int]) -> bool:
     chosen = np.zeros(len(units), dtype=np.bool_)
     chosen[gone] = True
-    with Lifting(scene.cluster, units.pods(chosen), seen=True), scene.cluster.transaction() as transaction:
-        return not isinstance(place_together(scene.cluster.nodes, transaction, asks, DEFAULT_PROFILE), Shortfall)
+    with SimulatedRemoval(scene.cluster, units.pods(chosen), seen=True), scene.cluster.transaction() as transaction:
+        return not isinstance(place_together(scene.cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
 
 
 BUDGETS = st.lists(
@@ -308,7 +308,7 @@ def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, coun
     units = scene.units(3, *together)
     cluster = scene.cluster
     before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.residents.snapshot())
-    chosen = choose(cluster, asks, units, profile=DEFAULT_PROFILE, budgets=budgets)
+    chosen = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE, budgets=budgets)
     assert (cluster.nodes.requested == before[0]).all()
     assert (cluster.nodes.scored == before[1]).all()
     assert cluster.nodes.residents.snapshot() == before[2]
@@ -335,7 +335,7 @@ def parties_or_budgets() -> st.SearchStrategy[tuple[Any, list[Budget]]]:
 def test_no_other_choice_would_hurt_fewer_budgets_or_lower_priorities_only(made, count, cpu):
     (scene, together), budgets = made
     ask, units = scene.ask(count, cpu), scene.units(3, *together)
-    chosen = choose(scene.cluster, [ask], units, profile=DEFAULT_PROFILE, budgets=budgets)
+    chosen = choose_victims(scene.cluster, [ask], units, profile=DEFAULT_PROFILE, budgets=budgets)
     if chosen is None:
         return
     coverage, best = Coverage(budgets, of_leaving=False), []
@@ -389,7 +389,7 @@ def closed_scenes(draw: st.DrawFn) -> Scene:
 @given(closed_scenes(), st.integers(1, 3), st.sampled_from([{}, taken_port("1"), {"affinity": APART}]))
 def test_no_priority_is_taken_out_that_closed_nodes_would_have_spared(scene, count, spec):
     ask, units = scene.ask(count, labels={"app": "x"}, **spec), scene.units(3)
-    chosen = choose(scene.cluster, [ask], units, profile=DEFAULT_PROFILE)
+    chosen = choose_victims(scene.cluster, [ask], units, profile=DEFAULT_PROFILE)
     highest = [
         max((int(units.grade[unit]) for unit in some), default=-1)
         for size in range(len(units) + 1)

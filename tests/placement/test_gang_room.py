@@ -9,10 +9,10 @@ import pytest
 
 from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place
-from tutti.placement.misfit import Misfit, explain
+from tutti.placement.diagnosis import FitError, diagnose
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.node_resources import AllocationScore
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
-from tutti.placement.scores import Packing
 
 
 def cluster_of(*nodes) -> Cluster:
@@ -24,15 +24,15 @@ def cluster_of(*nodes) -> Cluster:
 
 def counts(cluster: Cluster, ask: Ask, profile: Profile = DEFAULT_PROFILE) -> dict[str, int] | None:
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, ask, profile)
+        rows = place_ask(cluster.nodes, transaction, ask, profile)
     if rows is None:
         return None
     names = [cluster.nodes.names[row] for row in rows]
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-def why_not(cluster: Cluster, ask: Ask) -> Misfit:
-    return explain(cluster.nodes, ask, DEFAULT_PROFILE)
+def why_not(cluster: Cluster, ask: Ask) -> FitError:
+    return diagnose(cluster.nodes, ask, DEFAULT_PROFILE)
 
 
 def klass(cluster: Cluster, **spec):
@@ -78,8 +78,8 @@ def test_the_emptiest_nodes_or_the_fullest_ones_are_filled():
     one = klass(cluster)
     assert counts(cluster, Ask(one, 2)) == {"b": 2}
     assert counts(cluster, Ask(one, 4)) == {"a": 1, "b": 3}
-    assert counts(cluster, Ask(one, 2), with_packing(Packing(most=True))) == {"a": 2}
-    assert counts(cluster, Ask(one, 3), with_packing(Packing(most=True))) == {"a": 2, "b": 1}
+    assert counts(cluster, Ask(one, 2), with_packing(AllocationScore(most=True))) == {"a": 2}
+    assert counts(cluster, Ask(one, 3), with_packing(AllocationScore(most=True))) == {"a": 2, "b": 1}
 
 
 def test_a_message_counts_every_node_under_the_first_reason_that_rules_it_out():

@@ -12,15 +12,13 @@ from tests.placement.scenes import node, pod
 from tests.placement.single_decision import Decision, decide
 from tutti.api.core import NodeAffinity as AffinitySpec
 from tutti.cluster.cluster import Cluster
-from tutti.placement.framework import ANYWHERE, Where
-from tutti.placement.gang import Ask, place
-from tutti.placement.plugins.balanced_allocation import BalancedAllocation
-from tutti.placement.plugins.image_locality import ImageLocality
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity
-from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
-from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
+from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
+from tutti.placement.plugins.node_state import ImageLocality
 from tutti.placement.profile import Profile
-from tutti.placement.scores import Packing
 
 FIRST = np.ones(1, dtype=np.int64)
 
@@ -32,7 +30,9 @@ def cluster_of(*nodes: Any) -> Cluster:
     return cluster
 
 
-def decided(cluster: Cluster, one: Any, profile: Profile | None = None, where: Where = ANYWHERE) -> Decision:
+def decided(
+    cluster: Cluster, one: Any, profile: Profile | None = None, where: FlavorConstraints = NO_FLAVOR
+) -> Decision:
     klass = cluster.classes.of(one.spec, one.metadata.namespace, one.metadata.labels)
     return decide(klass, cluster.nodes, where, profile or Profile())
 
@@ -42,7 +42,7 @@ def with_requests(**requests: str) -> Any:
     return pod("p", containers=containers)
 
 
-def fit(cluster: Cluster, one: Any, packing: Packing) -> list[int]:
+def fit(cluster: Cluster, one: Any, packing: AllocationScore) -> list[int]:
     klass = cluster.classes.of(one.spec)
     rows = np.arange(len(cluster.nodes))
     return packing.scores(klass, cluster.nodes, rows, FIRST)[0].tolist()
@@ -61,20 +61,20 @@ def fit(cluster: Cluster, one: Any, packing: Packing) -> list[int]:
 )
 def test_a_shape_says_what_a_utilization_is_worth(shape, cpu, expected):
     cluster = cluster_of(node("n0", cpu=4))
-    assert fit(cluster, with_requests(cpu=cpu), Packing(resources=(("cpu", 1),), shape=shape)) == [expected]
+    assert fit(cluster, with_requests(cpu=cpu), AllocationScore(resources=(("cpu", 1),), shape=shape)) == [expected]
 
 
 def test_a_shape_averages_only_what_is_worth_something_and_rounds():
     cluster = cluster_of(node("n0", cpu=4, memory=8))
     shape = ((0, 0), (100, 10))
-    packing = Packing(resources=(("cpu", 1), ("memory", 2)), shape=shape)
+    packing = AllocationScore(resources=(("cpu", 1), ("memory", 2)), shape=shape)
     assert fit(cluster, with_requests(cpu="1", memory="6Gi"), packing) == [58]  # (25 + 2 * 75) / 3
     assert fit(cluster, with_requests(cpu="0", memory="6Gi"), packing) == [75]
 
 
 def test_a_container_that_says_nothing_counts_a_little_in_the_score():
     cluster = cluster_of(node("n0", cpu=1, memory=1))
-    assert fit(cluster, pod("p", cpu=""), Packing()) == [85]  # cpu 90, memory 100 * (1024 - 200) / 1024 = 80
+    assert fit(cluster, pod("p", cpu=""), AllocationScore()) == [85]  # cpu 90, memory 100 * (1024 - 200) / 1024 = 80
 
 
 def test_an_extended_resource_scores_only_pods_that_ask_for_it():
@@ -83,7 +83,7 @@ def test_an_extended_resource_scores_only_pods_that_ask_for_it():
         type(node("x")),
     )
     cluster = cluster_of(gpus)
-    packing = Packing(resources=(("cpu", 1), ("a.com/gpu", 3)))
+    packing = AllocationScore(resources=(("cpu", 1), ("a.com/gpu", 3)))
     assert fit(cluster, with_requests(cpu="1"), packing) == [75]
     assert fit(cluster, with_requests(cpu="1", **{"a.com_gpu": "2"}), packing) == [56]  # (75 + 3 * 50) / 4
 
@@ -109,7 +109,7 @@ def test_ignored_resources_do_not_limit():
         assert decided(cluster, one, profile).best == ["n0"]
         klass = cluster.classes.of(one.spec)
         with cluster.transaction() as transaction:
-            assert len(place(cluster.nodes, transaction, Ask(klass, 2), profile)) == 2
+            assert len(place_ask(cluster.nodes, transaction, Ask(klass, 2), profile)) == 2
 
 
 def test_affinity_that_the_profile_adds_is_told_apart():
@@ -130,7 +130,7 @@ def test_a_flavor_keeps_pods_on_its_nodes_and_brings_its_tolerations():
     taint = {"key": "k", "effect": "NoSchedule"}
     cluster = cluster_of(node("n0", labels={"pool": "a"}, taints=[taint]), node("n1"))
     where = msgspec.convert(
-        {"node_labels": [["pool", "a"]], "tolerations": [{"key": "k", "operator": "Exists"}]}, Where
+        {"node_labels": [["pool", "a"]], "tolerations": [{"key": "k", "operator": "Exists"}]}, FlavorConstraints
     )
     assert decided(cluster, pod("p"), where=where).names == ("n0",)
     assert decided(cluster, pod("p")).names == ("n1",)
@@ -221,13 +221,13 @@ def test_a_preference_that_kube_scheduler_refuses_is_taken_at_its_word():
     one = pod("p", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}})
     assert decided(cluster, one).scores["NodeAffinity"].tolist() == [200, 0]
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(cluster.classes.of(one.spec), 1), Profile()) is not None
+        assert place_ask(cluster.nodes, transaction, Ask(cluster.classes.of(one.spec), 1), Profile()) is not None
 
 
 def test_the_first_of_pods_that_want_their_own_kind_needs_no_one():
     cluster = cluster_of(node("n0"), node("n1"))
     klass = cluster.classes.of(pod("p", affinity=required_near("x")).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 4), Profile())
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 4), Profile())
         assert rows.tolist() == [0, 0, 0, 0]
-        assert place(cluster.nodes, transaction, Ask(klass, 1), Profile()) is None
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), Profile()) is None

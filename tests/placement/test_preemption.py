@@ -15,11 +15,10 @@ from tests.placement.scenes import LABELS, clusters, node, pod, specs
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
-from tutti.placement.preemption.budgets import Budget
-from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.units import Units
-from tutti.placement.profile import DEFAULT_PROFILE
+from tutti.placement.preemption.units import VictimUnits
+from tutti.placement.preemption.victim_cost import Budget
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
+from tutti.placement.profile import DEFAULT_PROFILE, filter_nodes
 
 
 def running(
@@ -30,10 +29,10 @@ def running(
     cluster.put_pod(msgspec.structs.replace(one, status=status), keep=False)
 
 
-def asked(cluster: Cluster, *budgets: Budget, priority: int = 100, cpu: str = "2", **spec: Any) -> Chosen | None:
+def asked(cluster: Cluster, *budgets: Budget, priority: int = 100, cpu: str = "2", **spec: Any) -> ChosenVictims | None:
     ask = Ask(cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"}), 1)
     lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < priority))
-    return choose(cluster, [ask], Units.among(cluster, lower), profile=DEFAULT_PROFILE, budgets=budgets)
+    return choose_victims(cluster, [ask], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE, budgets=budgets)
 
 
 def chosen(cluster: Cluster, *budgets: Budget, **options: Any) -> tuple[str, list[str]]:
@@ -169,4 +168,4 @@ def test_nothing_is_changed_and_the_pod_would_fit(cluster, spec, cpu):
         for record in found.victims:
             cluster.remove_pod(record.key)
         klass = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
-        assert found.rows[0][0] in np.flatnonzero(assess(klass, cluster.nodes).feasible)
+        assert found.rows[0][0] in np.flatnonzero(filter_nodes(klass, cluster.nodes).feasible)

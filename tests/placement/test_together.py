@@ -13,15 +13,13 @@ from tests.drawing import examples
 from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.credit import has_company, may_go_on_credit, on_credit
-from tutti.placement.framework import ANYWHERE
+from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
-from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.scores import Packing
-from tutti.placement.together import Shortfall, place_together
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import Together, TopologyRequest
+from tutti.placement.plugins.node_resources import AllocationScore
+from tutti.placement.profile import DEFAULT_PROFILE, filter_nodes
+from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.topology.request import LevelRequest, Together, TopologyPlacement
+from tutti.placement.upper_bounds import has_affinity_satisfied, may_defer_affinity, without_affinity
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -57,11 +55,11 @@ def role(cluster: Cluster, app: str, *, cpu: str = "1", memory: str = "", **spec
     return cluster.classes.of(pod("p", labels=labels, **spec).spec, "default", labels)
 
 
-def together(cluster: Cluster, *asks: Ask, profile=DEFAULT_PROFILE) -> list[list[str]] | Shortfall:
+def together(cluster: Cluster, *asks: Ask, profile=DEFAULT_PROFILE) -> list[list[str]] | Diagnosis:
     before, residents = cluster.nodes.requested.copy(), cluster.nodes.residents.snapshot()
     with cluster.transaction() as transaction:
         found = place_together(cluster.nodes, transaction, asks, profile)
-        if isinstance(found, Shortfall):
+        if isinstance(found, Diagnosis):
             assert (cluster.nodes.requested == before).all()
             return found
     assert (cluster.nodes.requested == before).all()
@@ -77,7 +75,7 @@ def test_the_hardest_role_goes_first():
 def test_all_or_nothing():
     cluster = cluster_of(node("a", cpu=4), node("b", cpu=2))
     found = together(cluster, Ask(role(cluster, "s"), 3), Ask(role(cluster, "l", cpu="4"), 1))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Diagnosis)
     assert (found.index, found.misfit.fits, found.misfit.wanted) == (0, 2, 3)
     assert "room for only 2 of 3" in found.misfit.message
 
@@ -95,7 +93,7 @@ def test_roles_that_take_different_things_share_nodes():
     """Neither order helps: the two of each role must be split over the nodes, which packing does not do by itself."""
     cluster = cluster_of(node("a", cpu=4, memory=4), node("b", cpu=4, memory=4))
     cores, bytes_ = role(cluster, "c", cpu="2", memory="1Gi"), role(cluster, "m", cpu="1", memory="3Gi")
-    most = with_packing(Packing(most=True))
+    most = with_packing(AllocationScore(most=True))
     assert together(cluster, Ask(cores, 2), Ask(bytes_, 2), profile=most) == [["a", "b"], ["a", "b"]]
 
 
@@ -123,7 +121,7 @@ def test_two_roles_that_want_each_other_are_placed_though_neither_can_be_first()
     worker = role(cluster, "worker", cpu="2", **affinity(near={"leader": ZONE}))
     found = together(cluster, Ask(leader, 1), Ask(worker, 2))
     assert {name[0] for names in found for name in names} == {"b"}
-    assert isinstance(together(cluster, Ask(leader, 1), Ask(worker, 4)), Shortfall)
+    assert isinstance(together(cluster, Ask(leader, 1), Ask(worker, 4)), Diagnosis)
 
 
 def test_what_goes_on_credit_has_its_company_in_the_end():
@@ -131,7 +129,7 @@ def test_what_goes_on_credit_has_its_company_in_the_end():
     cluster = cluster_of(node("a", cpu=2), node("b", cpu=2))
     leader = role(cluster, "leader", cpu="2", **affinity(near={"worker": HOST}))
     worker = role(cluster, "worker", cpu="2", **affinity(near={"leader": HOST}))
-    assert isinstance(together(cluster, Ask(leader, 1), Ask(worker, 1)), Shortfall)
+    assert isinstance(together(cluster, Ask(leader, 1), Ask(worker, 1)), Diagnosis)
 
 
 def test_a_leader_and_workers_that_exclude_each_other():
@@ -151,7 +149,7 @@ def test_one_role_that_stays_in_one_zone_finds_the_zone_with_room():
     one = role(cluster, "x", cpu="3", **affinity(near={"x": ZONE}))
     assert together(cluster, Ask(one, 3)) == [["b0", "b1", "b2"]]
     found = together(cluster, Ask(one, 4))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Diagnosis)
     assert found.tried == 0  # no zone has room for four, so nothing is worth trying
 
 
@@ -159,8 +157,8 @@ def test_a_role_that_wants_its_own_kind_is_never_split():
     cluster = cluster_of(*(node(f"{z}{i}", cpu=1, labels={ZONE: z}) for z in "ab" for i in range(2)))
     one = role(cluster, "x", **affinity(near={"x": ZONE}))
     other = role(cluster, "y", cpu="100m")
-    assert isinstance(together(cluster, Ask(one, 4)), Shortfall)
-    assert isinstance(together(cluster, Ask(one, 4), Ask(other, 1)), Shortfall)
+    assert isinstance(together(cluster, Ask(one, 4)), Diagnosis)
+    assert isinstance(together(cluster, Ask(one, 4), Ask(other, 1)), Diagnosis)
 
 
 def test_what_is_required_of_all_comes_before_what_is_extra_of_any():
@@ -174,14 +172,14 @@ def test_what_is_required_of_all_comes_before_what_is_extra_of_any():
 def test_a_gang_that_cannot_fit_is_not_searched_for():
     cluster = cluster_of(node("a", cpu=4), node("b", cpu=4))
     found = together(cluster, Ask(role(cluster, "x", cpu="3"), 2), Ask(role(cluster, "y", cpu="2"), 2))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Diagnosis)
     assert found.tried == 0
 
 
 def test_a_role_that_can_never_be_placed_says_so():
     cluster = cluster_of(node("a"))
     found = together(cluster, Ask(role(cluster, "x"), 1), Ask(role(cluster, "y", cpu="lots"), 1))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Diagnosis)
     assert "'lots' is not a quantity" in found.misfit.never
 
 
@@ -235,7 +233,7 @@ def gangs(draw: st.DrawFn) -> tuple[Cluster, list[Ask]]:
 def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
     """Whether any assignment of pods to nodes, reached in any order, keeps every rule; company may come later."""
     pods = [ask.klass for ask in asks for _ in range(ask.required)]
-    credit = [may_go_on_credit(one, pods, cluster.nodes) for one in pods]
+    credit = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
     rows = range(len(cluster.nodes))
     for where in product(rows, repeat=len(pods)):
         for order in sorted(set(permutations(range(len(pods))))):
@@ -246,7 +244,7 @@ def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
 
 def fits(klass: PodClass, cluster: Cluster, row: int) -> bool:
     """Whether a pod of a class may go to a node as things are now."""
-    return bool(assess(klass, cluster.nodes, ANYWHERE, DEFAULT_PROFILE).feasible[row])
+    return bool(filter_nodes(klass, cluster.nodes, NO_FLAVOR, DEFAULT_PROFILE).feasible[row])
 
 
 def reaches(cluster: Cluster, pods: list[PodClass], credit: list[bool], where, order) -> bool:
@@ -256,31 +254,31 @@ def reaches(cluster: Cluster, pods: list[PodClass], credit: list[bool], where, o
             klass, row = pods[i], where[i]
             transaction.show()
             if not fits(klass, cluster, row):
-                if not credit[i] or not fits(on_credit(klass), cluster, row):
+                if not credit[i] or not fits(without_affinity(klass), cluster, row):
                     return False
                 owing.append(i)
             transaction.put(np.array([row]), np.ones(1, dtype=np.int64), klass)
         transaction.show()
-        return all(has_company(pods[i], [where[i]], cluster.nodes) for i in owing)
+        return all(has_affinity_satisfied(pods[i], [where[i]], cluster.nodes) for i in owing)
 
 
 @examples(60)
 @given(gangs(), st.sampled_from([False, True]))
 def test_a_gang_is_placed_whenever_any_arrangement_of_it_fits(scene, most):
     cluster, asks = scene
-    found = together(cluster, *asks, profile=with_packing(Packing(most=most)))
-    if isinstance(found, Shortfall):
+    found = together(cluster, *asks, profile=with_packing(AllocationScore(most=most)))
+    if isinstance(found, Diagnosis):
         assert not brute_force(cluster, asks)
     else:
         assert [len(rows) for rows in found] == [ask.required for ask in asks]
         rows = [cluster.nodes.rows[name] for names in found for name in names]
         pods = [ask.klass for ask in asks for _ in range(ask.required)]
-        credit = [may_go_on_credit(one, pods, cluster.nodes) for one in pods]
+        credit = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
         assert any(reaches(cluster, pods, credit, rows, order) for order in permutations(range(len(pods))))
 
 
-def near(mode: Together, level: str, party: str = "") -> Nearness:
-    return Nearness(("block", "rack"), TopologyRequest(mode, level), party)
+def near(mode: Together, level: str, party: str = "") -> TopologyPlacement:
+    return TopologyPlacement(("block", "rack"), LevelRequest(mode, level), party)
 
 
 def blocks(**gpus: tuple[int, ...]) -> Cluster:
@@ -292,7 +290,7 @@ def blocks(**gpus: tuple[int, ...]) -> Cluster:
     return cluster
 
 
-def places(cluster: Cluster, *asks: tuple[str, int, Nearness | None]) -> list[list[str]] | None:
+def places(cluster: Cluster, *asks: tuple[str, int, TopologyPlacement | None]) -> list[list[str]] | None:
     made = [
         Ask(cluster.classes.of(pod(f"p{i}", cpu=cpu).spec), count, near=how) for i, (cpu, count, how) in enumerate(asks)
     ]
@@ -300,7 +298,7 @@ def places(cluster: Cluster, *asks: tuple[str, int, Nearness | None]) -> list[li
     with cluster.transaction() as transaction:
         found = place_together(cluster.nodes, transaction, made, DEFAULT_PROFILE)
     assert (cluster.nodes.requested == before).all()
-    return None if isinstance(found, Shortfall) else [[cluster.nodes.names[row] for row in rows] for rows in found]
+    return None if isinstance(found, Diagnosis) else [[cluster.nodes.names[row] for row in rows] for rows in found]
 
 
 def test_pods_that_may_go_anywhere_leave_the_only_domain_to_those_that_may_not():

@@ -25,10 +25,10 @@ from tests.placement.storage import (
 )
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place
-from tutti.placement.misfit import explain
-from tutti.placement.preemption.gang import choose
-from tutti.placement.preemption.units import Units
+from tutti.placement.diagnosis import diagnose
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.preemption.units import VictimUnits
+from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.profile import DEFAULT_PROFILE
 
 REACH = "node(s) didn't match PersistentVolume's node affinity"
@@ -106,8 +106,8 @@ def test_what_keeps_a_pod_from_any_node(objects, spec, message):
     assert decision.final.tolist() == [True, True]
     klass = waiting(cluster, **spec)
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
-    assert explain(cluster.nodes, Ask(klass, 1), DEFAULT_PROFILE).message == decision.message
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+    assert diagnose(cluster.nodes, Ask(klass, 1), DEFAULT_PROFILE).message == decision.message
 
 
 # plugins/volumebinding/binder.go, checkBoundClaims.
@@ -242,7 +242,7 @@ def test_a_volume_that_is_reserved_for_a_claim_is_the_only_one_for_it():
 def given(cluster: Cluster, klass: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
     """The nodes and volumes that pods of a class would get."""
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
         assert rows is not None
         nodes = [cluster.nodes.names[row] for row in rows.tolist()]
         kept = {name: cluster.nodes.volumes.pledges.earmarks(klass, name) for name in nodes}
@@ -354,12 +354,12 @@ def test_a_claim_for_one_pod_is_given_to_one_pod_of_a_gang():
     klass = waiting(cluster, "p1", **using("d"))
 
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE) is None
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE) is None
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
         assert rows is not None
         assert len(rows) == 1
-        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
-    why = explain(cluster.nodes, Ask(klass, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+    why = diagnose(cluster.nodes, Ask(klass, 2), DEFAULT_PROFILE)
     assert "claim default/d is ReadWriteOncePod" in why.never
 
 
@@ -412,7 +412,7 @@ def test_pods_with_one_disk_keep_apart_unless_they_only_read_it(read_only, most)
     klass = waiting(cluster, volumes=disk)
 
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, 6), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 6), DEFAULT_PROFILE)
         assert rows is not None
         assert len(rows) == most
 
@@ -484,9 +484,9 @@ def test_a_volume_that_is_yet_to_be_made_counts_for_its_provisioner():
 
     with cluster.transaction() as transaction:
         klass = waiting(cluster, "p0", **using("d0"))
-        assert place(cluster.nodes, transaction, Ask(klass, 4), DEFAULT_PROFILE) is None
-        assert place(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE) is not None
-        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 4), DEFAULT_PROFILE) is None
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE) is not None
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
 
 
 def test_two_volumes_that_are_one_to_their_driver_count_once():
@@ -516,7 +516,7 @@ def test_lower_priority_makes_room_for_volumes(limited):
     assert record is not None
 
     lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < 9))
-    found = choose(cluster, [Ask(record.klass, 1)], Units.among(cluster, lower), profile=DEFAULT_PROFILE)
+    found = choose_victims(cluster, [Ask(record.klass, 1)], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE)
 
     assert found is not None
     assert [one.name for one in found.victims] == ["user"]

@@ -15,7 +15,7 @@ from tests.placement.storage import HOSTNAME, ZONE, at, claim, csi_node, storage
 from tutti.api.storage import PersistentVolume
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place
+from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
 
 EVERYWHERE: dict[str, Any] = {}
@@ -85,10 +85,10 @@ def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster,
     klass = members(cluster, count, sizes)
     before = trace(cluster)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, count), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), DEFAULT_PROFILE)
         at_once = sorted(rows.tolist())
     with cluster.transaction() as transaction:
-        whole = place(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
+        whole = place_ask(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
     assert trace(cluster) == before
 
     one_by_one: list[int] = []
@@ -99,7 +99,7 @@ def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster,
             break
         best = int(decision.rows[int(np.argmax(decision.total))]) if len(decision.total) else int(decision.rows[0])
         with cluster.transaction() as transaction:
-            rows = place(cluster.nodes, transaction, Ask(record.klass, 1), DEFAULT_PROFILE)
+            rows = place_ask(cluster.nodes, transaction, Ask(record.klass, 1), DEFAULT_PROFILE)
             assert rows.tolist() == [best]
             transaction.commit()
         cluster.assume(record, best)
@@ -219,7 +219,7 @@ def test_a_claim_that_a_gang_shares_is_decided_by_its_first_pod_and_keeps_no_oth
     assert all(record.klass is klass for record in (*records, other))
 
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE)
         assert sorted(set(rows.tolist())) == [0, 1]
         transaction.commit()
     cluster.assume_all(records, rows.tolist())
@@ -243,9 +243,9 @@ def test_a_free_volume_that_a_gang_shares_is_taken_once():
     klass = records[0].klass
 
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(klass, 5), DEFAULT_PROFILE) is None
-        rows = place(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE)
-        more = place(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
+        assert place_ask(cluster.nodes, transaction, Ask(klass, 5), DEFAULT_PROFILE) is None
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE)
+        more = place_ask(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
         transaction.commit()
     where = [*rows.tolist(), *more.tolist()]
     cluster.assume_all(records[: len(where)], where)
@@ -266,7 +266,7 @@ def test_a_volume_that_one_gang_is_to_get_is_none_for_another():
     first, second = (cluster.put_pod(pod(f"p-{name}", **using(name)), keep=True) for name in ("x", "y"))
 
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(first.klass, 1), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(first.klass, 1), DEFAULT_PROFILE)
         transaction.commit()
     cluster.assume(first, rows[0])
     assert decide(second.klass, cluster.nodes).rows.tolist() == []

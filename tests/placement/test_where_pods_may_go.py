@@ -14,8 +14,8 @@ from tests.placement.scenes import node, pod
 from tutti.api.core import Node
 from tutti.api.taints import Toleration
 from tutti.cluster.cluster import Cluster
-from tutti.placement.framework import ANYWHERE, Where
-from tutti.placement.gang import Ask, place
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints
+from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
 
 NODES = [
@@ -26,13 +26,13 @@ NODES = [
 ]
 
 
-def may_go(nodes: list[Node], where: Where = ANYWHERE, **spec: Any) -> set[str]:
+def may_go(nodes: list[Node], where: FlavorConstraints = NO_FLAVOR, **spec: Any) -> set[str]:
     cluster = Cluster()
     for one in nodes:
         cluster.put_node(one)
     klass = cluster.classes.of(pod("p", **spec).spec, "default")
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, 1000, where), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, 1000, where), DEFAULT_PROFILE)
     assert rows is not None
     return {cluster.nodes.names[row] for row in rows}
 
@@ -144,8 +144,8 @@ def test_a_cordoned_node_takes_only_who_tolerates_that():
 
 def test_a_flavor_keeps_its_pods_on_its_nodes_and_helps_them_past_its_taints():
     nodes = [*NODES, node("spot", labels={"disk": "ssd"}, taints=[{"key": "spot", "effect": "NoSchedule"}])]
-    assert may_go(nodes, Where((("disk", "ssd"),))) == {"ssd"}
-    assert may_go(nodes, Where((("disk", "ssd"),), (Toleration("spot", "Exists"),))) == {"ssd", "spot"}
+    assert may_go(nodes, FlavorConstraints((("disk", "ssd"),))) == {"ssd"}
+    assert may_go(nodes, FlavorConstraints((("disk", "ssd"),), (Toleration("spot", "Exists"),))) == {"ssd", "spot"}
 
 
 def test_what_was_found_out_of_a_class_is_found_out_anew_when_nodes_change():
@@ -155,7 +155,7 @@ def test_what_was_found_out_of_a_class_is_found_out_anew_when_nodes_change():
 
     def fits() -> bool:
         with cluster.transaction() as transaction:
-            return place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is not None
+            return place_ask(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is not None
 
     assert not fits()
     cluster.put_node(node("n", labels={"disk": "ssd"}))

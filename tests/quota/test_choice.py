@@ -8,15 +8,12 @@ import pytest
 
 from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.taints import Taint, Toleration
-from tutti.placement.topology.request import Together, TopologyRequest
-from tutti.quota.choice import Chooser
-from tutti.quota.eligibility import by_topology_only, mismatch
-from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.fungibility import Fungibility, Mode, Rank
-from tutti.quota.holdback import hold_back
-from tutti.quota.outcome import NoFit, Verdict
-from tutti.quota.podsets import PodSet
-from tutti.quota.policy import PreemptionPolicy
+from tutti.placement.topology.request import LevelRequest, Together
+from tutti.quota.assigner import Chooser
+from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup, by_topology_only, mismatch
+from tutti.quota.policy import Fungibility, Mode, PreemptionPolicy, Rank
+from tutti.quota.preemption import hold_back
 from tutti.quota.tree import Quota, QuotaTree
 
 CPU = ResourceGroup(("cpu",), ("f0", "f1", "f2"))
@@ -79,7 +76,7 @@ def test_a_workload_without_requests_fits():
 def test_pods_placed_by_topology_need_one_flavor_that_has_one():
     groups = (ResourceGroup(("cpu",), ("f0",)), ResourceGroup(("gpu",), ("g0",)))
     flavors = {name: Flavor(name, levels=("rack",)) for name in ("f0", "g0")}
-    choice = chooser(groups=groups, flavors=flavors).choose([pods(1, requests={"gpu": 1}, topology=TopologyRequest())])
+    choice = chooser(groups=groups, flavors=flavors).choose([pods(1, requests={"gpu": 1}, topology=LevelRequest())])
     assert choice.verdict is Verdict.NO_FIT
     assert choice.pod_sets[0].problem == "placed by topology, it needs one flavor that has one, not f0, g0"
 
@@ -121,9 +118,9 @@ def test_a_taint_of_a_flavor_must_be_tolerated_by_the_pods_or_by_the_flavor():
         ((), None, False, ""),
         (("rack",), None, False, "flavor f0 is only for pods placed by topology"),
         (("rack",), None, True, ""),
-        ((), TopologyRequest(), False, "flavor f0 has no topology"),
-        (("rack",), TopologyRequest(Together.REQUIRED, "rack"), False, ""),
-        (("rack",), TopologyRequest(Together.REQUIRED, "block"), False, "the topology of flavor f0 has no level block"),
+        ((), LevelRequest(), False, "flavor f0 has no topology"),
+        (("rack",), LevelRequest(Together.REQUIRED, "rack"), False, ""),
+        (("rack",), LevelRequest(Together.REQUIRED, "block"), False, "the topology of flavor f0 has no level block"),
     ],
 )
 def test_a_flavor_must_suit_how_the_pods_are_placed(levels, topology, implied, wrong):

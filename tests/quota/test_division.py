@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
-from tutti.quota.division import Claim, divide
-from tutti.quota.partial import largest_counts
+from tutti.quota.assigner import largest_counts
+from tutti.quota.proportion import Claim, divide
 
 some = st.integers(0, 20)
 claims = st.lists(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.accounts import Account, Handed
 from tutti.quota.flavors import Queue
-from tutti.quota.holdings import Holdings
+from tutti.quota.ledger import Account, Handed, Holdings
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import Quota
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import trees, unhurried, usages
-from tutti.quota.overuse import Overuse, overused
 from tutti.quota.tree import Quota, QuotaTree
+from tutti.quota.usage import Overuse, overused
 
 GPU = ("f", "gpu")
 

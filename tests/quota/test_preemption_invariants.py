@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.quota.trees import contests, state, unhurried
 from tutti.quota.fair_reclaim import Strategy, fair_reclaim
 from tutti.quota.policy import Who, allows
-from tutti.quota.reclaim import reclaim
-from tutti.quota.victims import Reason, fits
+from tutti.quota.reclaim import Reason, fits, reclaim
 
 BOTH = tuple(Strategy)
 WAYS = (reclaim, fair_reclaim)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import contests, unhurried
-from tutti.quota.division import Claim
-from tutti.quota.proportion import First, Pending, Proportion, fill
+from tutti.quota.proportion import Claim, First, Pending, Proportion, fill
 from tutti.quota.tree import Quota, QuotaTree
 
 WHAT = ("f0", "gpu")

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import PAIRS, trees, unhurried, usages
-from tutti.quota.levels import level
-from tutti.quota.share import share
-from tutti.quota.tree import UNLIMITED, Quota, QuotaTree
+from tutti.quota.fair_sharing import share
+from tutti.quota.tree import UNLIMITED, Quota, QuotaTree, level
 
 charges = st.lists(st.tuples(st.integers(0, 4), usages), max_size=12)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import PAIRS, trees, unhurried, usages
-from tutti.quota.share import borrowed_share, dominant_share, share
+from tutti.quota.fair_sharing import borrowed_share, dominant_share, share
 from tutti.quota.tree import UNLIMITED, Quota, QuotaTree
 
 T4, A100 = ("t4", "gpu"), ("a100", "gpu")

@@ -8,7 +8,7 @@ import subprocess
 import aiohttp
 import pytest
 
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 
 class Client:

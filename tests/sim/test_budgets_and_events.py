@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sim.conftest import Client
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.controllers.disruption import count, share
-from tutti.sim.controllers.roster import Timing
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.controllers.disruption import count, share
+from tutti_sim.controllers.roster import Timing
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 PODS = "/api/v1/namespaces/default/pods"

@@ -9,8 +9,8 @@ import sys
 import aiohttp
 import pytest
 
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.hollow.nodes import Fleet
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.hollow.nodes import Fleet
 
 
 async def test_a_wrong_token_is_refused(cluster):

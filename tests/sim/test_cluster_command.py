@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from tutti.cli.cluster import command
+from tutti_sim.command import command
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tutti.sim.crd import cel
-from tutti.sim.crd.jsonpath import reader
-from tutti.sim.crd.structural import check_schema, shaped
-from tutti.sim.crd.validate import validate
+from tutti_sim.crd import cel
+from tutti_sim.crd.jsonpath import reader
+from tutti_sim.crd.structural import check_schema, shaped
+from tutti_sim.crd.validate import validate
 
 INTEGER_OR_TEXT = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
 PARTS = {

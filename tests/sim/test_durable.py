@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.sim.conftest import Client
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.durable.file import Batch, DataFile, NoDataFile
-from tutti.sim.durable.log import Log
-from tutti.sim.store.store import Store
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.durable.file import Batch, DataFile, NoDataFile
+from tutti_sim.durable.log import Log
+from tutti_sim.store.store import Store
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 

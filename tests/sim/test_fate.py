@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.sim.hollow.fate import Fates, PodDefaults, duration
+from tutti_sim.hollow.fate import Fates, PodDefaults, duration
 
 
 def pod(name="p", **annotations):

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.api.configuration import ConfigurationError
-from tutti.sim.faults.decide import Asked, Tally, decide, matches
-from tutti.sim.faults.rules import Faults, Match, Refusal, Rule, WatchFault
-from tutti.sim.meta import yamlfile
+from tutti_sim.faults.decide import Asked, Tally, decide, matches
+from tutti_sim.faults.rules import Faults, Match, Refusal, Rule, WatchFault
+from tutti_sim.meta import yamlfile
 
 REFUSAL = Refusal(code=503)
 BIND = Asked("create", "", "pods/binding", "default", "p", "tutti/1")

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from tests.sim.conftest import Client
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.faults.rules import Faults, Refusal, Restart, Rule, WatchFault
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.faults.rules import Faults, Refusal, Restart, Rule, WatchFault
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -208,8 +208,8 @@ async def test_events_come_twice_and_late_but_in_order(api, faults):
 
 
 async def test_a_bookmark_never_runs_ahead_of_events_that_are_held_back():
-    from tutti.sim.faults.feed import FaultyFeed
-    from tutti.sim.store.store import Store
+    from tutti_sim.faults.feed import FaultyFeed
+    from tutti_sim.store.store import Store
 
     store = Store()
     collection = store.open("maps")

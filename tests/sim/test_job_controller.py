@@ -1,6 +1,6 @@
 """Jobs in a cluster, beyond the plain ones."""
 
-from tutti.sim.hollow.fate import FAIL_PROBABILITY, RUN_SECONDS
+from tutti_sim.hollow.fate import FAIL_PROBABILITY, RUN_SECONDS
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"

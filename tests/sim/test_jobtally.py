@@ -2,8 +2,8 @@
 
 import pytest
 
-from tutti.sim.controllers import jobtally
-from tutti.sim.controllers.jobtally import Past
+from tutti_sim.controllers import jobtally
+from tutti_sim.controllers.jobtally import Past
 
 
 def job(**spec):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.sim.kinds.columns import NODE
+from tutti_sim.kinds.columns import NODE
 
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"

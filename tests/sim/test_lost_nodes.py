@@ -3,10 +3,10 @@
 import pytest
 
 from tests.sim.conftest import Client
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.controllers.roster import ALL, Timing, chosen
-from tutti.sim.hollow.fate import PodDefaults
-from tutti.sim.hollow.shapes import Deed, Shape, Shapes
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.controllers.roster import ALL, Timing, chosen
+from tutti_sim.hollow.fate import PodDefaults
+from tutti_sim.hollow.shapes import Deed, Shape, Shapes
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.sim.meta import amounts, clock, fields, labels, names
-from tutti.sim.meta.errors import ApiError
+from tutti_sim.meta import amounts, clock, fields, labels, names
+from tutti_sim.meta.errors import ApiError
 
 
 @pytest.mark.parametrize(

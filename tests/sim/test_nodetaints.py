@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.sim.controllers.nodetaints import NOT_READY, UNREACHABLE, settled, stays
+from tutti_sim.controllers.nodetaints import NOT_READY, UNREACHABLE, settled, stays
 
 NOW = "2026-01-01T00:00:00Z"
 

@@ -11,8 +11,8 @@ from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.resources import PODS
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.faults.rules import Faults, Match, Refusal, Restart, Rule, WatchFault
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.faults.rules import Faults, Match, Refusal, Restart, Rule, WatchFault
 
 SIZE = 20
 # On a busy machine a short lease could be lost, and that ends the process, as it should: here it would only disturb.

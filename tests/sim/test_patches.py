@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.sim.kinds.table import shape
-from tutti.sim.meta.errors import ApiError
-from tutti.sim.patch import apply, documents, fieldset, strategic
-from tutti.sim.patch.shape import UNTYPED
+from tutti_sim.kinds.table import shape
+from tutti_sim.meta.errors import ApiError
+from tutti_sim.patch import apply, documents, fieldset, strategic
+from tutti_sim.patch.shape import UNTYPED
 
 POD = shape("Pod")
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.drawing import examples
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 # Go's own API server answers these with 500, as recorded: a version that is no number on watch or create, targets of
 # bindings, budgets that overlap.

@@ -3,9 +3,9 @@
 import pytest
 
 from tutti.api.configuration import ConfigurationError
-from tutti.sim.hollow.machines import picked
-from tutti.sim.hollow.shapes import Deed, Shapes
-from tutti.sim.meta import yamlfile
+from tutti_sim.hollow.machines import picked
+from tutti_sim.hollow.shapes import Deed, Shapes
+from tutti_sim.meta import yamlfile
 
 FLEET = """
 seed: 7

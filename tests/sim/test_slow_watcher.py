@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tutti.sim.http import watches
+from tutti_sim.http import watches
 
 
 async def test_a_client_that_does_not_read_its_watch_is_cut_off(cluster, api, monkeypatch):

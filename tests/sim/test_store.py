@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.sim.store.collection import Compacted
-from tutti.sim.store.store import Exists, Store
+from tutti_sim.store.collection import Compacted
+from tutti_sim.store.store import Exists, Store
 
 
 def thing(name, namespace="", **more):

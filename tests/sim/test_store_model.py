@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from tests.drawing import examples
-from tutti.sim.store.collection import FIRST, Compacted
-from tutti.sim.store.store import Store
+from tutti_sim.store.collection import FIRST, Compacted
+from tutti_sim.store.store import Store
 
 KEYS = st.tuples(st.sampled_from(["n", "m"]), st.sampled_from("abc"))
 SPACES = st.sampled_from(["", "n", "m"])

@@ -7,14 +7,14 @@ import random
 import pytest
 import uvloop
 
-from tutti.sim.controllers.worker import Worker
-from tutti.sim.hollow.fate import Fate
-from tutti.sim.hollow.kubelet import Kubelet, Run
-from tutti.sim.kinds.builtin import resources
-from tutti.sim.kinds.registry import Registry
-from tutti.sim.rest.backend import Backend
-from tutti.sim.store.store import Store
-from tutti.sim.store.version import Version
+from tutti_sim.controllers.worker import Worker
+from tutti_sim.hollow.fate import Fate
+from tutti_sim.hollow.kubelet import Kubelet, Run
+from tutti_sim.kinds.builtin import resources
+from tutti_sim.kinds.registry import Registry
+from tutti_sim.rest.backend import Backend
+from tutti_sim.store.store import Store
+from tutti_sim.store.version import Version
 
 PLACE = ("things", ("default", "a"))
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

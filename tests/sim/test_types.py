@@ -4,9 +4,9 @@ import pytest
 
 from tests.sim.type_table import TABLE as STORED
 from tests.sim.type_table import rendered
-from tutti.sim.kinds.builtin import resources
-from tutti.sim.kinds.decode import DecodeError, Notes, decoder
-from tutti.sim.kinds.table import TABLE
+from tutti_sim.kinds.builtin import resources
+from tutti_sim.kinds.decode import DecodeError, Notes, decoder
+from tutti_sim.kinds.table import TABLE
 
 
 def decode(kind, document):

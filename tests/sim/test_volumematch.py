@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.sim.controllers import volumematch
+from tutti_sim.controllers import volumematch
 
 ZONE = "topology.kubernetes.io/zone"
 

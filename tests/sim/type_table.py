@@ -13,9 +13,9 @@ from typing import Any
 
 from kubernetes.client import models
 
-import tutti.sim.kinds
+import tutti_sim.kinds
 
-TABLE = Path(tutti.sim.kinds.__file__).with_name("types.json")
+TABLE = Path(tutti_sim.kinds.__file__).with_name("types.json")
 
 ROOTS = [
     "V1Namespace",

@@ -12,8 +12,8 @@ from typing import Any
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pods import lives
 from tests.simulation.server import Json, Server
-from tutti.sim.hollow.power import is_off, switched
-from tutti.sim.store.version import Version
+from tutti_sim.hollow.power import is_off, switched
+from tutti_sim.store.version import Version
 
 UNREACHABLE = [{"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 
 from tests.simulation.server import Json, Server
-from tutti.sim.meta.errors import ApiError
+from tutti_sim.meta.errors import ApiError
 
 BAD: Mapping[str, tuple[Json, ...]] = {
     "Workload": (

@@ -146,7 +146,7 @@ class CheckedEngine(Invariants, Engine):
     def _strict_heads(self) -> dict[str, Workload]:
         """Who is first of those that stand in line at each strict queue."""
         heads: dict[str, Workload] = {}
-        for standing in self._candidates._standing.values():
+        for standing in self._queue._entries.values():
             queue, workload = standing.queue, standing.workload
             if queue is not None and queue.strict and workload.phase is Phase.WAITING:
                 first = heads.setdefault(queue.name, workload)

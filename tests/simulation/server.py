@@ -19,19 +19,19 @@ from typing import Any
 import yaml
 
 from tests.simulation.loop import VirtualLoop
-from tutti.sim import bootstrap
-from tutti.sim.controllers import roster
-from tutti.sim.controllers.roster import Timing, Working
-from tutti.sim.crd.establishing import STORAGE, Establisher
-from tutti.sim.hollow.kubelet import Kubelet
-from tutti.sim.hollow.nodes import manifest
-from tutti.sim.http.server import ApiServer
-from tutti.sim.kinds.builtin import resources
-from tutti.sim.kinds.registry import Registry
-from tutti.sim.rest.admission import CHECKS, PLUGINS
-from tutti.sim.rest.backend import Backend
-from tutti.sim.rest.local import Local
-from tutti.sim.store.store import Store
+from tutti_sim import bootstrap
+from tutti_sim.controllers import roster
+from tutti_sim.controllers.roster import Timing, Working
+from tutti_sim.crd.establishing import STORAGE, Establisher
+from tutti_sim.hollow.kubelet import Kubelet
+from tutti_sim.hollow.nodes import manifest
+from tutti_sim.http.server import ApiServer
+from tutti_sim.kinds.builtin import resources
+from tutti_sim.kinds.registry import Registry
+from tutti_sim.rest.admission import CHECKS, PLUGINS
+from tutti_sim.rest.backend import Backend
+from tutti_sim.rest.local import Local
+from tutti_sim.store.store import Store
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from tests.simulation.server import Json
 from tests.simulation.stories import PREEMPTS, cluster, gang, on, story
 from tests.simulation.told import bound, evicted
 from tests.simulation.world import World
-from tutti.sim.hollow.fate import Fates, PodDefaults
+from tutti_sim.hollow.fate import Fates, PodDefaults
 
 STARTUP = "sim.tutti.dev/startup-seconds"
 

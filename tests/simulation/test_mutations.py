@@ -15,16 +15,15 @@ from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
 from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine import engine
 from tutti.engine.engine import Engine
-from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
-from tutti.engine.preemption import preemption
-from tutti.engine.queue.turns import Candidates
-from tutti.engine.records import needs
-from tutti.engine.records.lines import Line
+from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, reservation
+from tutti.engine.preemption import by_priority
+from tutti.engine.queue.scheduling_queue import SchedulingQueue
+from tutti.engine.records import pod_sets
+from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
@@ -37,7 +36,7 @@ SEEDS = 60
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-def placeable_but(ignored: str, hindered: Doing) -> Break:
+def placeable_but(ignored: str, hindered: PodPhase) -> Break:
     """Members count as waiting for a node although something forbids to bind them."""
     doing = PodRecord.doing.fget
     assert doing is not None
@@ -46,9 +45,9 @@ def placeable_but(ignored: str, hindered: Doing) -> Break:
         hinders = {"node", "assumed", "gated", "deleting", "terminated"} - {ignored}
         return not any(getattr(record, one) for one in hinders)
 
-    def counted(record: PodRecord) -> Doing:
-        found: Doing = doing(record)
-        return Doing.WAITING if found is hindered and placeable(record) else found
+    def counted(record: PodRecord) -> PodPhase:
+        found: PodPhase = doing(record)
+        return PodPhase.WAITING if found is hindered and placeable(record) else found
 
     def make(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(PodRecord, "placeable", property(placeable))
@@ -95,11 +94,11 @@ def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
     def keep(state: Any, workload: Any) -> None:
         for member in workload.members():
             if member.charge is None and member.pod.node and not member.pod.terminated:
-                member.charge = charges.found_charge(state, workload, member)
+                member.charge = quota_usage.found_charge(state, workload, member)
                 if member.charge is not None:
                     state.charge(member.charge)
 
-    patch.setattr(charges, "settle_charges", keep)
+    patch.setattr(quota_usage, "update_charges", keep)
 
 
 def one_gpu_more(patch: pytest.MonkeyPatch) -> None:
@@ -131,14 +130,14 @@ def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
 
 def sends_twice(patch: pytest.MonkeyPatch) -> None:
     """A member that is on its way is sent once more."""
-    send = binding.send
+    send = binding.send_binds
 
     def wrongly(state: Any, workload: Any) -> None:
         for member in workload.members():
             member.sent = False
         send(state, workload)
 
-    patch.setattr(binding, "send", wrongly)
+    patch.setattr(binding, "send_binds", wrongly)
 
 
 def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
@@ -152,40 +151,40 @@ def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
 
 def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """What a degraded gang lacks is placed as it comes, so that a part of it may hold what it cannot use."""
-    missing = needs._missing
+    missing = pod_sets._missing
 
     def wrongly(workload: Any, group: Any, tally: Any, waiting: int) -> int:
         return 0 if workload.phase is Phase.SCHEDULED else missing(workload, group, tally, waiting)
 
-    patch.setattr(needs, "_missing", wrongly)
+    patch.setattr(pod_sets, "_missing", wrongly)
 
 
 BREAKAGES: dict[str, Break] = {
-    "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
+    "a gated member counts as one that can be bound": placeable_but("gated", PodPhase.GATED),
     "a gang is satisfied with one member less": one_member_less,
     "quota of what has ended is kept": quota_is_never_given_back,
     "queues have one GPU too many": one_gpu_more,
     "what is gone keeps its room": nothing(Cluster, "_uncharge"),
     "bound pods take no room": bound_pods_take_no_room,
     "members are sent twice": sends_twice,
-    "a standby remembers what has gone": nothing(Engine, "_let_go"),
+    "a standby remembers what has gone": nothing(Engine, "_forget_gone"),
     "deletions go unseen": deletions_go_unseen,
     "a gang that is bound in part stays so": nothing(binding, "roll_back"),
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
-    "a deleted member counts as one that can be bound": placeable_but("deleting", Doing.LEAVING),
+    "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
-    "nobody is woken when something is freed": nothing(Candidates, "_wake"),
-    "the head of a strict line is overtaken": always(Line, "blocked", None),
+    "nobody is woken when something is freed": nothing(SchedulingQueue, "_activate"),
+    "the head of a strict line is overtaken": always(PendingQueue, "blocked", None),
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
-    "a reservation is held for ever": nothing(reservation, "time_out"),
+    "a reservation is held for ever": nothing(reservation, "time_out_members"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),
-    "nothing is kept for successors": always(replacement, "kept_from", ()),
-    "quota of what was lost is anybody's": always(replacement, "_charge", None),
-    "a degraded gang is never restarted": nothing(replacement, "_restart_in_time"),
+    "nothing is kept for successors": always(member_loss, "kept_from", ()),
+    "quota of what was lost is anybody's": always(member_loss, "_charge", None),
+    "a degraded gang is never restarted": nothing(member_loss, "_restart_in_time"),
     "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
-    "members leave one by one though their gang needs them": always(preemption, "_leaves_whole", False),
+    "members leave one by one though their gang needs them": always(by_priority, "_leaves_whole", False),
     "successors are placed one by one": successors_come_one_by_one,
 }
 

@@ -154,7 +154,7 @@ def test_a_standby_whose_engine_fails_is_there_when_it_is_needed(monkeypatch: py
     """An engine that only takes in what is seen can fail as well."""
     monkeypatch.setattr(CheckedEngine, "may_fail", True)
     observed: list[float] = []
-    settle: Callable[[Engine], None] = Engine._let_go
+    settle: Callable[[Engine], None] = Engine._forget_gone
 
     def prepare(world: World) -> None:
         def raising(engine: Engine) -> None:
@@ -164,7 +164,7 @@ def test_a_standby_whose_engine_fails_is_there_when_it_is_needed(monkeypatch: py
                 observed.append(world.loop.time())
                 raise RuntimeError("broken")
 
-        monkeypatch.setattr(Engine, "_let_go", raising)
+        monkeypatch.setattr(Engine, "_forget_gone", raising)
 
     crash = Step(12.0, "crash", {"replica": "a"})
     gangs = [*gang("g", 3, queue="q1", seconds=60, at=6.0), *gang("h", 2, at=14.0, queue="q2")]

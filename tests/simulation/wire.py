@@ -25,13 +25,13 @@ from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
 from tutti.kube.recovery import Recovery
-from tutti.sim.faults.rules import Refusal
-from tutti.sim.faults.shell import refusal
-from tutti.sim.http import lists, render, request
-from tutti.sim.http.negotiate import PLAIN
-from tutti.sim.http.watches import INITIAL_END, Writer, error_line
-from tutti.sim.meta.errors import expired
-from tutti.sim.store.collection import Compacted
+from tutti_sim.faults.rules import Refusal
+from tutti_sim.faults.shell import refusal
+from tutti_sim.http import lists, render, request
+from tutti_sim.http.negotiate import PLAIN
+from tutti_sim.http.watches import INITIAL_END, Writer, error_line
+from tutti_sim.meta.errors import expired
+from tutti_sim.store.collection import Compacted
 
 BACKLOG = 10_000
 LONGEST_WAY_SECONDS = 2.0

@@ -20,9 +20,9 @@ from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
-from tutti.sim.kinds.resource import Resource
-from tutti.sim.rest import binding
-from tutti.sim.store.version import Version
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.rest import binding
+from tutti_sim.store.version import Version
 
 LOCAL_QUEUES = ("default/q1", "default/q2", "default/q3")
 

@@ -1,9 +1,14 @@
-"""A click group that loads its commands when they are called, and tells in full what each does."""
+"""A click group that loads its commands when they are called, and tells in full what each does.
+
+Some commands come with another distribution than the operator: the embedded cluster, the demo and the bench, which no
+cluster needs. Where their package is not installed they are not listed, and who calls one is told what to install.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,13 +19,15 @@ _WHOLE = 1000
 """Longer than any summary."""
 _NAMES = 20
 """How wide the column of names may be."""
+_DISTRIBUTION = "tutti-dev"
+"""What brings the commands that are not of this package (operator/pyproject.toml)."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that knows some of its subcommands by name only, and loads each on demand.
 
     Args:
-        late: Subcommand -> module that defines it as `command`.
+        late: Subcommand -> module that defines it as `command`; it is there only if the package of the module is.
         advice: Returns what to say of words the first of which is no subcommand, given how this group was called.
     """
 
@@ -36,13 +43,14 @@ class Group(click.Group):
         self._advice = advice
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all subcommands."""
-        return sorted({*super().list_commands(ctx), *self._late})
+        """Return the names of all subcommands that are installed."""
+        late = (name for name, module in self._late.items() if _is_installed(module))
+        return sorted({*super().list_commands(ctx), *late})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the subcommand, or None where there is no such name."""
+        """Import and return the subcommand, or None where there is no such name, or it is not installed."""
         module = self._late.get(cmd_name)
-        if module is None:
+        if module is None or not _is_installed(module):
             return super().get_command(ctx, cmd_name)
         command: click.Command = importlib.import_module(module).command
         return command
@@ -56,7 +64,10 @@ class Group(click.Group):
         raise click.UsageError(self._missing(ctx, args), ctx)
 
     def _missing(self, ctx: click.Context, words: Sequence[str]) -> str:
-        """Say of words that name no subcommand what may be meant by them."""
+        """Say of words that name no subcommand what may be meant by them, or what brings it."""
+        if words[0] in self._late:
+            called = f"{ctx.command_path} {words[0]}"
+            return f"`{called}` comes with {_DISTRIBUTION}, which is not installed here: see `make setup` in a clone"
         if self._advice is not None:
             return self._advice(ctx.command_path, words)
         paths = [path for top in self.list_commands(ctx) for path, _ in _commands(top, self.get_command(ctx, top), ctx)]
@@ -74,6 +85,11 @@ class Group(click.Group):
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows, col_max=_NAMES)
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether the package that a module is in can be imported."""
+    return importlib.util.find_spec(module.partition(".")[0]) is not None
 
 
 def _commands(name: str, command: click.Command | None, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:

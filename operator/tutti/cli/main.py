@@ -10,30 +10,31 @@ from types import MappingProxyType
 import click
 
 from tutti import __version__
-from tutti.cli.grouping import Group
+from tutti.cli.grouping import CommandGroup
 
-# Subcommand -> module that defines it as `command`. Imported late, so that `tutti replay` need not load kopf.
+# Subcommand -> module that defines it as `command`. Imported late, so that `tutti replay` need not load kopf. Those of
+# tutti_bench, tutti_demo and tutti_sim are of another distribution, tutti-dev, which the operator does without.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "bench": "tutti.cli.bench.command",
+        "bench": "tutti_bench.command",
         "check": "tutti.cli.check",
-        "cluster": "tutti.cli.cluster",
+        "cluster": "tutti_sim.command",
         "completion": "tutti.cli.completion",
-        "demo": "tutti.cli.demo.command",
+        "demo": "tutti_demo.command",
         "drain-check": "tutti.cli.views.drain.command",
         "explain": "tutti.cli.views.explain.command",
-        "gangs": "tutti.cli.views.gangs.command",
+        "gangs": "tutti.cli.views.gangs",
         "migrate": "tutti.cli.migrate.command",
-        "queue": "tutti.cli.views.queues.command",
+        "queue": "tutti.cli.views.queues",
         "replay": "tutti.cli.replay",
         "run": "tutti.cli.run",
-        "top": "tutti.cli.views.nodes.command",
+        "top": "tutti.cli.views.nodes",
     }
 )
 
 
 @click.command(
-    cls=Group, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=CommandGroup, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
 @click.version_option(__version__, message="tutti %(version)s")
 def cli() -> None:

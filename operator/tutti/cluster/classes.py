@@ -18,8 +18,16 @@ import msgspec
 from tutti.api.core import Container, PodSpec
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selecting import Owner
-from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, has_disk, keys_of
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
+from tutti.cluster.signatures import (
+    NO_LABELS,
+    UNCONSTRAINED,
+    InterPodConstraints,
+    PodSignature,
+    has_disk,
+    inter_pod_constraints,
+    selector_keys,
+)
 from tutti.cluster.volumes import NO_VOLUMES, VolumeNeeds
 
 T = TypeVar("T")
@@ -55,16 +63,16 @@ class PodClass:
     problem: str = ""
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    company: Company = ALONE
+    company: InterPodConstraints = UNCONSTRAINED
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
     volumes: VolumeNeeds = NO_VOLUMES
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
-    kin: Kin = field(init=False)
+    kin: PodSignature = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kin = Kin(self.namespace, self.labels, self.company)
+        self.kin = PodSignature(self.namespace, self.labels, self.company)
 
     def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
         """Return what is worked out for the class once for each stamp: the versions of all that it is worked out of."""
@@ -179,7 +187,7 @@ class ClassBook:
         if known is None:
             if len(self._copies) == _MOST_SPECS:
                 self._copies.clear()
-            essence = _essence(spec)
+            essence = _placement_spec(spec)
             self.watch(_keys_read(essence))
             known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
         return known
@@ -212,7 +220,7 @@ def _new_class(
     owner: Owner | None,
     volumes: VolumeNeeds,
 ) -> PodClass:
-    company = company_of(essence, namespace)
+    company = inter_pod_constraints(essence, namespace)
     requests: Amounts = {}
     scored = weight = (0, 0)
     problem = ""
@@ -241,13 +249,13 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
         for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
             if side is not None:
                 for term in (*side.required, *(one.pod_affinity_term for one in side.preferred)):
-                    yield from keys_of(term.label_selector)
+                    yield from selector_keys(term.label_selector)
     for constraint in spec.topology_spread_constraints:
-        yield from keys_of(constraint.label_selector)
+        yield from selector_keys(constraint.label_selector)
         yield from constraint.match_label_keys
 
 
-def _essence(spec: PodSpec) -> PodSpec:
+def _placement_spec(spec: PodSpec) -> PodSpec:
     """Strip what differs between equal pods: where they are bound, priority, membership and the names of volumes.
 
     What claims ask of a node stands apart from the spec (`VolumeNeeds`).

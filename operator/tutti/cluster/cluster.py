@@ -17,18 +17,15 @@ from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
 from tutti.api.resources import Amounts
-from tutti.cluster.claimants import Claimants
+from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
-from tutti.cluster.classing import Classing
-from tutti.cluster.kin import Kin, KinBook, keys_of
+from tutti.cluster.classification import Classifier, PodsByClaim
+from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.occupants import Hold, Occupants
-from tutti.cluster.pods import PodKey, PodRecord
-from tutti.cluster.readable import readable, readable_occupied
+from tutti.cluster.placed_pods import Hold, PodColumns, PodsByNode
+from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
+from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
-from tutti.cluster.supply import works
-from tutti.cluster.surroundings import Selecting
-from tutti.cluster.tenants import Tenants
 from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import uses_of
 
@@ -46,17 +43,17 @@ class Cluster:
 
     def __init__(self) -> None:
         self.nodes = NodeColumns()
-        self.tenants = Tenants()
+        self.tenants = PodColumns()
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
         self.freed = 0
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
-        self._occupants = Occupants()
+        self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
-        self._kins = KinBook()
-        self._classing = Classing(self.classes, self.nodes.volumes, self.pods)
-        self._claimants = Claimants(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
+        self._kins = SignatureBook()
+        self._classing = Classifier(self.classes, self.nodes.volumes, self.pods)
+        self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
 
     def put_node(self, node: Node) -> list[PodRecord]:
         """Add or change a node, and charge it with the pods already known to be there.
@@ -85,7 +82,7 @@ class Cluster:
             self.freed += 1
         if untold:
             self.unreadable[name] = untold[0]
-        if works(node):
+        if is_working(node):
             self._broken.pop(name, None)
         else:
             self._broken[name] = None
@@ -184,10 +181,10 @@ class Cluster:
         """Forget a namespace."""
         self.nodes.around.drop_namespace(name)
 
-    def put_selecting(self, found: Selecting) -> None:
+    def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.around.put_selecting(found):
-            self.classes.watch(keys_of(found.selector))
+            self.classes.watch(selector_keys(found.selector))
             self._classing.by_labels()
             self._may_help()
 
@@ -224,7 +221,7 @@ class Cluster:
     def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names = self.nodes.names
-        kins: dict[tuple[Kin, bool], list[int]] = {}
+        kins: dict[tuple[PodSignature, bool], list[int]] = {}
         kin, leaving, where = None, False, list[int]()
         for record, row in zip(records, rows, strict=True):
             record.assumed = names[row]
@@ -404,7 +401,7 @@ class Cluster:
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []
-        offered = readable(node.status.allocatable, problems)
+        offered = readable_amounts(node.status.allocatable, problems)
         self.unreadable.pop(node.metadata.name, None)
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)

@@ -1,8 +1,8 @@
 """Nodes as columns: one row per node, one array per thing that a filter or score reads.
 
 A row is reused after its node is gone; `present` says which rows hold a node. Arrays grow by doubling, so that
-row numbers and slices stay valid while a transaction is open. Each column lies in one piece of memory, because that is
-how filters and scores read.
+row numbers and slices stay valid while a transaction is open. Each column lies in one piece of memory, because that
+is how filters and scores read.
 """
 
 from __future__ import annotations
@@ -14,16 +14,63 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.core import Node
+from tutti.api.core import ContainerImage, Node
 from tutti.api.labels import integer
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
-from tutti.cluster.axis import MOST, NOWHERE, ResourceAxis, bounded
-from tutti.cluster.columns import longer, wider
-from tutti.cluster.images import ImageTable
-from tutti.cluster.residents import Residents
-from tutti.cluster.surroundings import Surroundings
-from tutti.cluster.volume_needs import Volumes
+from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
+from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.volume_needs import VolumeState
+
+
+def normalised(name: str) -> str:
+    """Return an image name with its tag; one without tag or digest means `latest` (plugins/imagelocality)."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+class ImageTable:
+    """Image name to the rows that hold it.
+
+    Attributes:
+        version: Grows whenever an image comes to a node or leaves it.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._sizes: dict[str, dict[int, int]] = {}
+        self._on: dict[int, dict[str, int]] = {}
+
+    def put(self, row: int, images: Iterable[ContainerImage]) -> None:
+        """Say which images a row holds now."""
+        now = {name: image.size_bytes for image in images for name in image.names}
+        before = self._on.get(row, {})
+        if now == before:
+            return
+        for name in before:
+            holders = self._sizes[name]
+            del holders[row]
+            if not holders:
+                del self._sizes[name]
+        for name, size in now.items():
+            self._sizes.setdefault(name, {})[row] = size
+        if now:
+            self._on[row] = now
+        else:
+            self._on.pop(row, None)
+        self.version += 1
+
+    def holders(self, name: str) -> Mapping[int, int]:
+        """Return row to size in bytes, for the rows that hold an image."""
+        return self._sizes.get(name, {})
+
+    def sizes(self, name: str, rows: int) -> NDArray[np.int64]:
+        """Return int64[rows]: the size of an image in bytes where a row holds it, else 0."""
+        out = np.zeros(rows, dtype=np.int64)
+        held = self.holders(name)
+        if held:
+            out[np.fromiter(held, dtype=np.int64, count=len(held))] = list(held.values())
+        return out
+
 
 ABSENT = -1
 
@@ -94,7 +141,7 @@ class NodeColumns:
     """
 
     def __init__(self) -> None:
-        self.axis = ResourceAxis()
+        self.axis = ResourceIndex()
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
         self.labels: list[Mapping[str, str]] = []
@@ -108,10 +155,10 @@ class NodeColumns:
         self.version = 0
         self.supply = 0
         self.images = ImageTable()
-        self.residents = Residents()
-        self.around = Surroundings()
+        self.residents = LabelIndex()
+        self.around = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
-        self.volumes = Volumes()
+        self.volumes = VolumeState()
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -171,7 +218,7 @@ class NodeColumns:
         for resource in allocatable:
             self.axis.add(resource)
         self._widen()
-        vector = np.minimum(self.vector(allocatable), MOST)
+        vector = np.minimum(self.vector(allocatable), MOST_AMOUNT)
         row = self.rows.get(name)
         if row is None:
             row = self._new_row(name)
@@ -218,7 +265,7 @@ class NodeColumns:
         requested, column = self._requested, self.axis.column
         for name, amount in amounts.items():
             at = column(name)
-            requested[row, at] += sign * (bounded(amount) if at != NOWHERE else amount > 0)
+            requested[row, at] += sign * (bounded(amount) if at != UNKNOWN_RESOURCE else amount > 0)
         self._scored[row, 0] += sign * bounded(weight[0])
         self._scored[row, 1] += sign * bounded(weight[1])
 
@@ -231,7 +278,7 @@ class NodeColumns:
         for name in names:
             amount = amounts.get(name, 0)
             if amount > 0:
-                self._requested[row, NOWHERE] -= 1
+                self._requested[row, UNKNOWN_RESOURCE] -= 1
                 self._requested[row, self.axis.column(name)] += bounded(amount)
 
     def _widen(self) -> None:

@@ -1,17 +1,23 @@
-"""Which claim is to get which volume, or to have one made for which node, before the API server knows of it.
+"""Which claim is to get which volume before the API server knows of it, and how far its binding has come since.
 
 A pod that is reserved a node is pledged what its claims need there: a free volume each, or that one is provisioned for
 the node. The pledge ends when the pod is bound or its reservation is given back. What a transaction chooses is
 earmarked until the pods of the class are assumed to be there, or the transaction is rolled back.
+
+Rule of progress: kube-scheduler 1.36, plugins/volumebinding/binder.go (checkBindings). What is older than our own
+write says nothing about it yet; a provisioner that cannot serve the chosen node takes it off the claim again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import enum
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tutti.api.storage import PersistentVolume, PersistentVolumeClaim
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
+from tutti.cluster.storage import StorageBook
 from tutti.cluster.volumes import ClaimKey
 
 Picks = tuple[str, ...]
@@ -43,7 +49,7 @@ class Pledge:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedVolume:
     """What a claim that several pods use is to get, while these are being placed.
 
     Attributes:
@@ -72,7 +78,7 @@ class Pledges:
         self._of_pod: dict[PodKey, tuple[ClaimKey, ...]] = {}
         self._taken: dict[str, int] = {}
         self._earmarks: dict[tuple[bytes, str], list[Picks]] = {}
-        self._shared: dict[str, Shared] = {}
+        self._shared: dict[str, SharedVolume] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is promised to any pod."""
@@ -91,7 +97,7 @@ class Pledges:
         """Whether a volume is for a claim already."""
         return volume in self._taken
 
-    def shared(self, claim: str) -> Shared | None:
+    def shared(self, claim: str) -> SharedVolume | None:
         """Return what a claim that several pods use is to get; None where it is open."""
         return self._shared.get(claim)
 
@@ -100,7 +106,7 @@ class Pledges:
 
         Pods for which it is earmarked may be there; then it is what these are to get.
         """
-        kept = self._shared.setdefault(claim, Shared(volume, node))
+        kept = self._shared.setdefault(claim, SharedVolume(volume, node))
         if not kept.users:
             self._take(volume)
         kept.settled = True
@@ -117,7 +123,7 @@ class Pledges:
             if not wanted.shared:
                 self._take(volume)
                 continue
-            kept = self._shared.setdefault(wanted.shared, Shared(volume, node))
+            kept = self._shared.setdefault(wanted.shared, SharedVolume(volume, node))
             if not kept.users:
                 self._take(kept.volume)
             kept.users += 1
@@ -182,3 +188,87 @@ class Pledges:
             if not self._taken[volume]:
                 del self._taken[volume]
             self.version += 1
+
+
+class BindingStage(enum.Enum):
+    """Where a claim is: bound; not written yet; written, and being bound; or not to be bound like this."""
+
+    BOUND = "bound"
+    UNASKED = "unasked"
+    UNDER_WAY = "under way"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingProgress:
+    """How far it has come; `why` says of a failure what went wrong."""
+
+    stage: BindingStage
+    why: str = ""
+
+
+def binding_progress(book: StorageBook, pledge: Pledge, node: str, labels: Mapping[str, str]) -> BindingProgress:
+    """Return how far a claim's binding has come, for a pod that is reserved a node with these labels."""
+    name = pledge.claim[1]
+    claim = book.claims.get(pledge.claim)
+    if claim is None or claim.metadata.uid != pledge.uid:
+        return BindingProgress(BindingStage.FAILED, f'persistentvolumeclaim "{name}" not found')
+    if claim.metadata.deletion_timestamp is not None:
+        return BindingProgress(BindingStage.FAILED, f'persistentvolumeclaim "{name}" is being deleted')
+    if claim.fully_bound:
+        return _reached(book, claim, node, labels)
+    if pledge.failure:
+        return BindingProgress(
+            BindingStage.FAILED, f'persistentvolumeclaim "{name}" could not be written: {pledge.failure}'
+        )
+    if not pledge.asked:
+        return BindingProgress(BindingStage.UNASKED)
+    if claim.spec.volume_name:
+        return BindingProgress(BindingStage.UNDER_WAY)
+    why = _undone(book, pledge, claim)
+    return BindingProgress(BindingStage.FAILED, why) if why else BindingProgress(BindingStage.UNDER_WAY)
+
+
+def written_version(book: StorageBook, pledge: Pledge) -> str | None:
+    """Return the version of the object that says already what would be written; None where it is to be written."""
+    if pledge.volume:
+        volume = book.volumes.get(pledge.volume)
+        return volume.metadata.resource_version if volume is not None and _is_for(volume, pledge) else None
+    claim = book.claims.get(pledge.claim)
+    written = claim is not None and claim.metadata.uid == pledge.uid and claim.selected_node == pledge.node
+    return claim.metadata.resource_version if written and claim is not None else None
+
+
+def _reached(book: StorageBook, claim: PersistentVolumeClaim, node: str, labels: Mapping[str, str]) -> BindingProgress:
+    volume = book.volumes.get(claim.spec.volume_name)
+    if volume is None:
+        return BindingProgress(BindingStage.UNDER_WAY)  # made, and not seen yet
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None or affinity.required.matches(labels, node):
+        return BindingProgress(BindingStage.BOUND)
+    why = f'persistentvolume "{volume.metadata.name}" of claim "{claim.key[1]}" cannot be used on node "{node}"'
+    return BindingProgress(BindingStage.FAILED, why)
+
+
+def _undone(book: StorageBook, pledge: Pledge, claim: PersistentVolumeClaim) -> str:
+    """Return what was undone of our write, or ""."""
+    if pledge.volume:
+        volume = book.volumes.get(pledge.volume)
+        if volume is None:
+            return f'persistentvolume "{pledge.volume}" not found'
+        if _is_since(volume.metadata.resource_version, pledge.version) and not _is_for(volume, pledge):
+            return f'ClaimRef got reset for persistentvolume "{pledge.volume}"'
+    elif _is_since(claim.metadata.resource_version, pledge.version) and claim.selected_node != pledge.node:
+        return f'provisioning failed for persistentvolumeclaim "{pledge.claim[1]}" on node "{pledge.node}"'
+    return ""
+
+
+def _is_for(volume: PersistentVolume, pledge: Pledge) -> bool:
+    reference = volume.spec.claim_ref
+    named = (pledge.claim[0], pledge.claim[1], pledge.uid)
+    return reference is not None and (reference.namespace, reference.name, reference.uid) == named
+
+
+def _is_since(seen: str, written: str) -> bool:
+    """Whether what is seen is not older than what was written; versions are integers (Kubernetes 1.35, KEP-5504)."""
+    return written.isdecimal() and seen.isdecimal() and int(seen) >= int(written)

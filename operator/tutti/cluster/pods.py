@@ -1,16 +1,54 @@
-"""The record kept of a pod: what placement and gangs need to know, and nothing else."""
+"""The record kept of a pod: what placement and gangs need to know of it, and in which phase it is counted."""
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.api.core import ObjectMeta, Pod
-from tutti.api.resources import Amounts
+from tutti.api.resources import AmountError, Amounts, amounts_from_zero
 from tutti.cluster.classes import PodClass
-from tutti.cluster.kin import Kin
-from tutti.cluster.muster import BOUND, Doing, Muster
-from tutti.cluster.requests import Scored
-from tutti.cluster.volumes import Use
+from tutti.cluster.requests import Scored, occupied, scored_occupied
+from tutti.cluster.signatures import PodSignature
+from tutti.cluster.volumes import ClaimUse
+
+
+class PodPhase(enum.IntEnum):
+    """What a pod is doing, as far as its gang is concerned; a deleted pod that is not bound is only leaving.
+
+    LOST: being deleted on a node that does not work, so that nobody tells when it has ended.
+    """
+
+    WAITING = 0
+    GATED = 1
+    RESERVED = 2
+    BOUND = 3
+    BOUND_READY = 4
+    BOUND_LEAVING = 5
+    BOUND_READY_LEAVING = 6
+    LEAVING = 7
+    SUCCEEDED = 8
+    FAILED = 9
+    LOST = 10
+
+
+BOUND_PHASES = (PodPhase.BOUND, PodPhase.BOUND_READY, PodPhase.BOUND_LEAVING, PodPhase.BOUND_READY_LEAVING)
+"""By whether the pod is ready, and whether it is being deleted: one and two more."""
+
+
+class PhaseCounts:
+    """How many pods of a set are doing what.
+
+    Attributes:
+        counts: One number for each `Doing`.
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts = [0] * len(PodPhase)
+
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -46,9 +84,9 @@ class PodRecord:
     uid: str
     klass: PodClass
     held: Amounts
-    kin: Kin
+    kin: PodSignature
     weight: Scored = (0, 0)
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ClaimUse, ...] = ()
     priority: int = 0
     created: float = 0.0
     started: float | None = None
@@ -62,11 +100,11 @@ class PodRecord:
     lost: bool = False
     forgone: bool = False
     slot: int = -1
-    muster: Muster | None = None
-    counted: Doing = Doing.WAITING
+    muster: PhaseCounts | None = None
+    counted: PodPhase = PodPhase.WAITING
 
     @classmethod
-    def of(cls, meta: ObjectMeta, klass: PodClass, kin: Kin, uses: tuple[Use, ...]) -> PodRecord:
+    def of(cls, meta: ObjectMeta, klass: PodClass, kin: PodSignature, uses: tuple[ClaimUse, ...]) -> PodRecord:
         """Begin the record of a pod that has no place yet, as one of its class."""
         who = (meta.namespace, meta.name, meta.uid)
         return cls(*who, klass, klass.requests, kin, klass.weight, uses, created=meta.created)
@@ -92,21 +130,21 @@ class PodRecord:
         return not (self.node or self.assumed or self.gated or self.deleting or self.terminated)
 
     @property
-    def doing(self) -> Doing:
+    def doing(self) -> PodPhase:
         """What it is doing."""
         if self.phase == "Succeeded":
-            return Doing.SUCCEEDED
+            return PodPhase.SUCCEEDED
         if self.phase == "Failed":
-            return Doing.FAILED
+            return PodPhase.FAILED
         if self.lost or self.forgone:
-            return Doing.LOST
+            return PodPhase.LOST
         if self.node:
-            return BOUND[self.ready + 2 * self.deleting]
+            return BOUND_PHASES[self.ready + 2 * self.deleting]
         if self.deleting:
-            return Doing.LEAVING
+            return PodPhase.LEAVING
         if self.assumed:
-            return Doing.RESERVED
-        return Doing.GATED if self.gated else Doing.WAITING
+            return PodPhase.RESERVED
+        return PodPhase.GATED if self.gated else PodPhase.WAITING
 
     def follow(self, pod: Pod) -> None:
         """Take over what the API server says of the pod, all but its place and what others see of it."""
@@ -117,7 +155,7 @@ class PodRecord:
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
 
-    def join(self, muster: Muster) -> None:
+    def join(self, muster: PhaseCounts) -> None:
         """Have it counted in a set of pods."""
         self.leave()
         self.muster, self.counted = muster, self.doing
@@ -137,3 +175,27 @@ class PodRecord:
                 counts[self.counted] -= 1
                 counts[now] += 1
                 self.counted = now
+
+
+def readable_amounts(quantities: Mapping[str, str | int | float], problems: list[str]) -> Amounts:
+    """Return the amounts that can be read; what cannot be is told in `problems`."""
+    out: Amounts = {}
+    for name, quantity in quantities.items():
+        try:
+            out |= amounts_from_zero({name: quantity})
+        except AmountError as error:
+            problems.append(str(error))
+    return out
+
+
+def readable_occupied(pod: Pod, klass: PodClass) -> tuple[Amounts, Scored]:
+    """Return what an assigned pod holds, and what it weighs in scores; its spec's where its status cannot be read."""
+    requests = klass.requests
+    try:
+        held = occupied(pod, requests)
+        if held is requests:
+            return requests, klass.weight
+        weight = scored_occupied(pod, klass.weight)
+    except AmountError:
+        return requests, klass.weight
+    return (requests, weight) if held == requests else (held, weight)

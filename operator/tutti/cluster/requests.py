@@ -15,7 +15,7 @@ from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import Amounts, amounts_from_zero
 
 POD_LEVEL = ("cpu", "memory")
-UNSAID: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
+DEFAULT_REQUESTS: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 """What the score of a node takes a container to use that does not say (plugins/noderesources, scheduler/util)."""
 
 Scored = tuple[int, int]
@@ -31,7 +31,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _total(spec, {})
+    return _pod_total(spec, {})
 
 
 def as_created(spec: PodSpec) -> PodSpec:
@@ -58,7 +58,7 @@ def scored_requests(spec: PodSpec) -> Scored:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _scored(_total(spec, {}, unsaid=UNSAID, pod_level=False))
+    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS, pod_level=False))
 
 
 def scored_weight(spec: PodSpec) -> Scored:
@@ -67,7 +67,7 @@ def scored_weight(spec: PodSpec) -> Scored:
     Raises:
         AmountError: a request cannot be read; the message names the resource.
     """
-    return _scored(_total(spec, {}, unsaid=UNSAID))
+    return _scored(_pod_total(spec, {}, unsaid=DEFAULT_REQUESTS))
 
 
 def scored_occupied(pod: Pod, weight: Scored) -> Scored:
@@ -75,7 +75,7 @@ def scored_occupied(pod: Pod, weight: Scored) -> Scored:
     statuses = _resized(pod)
     if not statuses and pod.status.resources is None:
         return weight
-    return _scored(_held_total(pod, statuses, UNSAID))
+    return _scored(_held_total(pod, statuses, DEFAULT_REQUESTS))
 
 
 def occupied(pod: Pod, requests: Amounts) -> Amounts:
@@ -102,7 +102,7 @@ def _resized(pod: Pod) -> dict[str, ContainerStatus]:
 
 def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mapping[str, int]) -> Amounts:
     infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
-    total = _total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid)
+    total = _pod_total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid)
     if pod.spec.resources is not None and pod.status.resources is not None:
         _raise_to(total, amounts_from_zero(pod.status.resources.requests))
     return total
@@ -112,7 +112,7 @@ def _scored(total: Mapping[str, int]) -> Scored:
     return total.get("cpu", 0), total.get("memory", 0)
 
 
-def _total(
+def _pod_total(
     spec: PodSpec,
     statuses: Mapping[str, ContainerStatus],
     *,
@@ -173,7 +173,7 @@ def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
             total[name] = amount
 
 
-def summed(parts: Iterable[Mapping[str, int]]) -> Amounts:
+def sum_of_amounts(parts: Iterable[Mapping[str, int]]) -> Amounts:
     """Return the sum of several amounts."""
     total: Amounts = {}
     for part in parts:

@@ -14,11 +14,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.axis import bounded
 from tutti.cluster.classes import PodClass
-from tutti.cluster.kin import ALONE
+from tutti.cluster.columns import bounded
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pledges import Picks
+from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.volumes import NO_VOLUMES
 
 _Placed = tuple[PodClass, NDArray[np.int64], NDArray[np.int64]]
@@ -114,7 +114,7 @@ class Transaction:
     @property
     def brings_company(self) -> bool:
         """Whether a pod that does not count among the residents yet has terms or ports of its own."""
-        return any(klass.company != ALONE for klass, _, _ in self._unshown)
+        return any(klass.company != UNCONSTRAINED for klass, _, _ in self._unshown)
 
     def show(self) -> None:
         """Count what has been put so far among the residents, for a class that looks at the pods around it.

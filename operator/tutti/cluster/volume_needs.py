@@ -1,4 +1,4 @@
-"""Reads what the volumes of a pod ask of its node off the storage objects.
+"""Which pods use which claims, and what their volumes ask of a node, read off the storage objects.
 
 Rules: kube-scheduler 1.36, plugins/volumebinding/binder.go (which claims are bound, wait, or stand in the way),
 plugins/volumezone (zones of volumes), plugins/nodevolumelimits/csi.go (what counts as attached).
@@ -6,16 +6,108 @@ plugins/volumezone (zones of volumes), plugins/nodevolumelimits/csi.go (what cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tutti.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from tutti.cluster.attachments import Attachments
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pledges import Pledges
 from tutti.cluster.pods import PodKey
-from tutti.cluster.storage import StorageBook, StorageKind, StorageObject
-from tutti.cluster.volume_users import VolumeUsers
-from tutti.cluster.volumes import NO_VOLUMES, Attached, ClaimKey, Reach, Use, VolumeNeeds, Wanted
+from tutti.cluster.storage import Attachments, StorageBook, StorageKind, StorageObject
+from tutti.cluster.volumes import (
+    NO_VOLUMES,
+    AttachedVolume,
+    ClaimKey,
+    ClaimUse,
+    UnboundClaim,
+    VolumeName,
+    VolumeNeeds,
+    VolumeReach,
+)
+
+
+class VolumeUsers:
+    """The pods that use claims; what they attach follows the storage objects."""
+
+    def __init__(self, book: StorageBook, attachments: Attachments) -> None:
+        self._book = book
+        self._attachments = attachments
+        self._users: dict[ClaimKey, dict[PodKey, None]] = {}
+        self._mounted: dict[PodKey, tuple[str, tuple[ClaimUse, ...], tuple[VolumeName, ...]]] = {}
+        self._placed: dict[ClaimKey, int] = {}
+
+    def __contains__(self, claim: ClaimKey) -> bool:
+        return claim in self._users
+
+    def of(self, claim: ClaimKey) -> Iterable[PodKey]:
+        """Return the pods that use a claim."""
+        return self._users.get(claim, ())
+
+    def is_shared(self, claim: ClaimKey) -> bool:
+        """Whether several pods use a claim."""
+        return len(self._users.get(claim, ())) > 1
+
+    def add(self, pod: PodKey, uses: Sequence[ClaimUse]) -> list[PodKey]:
+        """Note the claims that a pod uses; returns the others that now share one."""
+        sharing: list[PodKey] = []
+        for use in uses:
+            users = self._users.setdefault(use.claim, {})
+            if pod not in users and len(users) == 1:
+                sharing += users
+            users[pod] = None
+        return sharing
+
+    def drop(self, pod: PodKey, uses: Sequence[ClaimUse]) -> list[PodKey]:
+        """Note that a pod uses its claims no more; returns the others that now have one for themselves."""
+        alone: list[PodKey] = []
+        for use in uses:
+            users = self._users.get(use.claim, {})
+            if pod in users:
+                del users[pod]
+                if len(users) == 1:
+                    alone += users
+                if not users:
+                    del self._users[use.claim]
+        return alone
+
+    def mount(self, pod: PodKey, node: str, uses: tuple[ClaimUse, ...]) -> None:
+        """Count what a pod attaches to its node."""
+        volumes = tuple(dict.fromkeys(filter(None, (self._book.volume_of(use.claim) for use in uses))))
+        self._mounted[pod] = (node, uses, volumes)
+        self._count(pod, 1)
+
+    def unmount(self, pod: PodKey) -> None:
+        """Take back what a pod attaches to its node."""
+        self._count(pod, -1)
+        del self._mounted[pod]
+
+    def occupy(self, claim: ClaimKey, count: int) -> None:
+        """Count pods with a node that use a claim; a negative count takes them away."""
+        self._placed[claim] = self._placed.get(claim, 0) + count
+        if not self._placed[claim]:
+            del self._placed[claim]
+
+    def is_occupied(self, claim: ClaimKey) -> bool:
+        """Whether a pod that has a node uses a claim."""
+        return claim in self._placed
+
+    def changed(self, claims: Iterable[ClaimKey]) -> list[PodKey]:
+        """Count anew what the users of claims attach; returns the users."""
+        users = list(dict.fromkeys(pod for claim in claims for pod in self._users.get(claim, ())))
+        for pod in users:
+            mounted = self._mounted.get(pod)
+            if mounted is not None:
+                self.unmount(pod)
+                self.mount(pod, *mounted[:2])
+        return users
+
+    def _count(self, pod: PodKey, sign: int) -> None:
+        node, uses, volumes = self._mounted[pod]
+        for volume in volumes:
+            self._attachments.use(node, volume, sign)
+        for use in uses:
+            if not use.ephemeral:
+                self.occupy(use.claim, sign)
+
 
 BETA_ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -28,7 +120,7 @@ ZONE_LABELS = (*BETA_ZONES, *BETA_ZONES.values())
 _UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 
-class Volumes:
+class VolumeState:
     """Everything about volumes: objects, users, and what was decided here.
 
     Attributes:
@@ -56,7 +148,7 @@ class Volumes:
         claims = self.book.drop(kind, namespace, name)
         return self._concerned(claims, name if kind == "StorageClass" else "", before)
 
-    def needs(self, pod: PodKey, uid: str, uses: Sequence[Use]) -> VolumeNeeds:
+    def needs(self, pod: PodKey, uid: str, uses: Sequence[ClaimUse]) -> VolumeNeeds:
         """Return what the volumes of a pod, whose uses are noted, ask of its node."""
         if not uses:
             return NO_VOLUMES
@@ -76,13 +168,13 @@ class Volumes:
             ),
         )
 
-    def wants(self, uses: Sequence[Use]) -> list[tuple[ClaimKey, str]]:
+    def wants(self, uses: Sequence[ClaimUse]) -> list[tuple[ClaimKey, str]]:
         """Return the claims, with their uids, that are bound when the pod has a node: the smallest first."""
         claims = (self.book.claims[use.claim] for use in uses if use.claim in self.book.claims)
         waiting = [claim for claim in claims if not claim.fully_bound]
         return [(claim.key, claim.metadata.uid) for claim in sorted(waiting, key=lambda claim: claim.size or 0)]
 
-    def pledge(self, pod: PodKey, klass: PodClass, node: str, uses: Sequence[Use]) -> list[PodKey]:
+    def pledge(self, pod: PodKey, klass: PodClass, node: str, uses: Sequence[ClaimUse]) -> list[PodKey]:
         """Promise the claims of a pod what its class was given on a node; returns the others that use them."""
         claims = self.wants(uses)
         if not claims:
@@ -105,12 +197,12 @@ class Volumes:
             namespace, _, name = claim.partition("/")
             self.users.occupy((namespace, name), count)
 
-    def frees_one_of(self, uses: Sequence[Use]) -> bool:
+    def frees_one_of(self, uses: Sequence[ClaimUse]) -> bool:
         """Whether one of these is of a claim for one pod that no pod with a node uses now."""
         claims = (self.book.claims.get(use.claim) for use in uses if not use.ephemeral)
         return any(one is not None and one.once and not self.users.is_occupied(one.key) for one in claims)
 
-    def free_volumes(self, wanted: Wanted) -> Iterator[PersistentVolume]:
+    def free_volumes(self, wanted: UnboundClaim) -> Iterator[PersistentVolume]:
         """Yield the volumes that a claim could be bound to, wherever they are, the smallest first.
 
         Rule: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume, 1.36. Ties go by name.
@@ -132,7 +224,7 @@ class Volumes:
             claims = [k for k, c in self.book.claims.items() if c.storage_class == storage_class and k in self.users]
         return self.users.changed(claims)
 
-    def _problems(self, pod: PodKey, uid: str, uses: Sequence[Use]) -> Iterator[str]:
+    def _problems(self, pod: PodKey, uid: str, uses: Sequence[ClaimUse]) -> Iterator[str]:
         """Yield what keeps a pod from any node, in the order in which kube-scheduler's plugins come to it."""
         claims, volumes = self.book.claims, self.book.volumes
         for use in uses:
@@ -154,18 +246,18 @@ class Volumes:
         found = self.book.classes.get(claim.storage_class)
         return found is not None and found.waits and not claim.spec.volume_name
 
-    def _reach(self, use: Use) -> Reach:
+    def _reach(self, use: ClaimUse) -> VolumeReach:
         volume = self.book.volumes.get(self.book.claims[use.claim].spec.volume_name)
         if volume is None:
-            return Reach(missing=True)
+            return VolumeReach(missing=True)
         affinity = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
-        return Reach(affinity, () if use.ephemeral else _zones(volume))
+        return VolumeReach(affinity, () if use.ephemeral else _zones(volume))
 
-    def _wanted(self, claim: PersistentVolumeClaim) -> Wanted:
+    def _wanted(self, claim: PersistentVolumeClaim) -> UnboundClaim:
         pledge, size = self.pledges.of(claim.key), claim.size
         assert size is not None  # such a claim stands in the way
         reserved = self.book.meant_for(claim)
-        return Wanted(
+        return UnboundClaim(
             storage_class=claim.storage_class,
             size=size,
             modes=tuple(sorted(claim.spec.access_modes)),
@@ -178,17 +270,19 @@ class Volumes:
             shared="/".join(claim.key) if self.users.is_shared(claim.key) else "",
         )
 
-    def _attached(self, uses: Sequence[Use]) -> Iterator[Attached]:
+    def _attached(self, uses: Sequence[ClaimUse]) -> Iterator[AttachedVolume]:
         seen = {}
         for use in uses:
             volume = self.book.volume_of(use.claim)
             if volume is not None:
                 shared = self.users.is_shared(use.claim) or self.book.is_twofold(volume)
-                seen[volume] = Attached(volume[0], volume[1] if shared else "")
+                seen[volume] = AttachedVolume(volume[0], volume[1] if shared else "")
         yield from seen.values()
 
 
-def _in_the_way(claims: Mapping[ClaimKey, PersistentVolumeClaim], pod: PodKey, uid: str, use: Use) -> Iterator[str]:
+def _in_the_way(
+    claims: Mapping[ClaimKey, PersistentVolumeClaim], pod: PodKey, uid: str, use: ClaimUse
+) -> Iterator[str]:
     namespace, name = use.claim
     claim = claims.get(use.claim)
     if claim is None:
@@ -205,7 +299,7 @@ def _in_the_way(claims: Mapping[ClaimKey, PersistentVolumeClaim], pod: PodKey, u
         yield f'persistentvolumeclaim "{name}" asks for {claim.asks!r} of storage, which is not a quantity'
 
 
-def _suits(volume: PersistentVolume, wanted: Wanted) -> bool:
+def _suits(volume: PersistentVolume, wanted: UnboundClaim) -> bool:
     return (
         _is_large_enough(volume, wanted)
         and set(wanted.modes) <= set(volume.spec.access_modes)
@@ -213,7 +307,7 @@ def _suits(volume: PersistentVolume, wanted: Wanted) -> bool:
     )
 
 
-def _is_large_enough(volume: PersistentVolume, wanted: Wanted) -> bool:
+def _is_large_enough(volume: PersistentVolume, wanted: UnboundClaim) -> bool:
     """Whether a volume has what even one that is reserved for the claim must have."""
     return (
         volume.size >= wanted.size

@@ -23,14 +23,14 @@ VolumeName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ClaimUse:
     """That a pod uses a claim; `ephemeral`: one that is made for it alone."""
 
     claim: ClaimKey
     ephemeral: bool = False
 
 
-class Reach(msgspec.Struct, frozen=True):
+class VolumeReach(msgspec.Struct, frozen=True):
     """Where a bound volume can be used.
 
     Attributes:
@@ -44,7 +44,7 @@ class Reach(msgspec.Struct, frozen=True):
     missing: bool = False
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class UnboundClaim(msgspec.Struct, frozen=True):
     """A claim that is bound only when its pod has a node.
 
     Attributes:
@@ -69,7 +69,7 @@ class Wanted(msgspec.Struct, frozen=True):
     shared: str = ""
 
 
-class Attached(msgspec.Struct, frozen=True, order=True):
+class AttachedVolume(msgspec.Struct, frozen=True, order=True):
     """A volume that a pod has attached to its node; `handle` is "" where no other pod uses it."""
 
     driver: str
@@ -88,9 +88,9 @@ class VolumeNeeds(msgspec.Struct, frozen=True):
     """
 
     problem: str = ""
-    bound: tuple[Reach, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
-    attached: tuple[Attached, ...] = ()
+    bound: tuple[VolumeReach, ...] = ()
+    wanted: tuple[UnboundClaim, ...] = ()
+    attached: tuple[AttachedVolume, ...] = ()
     once: tuple[str, ...] = ()
 
 
@@ -102,16 +102,16 @@ def has_claims(spec: PodSpec) -> bool:
     return any(volume.is_claimed for volume in spec.volumes)
 
 
-def uses_of(spec: PodSpec, namespace: str, name: str) -> tuple[Use, ...]:
+def uses_of(spec: PodSpec, namespace: str, name: str) -> tuple[ClaimUse, ...]:
     """Return the claims that a pod uses, each once, in order (naming: component-helpers/storage/ephemeral, 1.36)."""
     if not spec.volumes:
         return ()
     return tuple({use.claim: use for use in _uses(spec, namespace, name)}.values())
 
 
-def _uses(spec: PodSpec, namespace: str, name: str) -> Iterator[Use]:
+def _uses(spec: PodSpec, namespace: str, name: str) -> Iterator[ClaimUse]:
     for volume in spec.volumes:
         if volume.persistent_volume_claim is not None:
-            yield Use((namespace, volume.persistent_volume_claim.claim_name))
+            yield ClaimUse((namespace, volume.persistent_volume_claim.claim_name))
         elif volume.ephemeral is not None:
-            yield Use((namespace, f"{name}-{volume.name}"), ephemeral=True)
+            yield ClaimUse((namespace, f"{name}-{volume.name}"), ephemeral=True)

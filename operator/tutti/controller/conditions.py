@@ -18,7 +18,7 @@ from tutti.controller.catalogue import Catalogue, Stored
 from tutti.controller.crds import RESOURCES
 from tutti.controller.references import Verdict, judge
 from tutti.controller.specs import ObjectKey
-from tutti.engine.status.overuse import QUOTA_EXCEEDED
+from tutti.engine.status.queue_statuses import QUOTA_EXCEEDED
 from tutti.kube.statuses import StatusWriter, Target
 
 log = structlog.get_logger(__name__)

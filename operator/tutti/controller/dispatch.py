@@ -22,7 +22,6 @@ from tutti.controller.extending import Extending
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
@@ -40,6 +39,7 @@ from tutti.engine.records.decisions import (
     SelectNode,
     SetPodCondition,
 )
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,

@@ -47,7 +47,7 @@ from tutti.controller.supervisor import Supervisor, is_lost_lease, leaves
 from tutti.controller.surroundings import Surroundings
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
-from tutti.engine.records.hosting import Plugins
+from tutti.engine.records.plugins import Plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.metrics import WireMetrics

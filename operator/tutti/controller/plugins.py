@@ -17,8 +17,7 @@ from pydantic import BaseModel, ValidationError
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.extensions import PluginUse
 from tutti.api.problems import Problem, nearest, problems_of
-from tutti.engine.records.extension import Enabled, PermitPlugin, SortPlugin
-from tutti.engine.records.hosting import Plugins
+from tutti.engine.records.plugins import Enabled, PermitPlugin, Plugins, SortPlugin
 from tutti.placement.extension import FilterPlugin, ScorePlugin
 
 GROUP = "tutti.plugins"

@@ -11,25 +11,25 @@ from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges.degraded import degraded_since
 from tutti.controller.metrics import Metrics
 from tutti.controller.queue_metrics import drop_others
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.state import State
 
 log = structlog.get_logger(__name__)
 
 _EVENTS = {
-    Step.ADMITTED: "workload_admitted",
-    Step.LET_GO: "reservation_let_go",
-    Step.GIVEN_BACK: "reservation_given_back",
-    Step.SCHEDULED: "workload_scheduled",
-    Step.MAKES_ROOM: "victims_chosen",
-    Step.DEGRADED: "workload_degraded",
-    Step.RECOVERED: "workload_recovered",
-    Step.EVICTED: "eviction_begun",  # `pod_evicted` tells what has been done
-    Step.SPARED: "workload_spared",
-    Step.FINISHED: "workload_finished",
+    LifecycleStep.ADMITTED: "workload_admitted",
+    LifecycleStep.LET_GO: "reservation_let_go",
+    LifecycleStep.GIVEN_BACK: "reservation_given_back",
+    LifecycleStep.SCHEDULED: "workload_scheduled",
+    LifecycleStep.MAKES_ROOM: "victims_chosen",
+    LifecycleStep.DEGRADED: "workload_degraded",
+    LifecycleStep.RECOVERED: "workload_recovered",
+    LifecycleStep.EVICTED: "eviction_begun",  # `pod_evicted` tells what has been done
+    LifecycleStep.SPARED: "workload_spared",
+    LifecycleStep.FINISHED: "workload_finished",
 }
 # Of a single pod without a queue one line is enough: that it was scheduled. There may be thousands in a second.
-_QUIET = (Step.ADMITTED, Step.FINISHED)
+_QUIET = (LifecycleStep.ADMITTED, LifecycleStep.FINISHED)
 
 
 class Progressing(Protocol):
@@ -40,7 +40,7 @@ class Progressing(Protocol):
         """What it knows."""
 
     @property
-    def milestones(self) -> list[Milestone]:
+    def milestones(self) -> list[LifecycleEvent]:
         """What workloads came to in the last turn."""
 
 
@@ -67,7 +67,7 @@ class Progress:
             self._catalog = state.catalog.version
             self._forget(state)
 
-    def _count(self, state: State, milestones: Sequence[Milestone]) -> None:
+    def _count(self, state: State, milestones: Sequence[LifecycleEvent]) -> None:
         queues = state.holdings.tree.queues
         self._metrics.of_cluster_queues.count(milestones)
         if self._metrics.of_local_queues is not None:
@@ -89,32 +89,32 @@ class Progress:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
             metrics.of_local_queues.keep({(door.name, door.namespace) for door in doors})
 
-    def _tell_tries(self, state: State, milestones: Sequence[Milestone], seconds: float) -> None:
+    def _tell_tries(self, state: State, milestones: Sequence[LifecycleEvent], seconds: float) -> None:
         before, self._tried = self._tried, sum(state.tried.values())
         if self._tried == before:
             return
-        admitted = any(one.step is Step.ADMITTED for one in milestones)
+        admitted = any(one.step is LifecycleStep.ADMITTED for one in milestones)
         result = "success" if admitted else "inadmissible"
         self._metrics.admission_attempts.labels(result).inc()
         self._metrics.admission_attempt_seconds.labels(result).observe(seconds)
 
-    def _measure(self, one: Milestone) -> None:
+    def _measure(self, one: LifecycleEvent) -> None:
         metrics = self._metrics
         match one.step:
-            case Step.LET_GO:
+            case LifecycleStep.LET_GO:
                 metrics.reservation_held_seconds.labels("bound").observe(one.seconds)
-            case Step.GIVEN_BACK:
+            case LifecycleStep.GIVEN_BACK:
                 metrics.reservation_held_seconds.labels("given_back").observe(one.seconds)
-            case Step.MAKES_ROOM:
+            case LifecycleStep.MAKES_ROOM:
                 metrics.preemption_attempts.inc()
                 metrics.preemption_victims.observe(one.pods)
-            case Step.EVICTED if one.rule:
+            case LifecycleStep.EVICTED if one.rule:
                 metrics.preempted.labels(one.for_queue, one.rule).inc()
             case _:
                 pass
 
 
-def tell(milestones: Sequence[Milestone]) -> None:
+def tell(milestones: Sequence[LifecycleEvent]) -> None:
     """Log what workloads have come to."""
     say = log.bind()  # once, because the lazy logger binds anew for each line
     for one in milestones:

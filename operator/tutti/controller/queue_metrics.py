@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 
 Labels = tuple[str, ...]
 """The values of the labels that name a queue, in their order."""
 
-Whose = Callable[[Milestone], Labels | None]
+Whose = Callable[[LifecycleEvent], Labels | None]
 """Names the queue that a milestone counts for; None where it counts for none."""
 
 # Kueue's (pkg/metrics): one second, then doubling from two and a half.
@@ -55,7 +55,7 @@ class QueueLives:
         )
         self._named_by = len(labels)
 
-    def count(self, milestones: Iterable[Milestone]) -> None:
+    def count(self, milestones: Iterable[LifecycleEvent]) -> None:
         """Count the milestones of a turn."""
         waits: dict[Labels, list[float]] = {}
         evicted: Tally[Labels] = Tally()
@@ -64,11 +64,11 @@ class QueueLives:
             labels = self._whose(one) if one.step in _COUNTED else None
             if labels is None:
                 continue
-            if one.step is Step.EVICTED:
+            if one.step is LifecycleStep.EVICTED:
                 reason, _, cause = one.reason.partition(_DUE_TO)
                 evicted[*labels, reason, cause] += 1
             elif one.queue:
-                if one.step is Step.ADMITTED:
+                if one.step is LifecycleStep.ADMITTED:
                     waits.setdefault(labels, []).append(max(0.0, one.seconds))
                 else:
                     finished[labels] += 1
@@ -91,7 +91,7 @@ class QueueLives:
             drop_others(metric, queues, self._named_by)
 
 
-_COUNTED = (Step.ADMITTED, Step.EVICTED, Step.FINISHED)
+_COUNTED = (LifecycleStep.ADMITTED, LifecycleStep.EVICTED, LifecycleStep.FINISHED)
 
 
 class CohortLives:
@@ -103,9 +103,11 @@ class CohortLives:
             ["cohort"], registry=registry,
         )  # fmt: skip
 
-    def count(self, milestones: Iterable[Milestone], above: Callable[[str], Iterable[str]]) -> None:
+    def count(self, milestones: Iterable[LifecycleEvent], above: Callable[[str], Iterable[str]]) -> None:
         """Count the milestones of a turn; `above` returns the names of the cohorts above a ClusterQueue."""
-        for queue, times in Tally(one.queue for one in milestones if one.step is Step.ADMITTED and one.queue).items():
+        for queue, times in Tally(
+            one.queue for one in milestones if one.step is LifecycleStep.ADMITTED and one.queue
+        ).items():
             for cohort in above(queue):
                 self._admitted.labels(cohort).inc(times)
 

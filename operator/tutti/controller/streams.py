@@ -18,8 +18,8 @@ from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.kinds import Workload
 from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
 from tutti.api.templates import prune_workload
+from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
-from tutti.cluster.surroundings import Selecting
 from tutti.controller.crds import RESOURCES
 from tutti.engine.records.observations import (
     AllowanceGone,
@@ -94,7 +94,7 @@ def _selects(kind: str, resource: Resource, view: type[SelectingObject]) -> Stre
         meta, selector = found.metadata, found.selector
         if selector is None:
             return SelectingGone(kind, meta.namespace, meta.name)
-        return SelectingSeen(Selecting(kind, meta.namespace, meta.name, selector))
+        return SelectingSeen(PodSelecting(kind, meta.namespace, meta.name, selector))
 
     return Stream(kind, resource, view, seen, lambda gone: SelectingGone(kind, gone.key.namespace, gone.key.name))
 

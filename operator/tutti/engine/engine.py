@@ -3,51 +3,50 @@
 A deterministic state machine without I/O, clock or threads. It is told the time; equal observations at equal times
 with an equal seed give equal decisions, byte for byte, which is what `replay` verifies.
 
-One turn of `decide`, in order:
+One turn of `decide` goes through six steps, each a method of `Engine`, in this order:
 
     1 settle   every workload that something was observed about
     2 expire   deadlines that have passed nevertheless: permits and bind windows
     3 choose   who is tried now, and in which order
-    4 reserve  quota and nodes for each in turn, all or nothing
+    4 reserve  quota and nodes for each in turn, all or nothing; or take others out for it, or have it wait
     5 bind     what is reserved and complete
     6 report   statuses, conditions and events of what has changed
+
+A pod that waits in a queue is found by `_choose`, gets its node in `_try_one`, and is sent there by `_bind`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import holding_back, past_use
-from tutti.engine.admission.admission import look, reserve, why_surplus_waits
-from tutti.engine.admission.together import reserve_in_turn
-from tutti.engine.backfill import backfill, owing
-from tutti.engine.ingest import promises
-from tutti.engine.ingest.observing import observe
-from tutti.engine.ingest.unobserved import unobserved
-from tutti.engine.ingest.wishes import read_workload
-from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
-from tutti.engine.lifecycle.holders import is_spared
-from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.preemption.precedence import precedence
+from tutti.engine.admission import quota_holdback, usage_history
+from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.backfill import backfill, overdue_heads
+from tutti.engine.ingest import specs
+from tutti.engine.ingest.handlers import observe, unobserved
+from tutti.engine.ingest.specs import read_workload
+from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle.phases import explain
+from tutti.engine.lifecycle.quota_usage import is_protected
+from tutti.engine.preemption import by_priority, nominated_room, nominations
+from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.turns import Candidates
-from tutti.engine.records.claims import Nomination
-from tutti.engine.records.counting import NOWHERE
-from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.faults import fault_of
-from tutti.engine.records.hosting import Plugins
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
+from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.decisions import AnyDecision, fault_of
+from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced
-from tutti.engine.records.shadows import Shadow
+from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import overuse, queue_statuses, retelling, statuses
-from tutti.engine.status.reporting import report, tells_later
+from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.quota.assignment import Choice
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
@@ -66,22 +65,23 @@ class Engine:
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
-        self.state.holdings.spared = partial(is_spared, self.state)
-        self.state.places.used = partial(past_use.used_by, self.state)
-        self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
-        self.milestones: list[Milestone] = []
+        self.state.holdings.spared = partial(is_protected, self.state)
+        self.state.places.used = partial(usage_history.usage_of_local_queue, self.state)
+        self.state.holdings.used_lately = partial(usage_history.usage_of_holder, self.state)
+        self.milestones: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
-        self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
+        self._queue = SchedulingQueue(self._bulkheads, self.state.debts.pending)
+        self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = False
         self._again = False
-        self._taken_up = False
+        self._restored = False
         self._awaiting: dict[WorkloadKey, None] = {}
 
     @property
     def evaluated(self) -> int:
         """How many workloads have been looked at since the start: tried, or found not to be ready to be."""
-        return self._candidates.evaluated
+        return self._queue.evaluated
 
     def observe(self, observation: AnyObservation) -> None:
         """Take in one thing that was seen. Nothing is decided yet."""
@@ -93,8 +93,8 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this object's
             unobserved(self.state, observation, error)
         self.state.follow_classes()
-        if not self._taken_up:
-            self._let_go()
+        if not self._restored:
+            self._forget_gone()
 
     def decide(
         self, now: float, *, most: int | None = None, enough: Callable[[], bool] | None = None
@@ -129,59 +129,6 @@ class Engine:
         out, state.out = state.out, []
         return out
 
-    def _begin_anew(self, error: Exception) -> None:
-        """Go on after a turn has raised at nobody in particular: have everybody stand in line anew, and be looked at.
-
-        What was decided before it did stands: it has been reserved and is on its way.
-        """
-        state = self.state
-        state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
-        state.debts.pending.clear()
-        self._candidates = Candidates(self._bulkheads, state.debts.pending)
-        state.owners.clear()
-        state.dirty.update(dict.fromkeys(state.workloads))
-        self._again = True
-
-    def _turn(self, most: int | None, enough: Callable[[], bool] | None) -> None:
-        state = self.state
-        state.renew()
-        state.follow_nodes()
-        permits.stir(state)
-        nominations.stir(state)
-        sparing.spare(state)
-        changed: dict[WorkloadKey, Workload] = {}
-        if self._awaiting:
-            state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
-        self._settle(changed)
-        if not self._taken_up:
-            self._taken_up = True
-            state.milestones.clear()  # these were reached before
-            for workload in list(changed.values()):
-                with self._bulkheads.around(state, workload, "counting", changed):
-                    preemption.take_up(state, workload)
-                    statuses.count(state, workload)  # what is in use now has been since it was last written
-        for workload in self._candidates.due(state):
-            if not self._bulkheads.is_shut(state, workload):
-                with self._bulkheads.around(state, workload, "timing", changed):
-                    life.expire(state, workload)
-        self._settle(changed)
-        self._candidates.update(state, changed)
-        backfill.stir(state, self._candidates.standing_of)
-        for run in self._candidates.contest(state, changed, most=most, enough=enough):
-            self._have_turn(run, changed)
-        backfill.tell(state, changed)
-        for workload in list(changed.values()):
-            if not self._bulkheads.is_shut(state, workload):
-                with self._bulkheads.around(state, workload, "timing", changed):
-                    eager.lose_patience(state, workload)
-        late: dict[WorkloadKey, Workload] = {}
-        self._settle(late)  # whoever was taken out for one that was tried
-        changed.update(late)
-        report(state, changed, guard=self._bulkheads.around)
-        retelling.retell(state)
-        state.dirty.update(dict.fromkeys(late))
-        self._again = bool(late) or self._candidates.cut_short  # those late stand in line from the next turn on
-
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
         if not self._synced:
@@ -189,19 +136,47 @@ class Engine:
         if self._again:
             return self.state.now
         times = (
-            self._candidates.next_due(self.state),
-            permits.next_due(self.state),
-            nominations.next_due(self.state),
+            self._queue.next_due(self.state),
+            permits.next_permit_due(self.state),
+            nominations.next_nomination_due(self.state),
             self.state.shadows.next_due(),
-            owing.next_due(self.state),
-            queue_statuses.next_due(self.state),
-            retelling.next_due(self.state),
-            overuse.next_due(self.state),
+            overdue_heads.next_turn_due(self.state),
+            queue_statuses.next_queues_due(self.state),
+            reporting.next_refresh_due(self.state),
+            queue_statuses.next_overuse_due(self.state),
         )
         return min((time for time in times if time is not None), default=None)
 
-    def _settle(self, changed: dict[WorkloadKey, Workload]) -> None:
+    def _turn(self, most: int | None, enough: Callable[[], bool] | None) -> None:
+        self._changed = {}
+        self._settle()
+        self._expire()
+        for batch in self._choose(most, enough):
+            self._try(batch)
+        self._report()
+
+    # 1 settle
+
+    def _settle(self) -> None:
+        """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
+        state.renew()
+        state.follow_nodes()
+        permits.recheck_held(state)
+        nominations.refresh_nominations(state)
+        nominations.spare_victims(state)
+        if self._awaiting:
+            state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
+        self._reconcile()
+        if not self._restored:
+            self._restored = True
+            state.milestones.clear()  # these were reached before
+            for workload in list(self._changed.values()):
+                self._guard(workload, "counting", _restore)
+
+    def _reconcile(self) -> list[WorkloadKey]:
+        """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
+        state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         while state.dirty:
             keys, state.dirty = list(state.dirty), {}
@@ -212,24 +187,215 @@ class Engine:
                 if not self._bulkheads.is_shut(state, workload):
                     try:
                         read_workload(state, workload)
-                        life.settle(state, workload)
-                        backfill.note_end(state, workload)
+                        reconciliation.reconcile(state, workload)
+                        backfill.note_expected_end(state, workload)
                     except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
                         self._bulkheads.set_aside(state, workload, error, "settling")
-                if life.is_over(state, workload):
+                if reconciliation.is_gone(state, workload):
                     self._forget(workload)
-                    changed.pop(key, None)
                 else:
-                    changed[key] = workload
+                    self._changed[key], seen[key] = workload, None
             state.follow_classes()
+        return [key for key in seen if key in state.workloads]
 
-    def _let_go(self) -> None:
+    # 2 expire
+
+    def _expire(self) -> None:
+        """Do what is due about workloads whose deadline has passed."""
+        for workload in reconciliation.take_due(self.state):
+            self._guard_open(workload, "timing", reconciliation.expire)
+        self._reconcile()
+
+    # 3 choose
+
+    def _choose(self, most: int | None, enough: Callable[[], bool] | None) -> Iterator[Batch]:
+        """Yield who is tried now, the next one as things are after the one before."""
+        state = self.state
+        self._queue.update(state, list(self._changed.values()))
+        backfill.refresh_reservations(state, self._queue.entry_of)
+        yield from self._queue.batches(state, most=most, enough=enough)
+        self._note(self._queue.end_turn(state))
+
+    # 4 reserve
+
+    def _try(self, batch: Batch) -> None:
+        """Try a workload, or several equal single pods at once; the first is set aside where that raises."""
+        first = batch.entries[0]
+        try:
+            if len(batch.entries) == 1 or not self._try_together(batch):
+                self._try_one(first, batch.choice)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._queue.drop(first.workload)
+            self._set_aside(first.workload, error, "admitting")
+
+    def _try_one(self, entry: QueueEntry, choice: Choice | None) -> None:
+        """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
+        state, workload = self.state, entry.workload
+        self._queue.evaluated += 1
+        has_kept, nomination = workload.key in state.kept, state.nominations.ours.get(workload.key)
+        priority = by_priority.priority_of(state, workload, entry.needs)
+        with (
+            member_loss.lending_kept(state, workload),
+            nominated_room.respecting_nominations(state, entry, priority),
+        ):
+            if nomination is not None:
+                if nomination.victims and not self._fits_beside_victims(entry, nomination):
+                    self._note([*self._queue.park_for_victims(state, entry, nomination.why), workload])
+                    return
+                nominations.end_nomination(state, workload.key)
+            with backfill.respecting_reservations(state, entry) as against:
+                if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
+                    choice = assign_flavors(state, entry)
+                refusal = reserve(state, entry, choice)
+            _count_try(state, workload, admitted=refusal is None)
+            if refusal is not None:
+                self._wait(entry, refusal, priority, against, nomination)
+                return
+        self._leave_queue(workload)
+        if nomination is not None:
+            state.nominations.needless.append(nomination)
+            nominations.spare_victims(state)
+        self._bind(workload)
+
+    def _try_together(self, batch: Batch) -> bool:
+        """Admit equal single pods that are next one after the other; returns whether the first of them was."""
+        state = self.state
+        admitted = batch.entries[: reserve_batch(state, batch.entries, batch.choice)]
+        for workload in (entry.workload for entry in admitted):
+            self._queue.evaluated += 1
+            _count_try(state, workload, admitted=True)
+            self._leave_queue(workload)
+            self._bind(workload)
+        return bool(admitted)
+
+    def _fits_beside_victims(self, entry: QueueEntry, nomination: Nomination) -> bool:
+        """Whether a workload fits while victims are there that it has been waiting for."""
+        with (
+            backfill.respecting_reservations(self.state, entry),
+            nominations.without_nomination(self.state, nomination),
+        ):
+            return isinstance(look(self.state, entry), list)
+
+    def _wait(
+        self,
+        entry: QueueEntry,
+        refusal: Refusal,
+        priority: int,
+        against: list[BackfillReservation],
+        nomination: Nomination | None,
+    ) -> None:
+        """Let a workload wait that could not be admitted: for its victims, where others are taken out for it.
+
+        Args:
+            entry: The workload.
+            refusal: Why it could not be admitted, and what it could have if others were gone.
+            priority: That of its pods.
+            against: What is kept from it for the heads of queues.
+            nomination: What was held for it until now, if anything was.
+        """
+        state, workload, why, preemption = self.state, entry.workload, refusal.why, NOBODY_LEAVES
+        approver = permits.asks_for_approval(state, workload)
+        if approver:
+            why = permits.unapproved(why, approver)
+        elif not backfill.lacks_only_overdue(state, entry, against):
+            with backfill.withholding(state, entry, against):
+                preemption = preempt(state, entry, why, refusal.options, priority=priority)
+        if preemption.waits is not None:
+            self._note(self._queue.park_for_victims(state, entry, preemption.waits))
+        else:
+            why = backfill.why_kept_off(state, entry, why, against)
+            self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
+            backfill.reserve_for_head(state, entry, why)
+            if workload.degraded_since is not None:
+                state.touch(workload.key)  # it may be clear by now that waiting is no use
+        state.cluster.freed += nomination is not None and workload.key not in state.nominations.ours
+        is_news = nomination is not None or preemption.waits is not None
+        if is_news or not (workload.key in self._changed or reporting.is_reported_later(state, workload)):
+            self._note([workload])
+
+    def _leave_queue(self, workload: Workload) -> None:
+        """Take a workload out of its queue that has been admitted, and keep nothing for it any more."""
+        self._queue.drop(workload)
+        backfill.end_reservation(self.state, workload)
+        quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
+
+    # 5 bind
+
+    def _bind(self, workload: Workload) -> None:
+        """Have a workload bound that has just got quota and nodes, or held until it may be."""
+        state, before = self.state, workload.phase
+        if reconciliation.start(state, workload) and (workload.style is not None or workload.tally().waiting):
+            explain(workload, why_surplus_waits(state, workload))
+            reservation.explain_kept_nodes(state, workload)
+        if before is Phase.WAITING and workload.phase in ADMITTED:
+            pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
+            state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
+        backfill.note_expected_end(state, workload)
+        self._note([workload])
+
+    # 6 report
+
+    def _report(self) -> None:
+        """Report what has become of workloads and queues, after those are up to date that were taken out for others."""
+        state = self.state
+        self._note(backfill.explain_reservations(state))
+        for workload in list(self._changed.values()):
+            self._guard_open(workload, "timing", reservation.apply_gang_style)
+        late = self._reconcile()
+        living = [workload for workload in self._changed.values() if workload.key in state.workloads]
+        uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
+        unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
+        reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
+        reporting.report_objects(state)
+        reporting.refresh_positions(state)
+        state.dirty.update(dict.fromkeys(late))
+        self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
+
+    # what the steps share
+
+    def _note(self, workloads: Iterable[Workload]) -> None:
+        """Have something reported of these workloads at the end of the turn."""
+        for workload in workloads:
+            self._changed[workload.key] = workload
+
+    def _guard_open(self, workload: Workload, during: str, act: Callable[[State, Workload], object]) -> None:
+        """Do something for a workload unless it is set aside."""
+        if not self._bulkheads.is_shut(self.state, workload):
+            self._guard(workload, during, act)
+
+    def _guard(self, workload: Workload, during: str, act: Callable[[State, Workload], object]) -> bool:
+        """Do something for a workload, and set it aside where that raises; returns whether it was done."""
+        try:
+            act(self.state, workload)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._set_aside(workload, error, during)
+            return False
+        return True
+
+    def _set_aside(self, workload: Workload, error: Exception, during: str) -> None:
+        self._bulkheads.set_aside(self.state, workload, error, during)
+        self._note([workload])
+
+    def _begin_anew(self, error: Exception) -> None:
+        """Go on after a turn has raised at nobody in particular: have everybody stand in line anew, and be looked at.
+
+        What was decided before it did stands: it has been reserved and is on its way.
+        """
+        state = self.state
+        state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
+        state.debts.pending.clear()
+        self._queue = SchedulingQueue(self._bulkheads, state.debts.pending)
+        state.owners.clear()
+        state.dirty.update(dict.fromkeys(state.workloads))
+        self._again = True
+
+    def _forget_gone(self) -> None:
         """Forget what has gone before the first decision: a process may stand by for weeks."""
         state = self.state
         keys, state.dirty = state.dirty, {}
         for key in keys:
             workload = state.workloads.get(key)
-            if workload is not None and not life.is_over(state, workload):
+            if workload is not None and not reconciliation.is_gone(state, workload):
                 self._awaiting[key] = None
                 continue
             self._awaiting.pop(key, None)
@@ -240,146 +406,24 @@ class Engine:
         """Remember nothing of a workload of which nothing is left."""
         state, key = self.state, workload.key
         del state.workloads[key]
+        self._changed.pop(key, None)
         state.waiting.drop(key)
         state.timed.drop(key)
         state.ending.pop(key, None)
         state.held.pop(key, None)
-        backfill.forget(state, key)
-        promises.forget(state, key)
+        backfill.forget_expected_end(state, key)
+        specs.forget_promises(state, key)
         self._bulkheads.forget(key)
-        replacement.forget(state, workload)
-        self._candidates.drop(workload)
-        state.counts.move(workload, NOWHERE, {}, state.changed_queues)
+        member_loss.forget_losses(state, workload)
+        self._queue.drop(workload)
+        state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.places.put(workload)
 
-    def _have_turn(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> None:
-        """Try a workload, or several equal single pods at once; the first is set aside where that raises."""
-        state, standing, workload = self.state, run[0], run[0].workload
-        try:
-            if len(run) > 1 and self._admit_together(run, changed):
-                return
-            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
-                changed[workload.key] = workload
-        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-            self._candidates.drop(workload)
-            self._bulkheads.set_aside(state, workload, error, "admitting")
-            changed[workload.key] = workload
 
-    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
-        """Try to admit a workload; returns whether anything else became of it than that it still waits."""
-        state, workload = self.state, standing.workload
-        self._candidates.evaluated += 1
-        priority = preemption.priority_of(state, workload, standing.needs)
-        with (
-            replacement.lent(state, workload),
-            respecting.respected(state, workload, priority, precedence(state, standing)),
-        ):
-            waiting = state.nominations.ours.get(workload.key)
-            if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
-                self._go_on_waiting(standing, waiting.why, changed)
-                return True
-            before = nominations.end(state, workload.key)
-            victims, asks = None, ""
-            with backfill.respected(state, standing) as shadows:
-                why = reserve(state, standing)
-            if why is not None:
-                asks = approval.asks_first(state, workload)
-                if not asks and not backfill.lacks_what_is_owed(state, standing, shadows):
-                    with backfill.keeping(state, standing, shadows):
-                        victims = self._make_room(standing, why)
-                why = approval.unapproved(why, asks) if asks else why
-            _count_try(state, workload, admitted=why is None)
-            if why is not None:
-                self._wait(standing, why, victims, shadows, changed)
-                state.cluster.freed += before is not None and workload.key not in state.nominations.ours
-                return before is not None or victims is not None
-        self._leave_line(workload)
-        if before is not None:
-            state.nominations.needless.append(before)
-            sparing.spare(state)
-        self._go_on(workload)
-        return True
-
-    def _admit_together(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> int:
-        """Admit equal single pods that are next one after the other; returns how many, the first ones."""
-        state, count = self.state, reserve_in_turn(self.state, run)
-        for standing in run[:count]:
-            workload = standing.workload
-            self._candidates.evaluated += 1
-            _count_try(state, workload, admitted=True)
-            self._leave_line(workload)
-            self._go_on(workload)
-            changed[workload.key] = workload
-        return count
-
-    def _leave_line(self, workload: Workload) -> None:
-        self._candidates.drop(workload)
-        backfill.end(self.state, workload)
-        holding_back.drop(self.state, workload.key, workload.cluster_queue)
-
-    def _go_on(self, workload: Workload) -> None:
-        """Have a workload bound that has just got quota and nodes, or held until it may be."""
-        state, before = self.state, workload.phase
-        self._let_start(workload)
-        if before is Phase.WAITING and workload.phase in ADMITTED:
-            pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
-            state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
-        backfill.note_end(state, workload)
-
-    def _let_start(self, workload: Workload) -> None:
-        state = self.state
-        early = not reservation.all_there(workload)
-        if workload.phase is Phase.WAITING and early and not eager.may_start(workload):
-            reservation.await_members(state, workload)
-            return
-        if not permits.may_bind(state, workload):
-            return
-        binding.send(state, workload)
-        if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
-            workload.explanation = why_surplus_waits(state, workload)
-            eager.explain(state, workload)
-
-    def _wait(
-        self,
-        standing: Standing,
-        why: Explanation,
-        victims: Explanation | None,
-        shadows: Sequence[Shadow],
-        changed: dict[WorkloadKey, Workload],
-    ) -> None:
-        """Let a workload wait that could not be admitted: for its victims, where others were taken out for it.
-
-        Args:
-            standing: The workload.
-            why: Why it could not be admitted.
-            victims: What it waits for while these leave; None where nobody was taken out.
-            shadows: Of the heads for whom something was kept from it.
-            changed: Takes in who is told something.
-        """
-        if victims is not None:
-            self._go_on_waiting(standing, victims, changed)
-        else:
-            why = backfill.why_kept_off(self.state, standing, why, shadows)
-            self._candidates.fail(self.state, standing, why, changed)
-            backfill.look_ahead(self.state, standing, why)
-            if standing.workload.degraded_since is not None:
-                self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
-
-    def _go_on_waiting(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
-        """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""
-        if standing.bunch.line.strict:
-            self._candidates.fail(self.state, standing, why, changed)
-        else:
-            self._candidates.put_aside(standing.workload, why)
-
-    def _fits_without(self, standing: Standing, nomination: Nomination) -> bool:
-        """Whether a workload fits while victims are there that it has been waiting for."""
-        with backfill.respected(self.state, standing), nominations.without(self.state, nomination):
-            return isinstance(look(self.state, standing), list)
-
-    def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
-        """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
-        return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)
+def _restore(state: State, workload: Workload) -> None:
+    """Go on with what an earlier process has begun; what is in use now has been since it was last written."""
+    by_priority.restore_nomination(state, workload)
+    statuses.count_in_queues(state, workload)
 
 
 def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:

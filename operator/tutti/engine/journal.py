@@ -19,8 +19,8 @@ from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import AnyObservation
+from tutti.engine.records.plugins import Plugins
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -11,37 +11,28 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
+from tutti.cluster.capacity import FreeCapacity, allocatable_of_nodes
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
-from tutti.cluster.supply import Room, offered
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
-from tutti.engine.records.ancestry import Ancestry
-from tutti.engine.records.claims import Nominations
 from tutti.engine.records.consultation import Consultations
-from tutti.engine.records.counting import QueueCounts
-from tutti.engine.records.debts import Debts
+from tutti.engine.records.counters import Overuses, QueueCounts, QueuePositions, WaitingCounts
 from tutti.engine.records.decisions import AnyDecision, EmitEvent
-from tutti.engine.records.explanation import RETELL_SECONDS
-from tutti.engine.records.gang_objects import GangObjects
-from tutti.engine.records.hosting import Held, Hosting, Plugins
-from tutti.engine.records.members import Charge, Kept, Member
-from tutti.engine.records.milestones import Milestone, Step
-from tutti.engine.records.overuses import Overuses
-from tutti.engine.records.owners import Owners
-from tutti.engine.records.places import Places
-from tutti.engine.records.sayings import Sayings
-from tutti.engine.records.shadows import Shadows
+from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
+from tutti.engine.records.gang_membership import GangObjects, OwnerGraph, ParsedMemberships
+from tutti.engine.records.members import Charge, KeptForSuccessors, Member
+from tutti.engine.records.plugins import PluginHold, PluginHost, Plugins
+from tutti.engine.records.reservations import BackfillReservations, Nominations, QuotaHoldbacks, ShareDebts
 from tutti.engine.records.timers import Timers
-from tutti.engine.records.waiting_counts import WaitingCounts
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.victim_cost import Budget
 from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
-from tutti.queueing.local_usage import PastUse
 from tutti.quota.flavors import Flavor
-from tutti.quota.holdings import Holdings
-from tutti.quota.oracle import Rules
+from tutti.quota.ledger import Holdings
+from tutti.quota.ordering import delay
+from tutti.quota.preemption import Rules
+from tutti.quota.usage import PastUse
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -99,7 +90,7 @@ class State:
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)
     gang_objects: GangObjects = field(default_factory=GangObjects)
-    ancestry: Ancestry = field(default_factory=Ancestry)
+    ancestry: OwnerGraph = field(default_factory=OwnerGraph)
     holdings: Holdings = field(default_factory=Holdings)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
@@ -111,7 +102,7 @@ class State:
     counts: QueueCounts = field(default_factory=QueueCounts)
     past_use: dict[str, PastUse] = field(default_factory=dict)
     past_use_at: float = 0.0
-    places: Places = field(default_factory=Places)
+    places: QueuePositions = field(default_factory=QueuePositions)
     stale: bool = False
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
@@ -120,33 +111,33 @@ class State:
     allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
     unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
-    kept: dict[WorkloadKey, Kept] = field(default_factory=dict)
-    shadows: Shadows = field(default_factory=Shadows)
-    owners: Owners = field(default_factory=Owners)
-    debts: Debts = field(default_factory=Debts)
+    kept: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
+    shadows: BackfillReservations = field(default_factory=BackfillReservations)
+    owners: QuotaHoldbacks = field(default_factory=QuotaHoldbacks)
+    debts: ShareDebts = field(default_factory=ShareDebts)
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0
-    rooms: dict[str, Room] = field(default_factory=dict)
+    rooms: dict[str, FreeCapacity] = field(default_factory=dict)
     rooms_at: float = 0.0
     rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
     waiting: WaitingCounts = field(default_factory=WaitingCounts)
     overuses: Overuses = field(default_factory=Overuses)
-    milestones: list[Milestone] = field(default_factory=list)
+    milestones: list[LifecycleEvent] = field(default_factory=list)
     tried: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
     discreet: bool = True
-    hosting: Hosting = field(init=False)
-    sayings: Sayings = field(init=False)
+    hosting: PluginHost = field(init=False)
+    sayings: ParsedMemberships = field(init=False)
     consultations: Consultations = field(default_factory=Consultations)
-    held: dict[WorkloadKey, Held] = field(default_factory=dict)
+    held: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
     held_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.hosting = Hosting(self.plugins, self.cluster.classes)
-        self.sayings = Sayings(self.configuration.conventions, self.hosting.reads)
+        self.hosting = PluginHost(self.plugins, self.cluster.classes)
+        self.sayings = ParsedMemberships(self.configuration.conventions, self.hosting.reads)
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
@@ -181,7 +172,7 @@ class State:
     def tell_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
         """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
         if workload.tell_at is None:
-            workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
+            workload.tell_at = max(workload.told[2], looked_at) + REFRESH_SECONDS
             self.timed.add(workload)
 
     def leads_to(self, namespace: str, local_queue: str) -> str:
@@ -210,7 +201,7 @@ class State:
         """Return what the nodes of a flavor offer of a resource now."""
         nodes = self.cluster.nodes
         column = nodes.axis.column(resource)
-        amounts = offered(nodes, flavor.node_labels)
+        amounts = allocatable_of_nodes(nodes, flavor.node_labels)
         return int(amounts[column]) if column < len(amounts) else 0
 
     def follow_nodes(self) -> None:
@@ -252,9 +243,11 @@ class State:
             if address is not None:
                 self.touch(address[0])
 
-    def reached(self, workload: Workload, step: Step, *, seconds: float = 0.0, pods: int = 0, reason: str = "") -> None:
+    def reached(
+        self, workload: Workload, step: LifecycleStep, *, seconds: float = 0.0, pods: int = 0, reason: str = ""
+    ) -> None:
         """Note what a workload has come to."""
-        found = Milestone(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
+        found = LifecycleEvent(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
         self.milestones.append(found)
 
     def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.residents import Codes
-from tutti.placement.framework import Mask
-
-Counts = NDArray[np.int64]
+from tutti.placement.framework import Counts, Mask
 
 
 @dataclass(slots=True)

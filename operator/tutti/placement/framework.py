@@ -29,6 +29,7 @@ from tutti.cluster.transaction import Transaction
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Scores = NDArray[np.int64]
+Counts = NDArray[np.int64]
 Features = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.bool_]
 
 MAX_SCORE = 100
@@ -36,14 +37,14 @@ MAX_SCORE = 100
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-class Where(msgspec.Struct, frozen=True):
+class FlavorConstraints(msgspec.Struct, frozen=True):
     """What a flavor adds to its pods' own constraints: labels a node must carry, taints that are tolerated."""
 
     node_labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
 
-ANYWHERE = Where()
+NO_FLAVOR = FlavorConstraints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ class Rejection:
     final: Mask | bool = False
 
 
-class Filter(Protocol):
+class NodeFilter(Protocol):
     """Rules nodes out for a class of pods, whoever is on them."""
 
-    def rejections(self, klass: PodClass, nodes: NodeColumns, where: Where) -> Sequence[Rejection]:
+    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Return which nodes are ruled out and why; nothing where the class does not concern this filter."""
         ...
 
 
-class Tally(Protocol):
+class PreFilterState(Protocol):
     """What one company filter knows during one choice."""
 
     @property
@@ -91,7 +92,7 @@ class Tally(Protocol):
 
 
 @runtime_checkable
-class Rationed(Protocol):
+class LimitingPerNode(Protocol):
     """A tally that can say beforehand how many pods of the class each node takes."""
 
     def room(self) -> NDArray[np.int64]:
@@ -112,7 +113,7 @@ class Excluding(Protocol):
 
 
 @runtime_checkable
-class Settling(Protocol):
+class Reserving(Protocol):
     """A tally that has given something to each pod it was told of."""
 
     def settle(self, transaction: Transaction) -> None:
@@ -120,15 +121,15 @@ class Settling(Protocol):
         ...
 
 
-class CompanyFilter(Protocol):
+class InterPodFilter(Protocol):
     """Rules nodes out for a class of pods by who is on which node."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> Tally | None:
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
         """Count for one choice; None where the class does not concern this filter."""
         ...
 
 
-class ScoreTally(Protocol):
+class PreScoreState(Protocol):
     """What one company scorer knows during one choice."""
 
     def scores(self, rows: Rows) -> Scores | None:
@@ -140,8 +141,8 @@ class ScoreTally(Protocol):
         ...
 
 
-class Narrow(Protocol):
-    """What a tally offers beyond, so that rows it can never tell apart are looked at once (`alike`)."""
+class NarrowableState(Protocol):
+    """What a tally offers beyond, so that rows it can never tell apart are looked at once (`sequential`)."""
 
     @property
     def own(self) -> bool:
@@ -162,7 +163,7 @@ class Narrow(Protocol):
 
 
 @runtime_checkable
-class Narrowing(Tally, Narrow, Protocol):
+class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
     """A filter's tally that can be narrowed to some rows."""
 
     def refused(self) -> Mask:
@@ -171,7 +172,7 @@ class Narrowing(Tally, Narrow, Protocol):
 
 
 @runtime_checkable
-class NarrowingScore(Narrow, Protocol):
+class NarrowableScoreState(NarrowableState, Protocol):
     """A score's tally that can be narrowed to some rows."""
 
     def scores(self, rows: Rows, many: NDArray[np.int64] | None = None) -> Scores | None:
@@ -183,7 +184,7 @@ class NarrowingScore(Narrow, Protocol):
         ...
 
 
-class CompanyScorer(Protocol):
+class InterPodScorer(Protocol):
     """Prefers nodes for a class of pods by who is on which node."""
 
     @property
@@ -196,12 +197,12 @@ class CompanyScorer(Protocol):
         """How much this score counts against the others."""
         ...
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> ScoreTally | None:
+    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
         """Count for one choice; None where it can have no opinion on this class."""
         ...
 
 
-class Preference(Protocol):
+class NodeScorer(Protocol):
     """Prefers nodes for a class of pods, whoever is on them."""
 
     @property
@@ -229,7 +230,7 @@ class Preference(Protocol):
         ...
 
 
-class FillScorer(Protocol):
+class AllocationScorer(Protocol):
     """Prefers nodes by how full they would be."""
 
     @property

@@ -1,7 +1,7 @@
 """Where a whole gang goes: k equal pods are one choice over all nodes, not k passes.
 
 Capacity per node is one expression; the choice equals what k sequential decisions of kube-scheduler would give
-(`choosing`).
+(`node_choice`).
 """
 
 from __future__ import annotations
@@ -14,20 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
-from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, rationed, telling
-from tutti.placement.company import allowed
-from tutti.placement.framework import ANYWHERE, Mask, Rows, Settling, Where
-from tutti.placement.judging import standing, tallies
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Reserving, Rows
+from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
 from tutti.placement.plugins.inter_pod_affinity import means
-from tutti.placement.profile import Profile
-from tutti.placement.prospect import Prospect
-from tutti.placement.spreading import default_selector
-from tutti.placement.topology.joining import place_near
-from tutti.placement.topology.near import Nearby
-from tutti.placement.topology.nearness import Nearness
+from tutti.placement.plugins.spread_constraints import default_selector
+from tutti.placement.profile import Profile, pre_filter, static_filter_result
+from tutti.placement.sequential import feasible
+from tutti.placement.topology.assignment import TopologyChoice, place_by_topology
+from tutti.placement.topology.request import TopologyPlacement
 
 PLENTY = 1_000_000_000
 """More pods than any node takes; a sum over all nodes stays within int64."""
@@ -48,11 +45,11 @@ class Ask:
     klass: PodClass
     required: int
     extra: int = 0
-    where: Where = ANYWHERE
-    near: Nearness | None = None
+    where: FlavorConstraints = NO_FLAVOR
+    near: TopologyPlacement | None = None
 
 
-def place(
+def place_ask(
     nodes: NodeColumns,
     transaction: Transaction,
     ask: Ask,
@@ -92,7 +89,7 @@ def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profil
     assert ask.near is None  # who is near whom is decided for all together
     if ask.klass.refusal:
         return np.zeros(0, dtype=np.int64)
-    return prospect(nodes, transaction, ask, profile, most=most).in_turn(most)
+    return feasible_capacity(nodes, transaction, ask, profile, most=most).in_turn(most)
 
 
 def _chosen(
@@ -100,16 +97,16 @@ def _chosen(
 ) -> NDArray[np.int64]:
     """Place what can be placed of an ask; returns int64[rows], how many on each; too few where too few would fit."""
     if ask.near is not None:
-        look = partial(prospect, nodes, transaction, ask, profile, within=within, most=PLENTY)
-        return place_near(Nearby.of(nodes, ask.near, look), ask.required, ask.extra)
+        look = partial(feasible_capacity, nodes, transaction, ask, profile, within=within, most=PLENTY)
+        return place_by_topology(TopologyChoice.of(nodes, ask.near, look), ask.required, ask.extra)
     wanted = ask.required + ask.extra
-    seen = prospect(nodes, transaction, ask, profile, within=within, most=wanted)
+    seen = feasible_capacity(nodes, transaction, ask, profile, within=within, most=wanted)
     if int(seen.room.sum()) < ask.required:
         return np.zeros_like(seen.room)
     return seen.take(wanted)
 
 
-def prospect(
+def feasible_capacity(
     nodes: NodeColumns,
     transaction: Transaction,
     ask: Ask,
@@ -117,19 +114,19 @@ def prospect(
     *,
     within: Mask | None = None,
     most: int = PLENTY,
-) -> Prospect:
+) -> FeasibleCapacity:
     """Return what an ask can have now, on each node no more than `most`; `within` holds it to some rows."""
     klass = ask.klass
-    filters = tallies(klass, nodes, ask.where, profile)
+    filters = pre_filter(klass, nodes, ask.where, profile)
     moving = [one for one in filters if one.moves]
-    lasting = [one for one in filters if not one.moves or isinstance(one, Settling)]  # what is given away stays so
-    mask = allowed(standing(klass, nodes, ask.where, profile).mask, lasting)
+    lasting = [one for one in filters if not one.moves or isinstance(one, Reserving)]  # what is given away stays so
+    mask = feasible(static_filter_result(klass, nodes, ask.where, profile).mask, lasting)
     if within is not None:
         mask = mask & within
     room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)
-    room = rationed(room, filters)
-    choice = Choice(nodes, transaction, klass, profile, room, telling(klass, nodes, profile))
-    return Prospect(choice, moving, [one.tally(klass, nodes) for one in profile.neighbours])
+    room = limited_per_node(room, filters)
+    choice = NodeChoice(nodes, transaction, klass, profile, room, discriminating_scores(klass, nodes, profile))
+    return FeasibleCapacity(choice, moving, [one.tally(klass, nodes) for one in profile.neighbours])
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
@@ -157,7 +154,7 @@ def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction)
     if not transaction.has_unshown:
         return False
     return (
-        klass.company != ALONE
+        klass.company != UNCONSTRAINED
         or bool(klass.spec.topology_spread_constraints)
         or nodes.residents.has_terms
         or transaction.brings_company

@@ -1,34 +1,51 @@
-"""Which plugins decide, with their weights and arguments; the default is kube-scheduler's default profile.
+"""Which plugins decide, with their weights and arguments, and what the filters among them say of a class of pods.
 
-Filters stand in kube-scheduler's order, because a node is counted under the first filter that rules it out.
+The default is kube-scheduler's default profile. Filters stand in its order, because a node is counted under the first
+filter that rules it out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tutti.cluster.classes import PodClass
-from tutti.placement.framework import CompanyFilter, CompanyScorer, FillScorer, Filter, Preference
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import (
+    NO_FLAVOR,
+    AllocationScorer,
+    FlavorConstraints,
+    InterPodFilter,
+    InterPodScorer,
+    Mask,
+    NodeFilter,
+    NodeScorer,
+    PreFilterState,
+    Rejection,
+)
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
-from tutti.placement.plugins.balanced_allocation import BalancedAllocation
-from tutti.placement.plugins.dynamic_resources import DynamicResources
-from tutti.placement.plugins.flavor_labels import FlavorLabels
-from tutti.placement.plugins.image_locality import ImageLocality
-from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity
-from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
-from tutti.placement.plugins.node_declared_features import NodeDeclaredFeatures
+from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
+from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_ports import NodePorts
-from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
-from tutti.placement.plugins.node_unschedulable import NodeUnschedulable
-from tutti.placement.plugins.node_volume_limits import NodeVolumeLimits
-from tutti.placement.plugins.pod_topology_spread import PodTopologySpread
-from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
-from tutti.placement.plugins.preferred_spread import PreferredSpread
-from tutti.placement.plugins.taint_toleration import PreferUntainted, TaintToleration
+from tutti.placement.plugins.node_resources import (
+    AllocationScore,
+    BalancedAllocation,
+    DynamicResources,
+    NodeResourcesFit,
+)
+from tutti.placement.plugins.node_state import (
+    ImageLocality,
+    NodeDeclaredFeatures,
+    NodeUnschedulable,
+    PreferUntainted,
+    TaintToleration,
+)
+from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.plugins.volume_binding import VolumeBinding
-from tutti.placement.plugins.volume_restrictions import VolumeRestrictions
-from tutti.placement.plugins.volume_zone import VolumeZone
-from tutti.placement.scores import Packing
+from tutti.placement.plugins.volumes import NodeVolumeLimits, VolumeRestrictions, VolumeZone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,28 +64,28 @@ class Profile:
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
     """
 
-    filters: tuple[Filter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
-    ports: CompanyFilter = field(default_factory=NodePorts)
+    filters: tuple[NodeFilter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
+    ports: InterPodFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
-    volumes: tuple[CompanyFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
-    company: tuple[CompanyFilter, ...] = (PodTopologySpread(), InterPodAffinity())
-    late: tuple[Filter, ...] = (NodeDeclaredFeatures(),)
-    fill: tuple[FillScorer, ...] = (Packing(), BalancedAllocation())
-    preferences: tuple[Preference, ...] = (
+    volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
+    company: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    late: tuple[NodeFilter, ...] = (NodeDeclaredFeatures(),)
+    fill: tuple[AllocationScorer, ...] = (AllocationScore(), BalancedAllocation())
+    preferences: tuple[NodeScorer, ...] = (
         PreferUntainted(),
         PreferredNodeAffinity(),
         ImageLocality(),
         DynamicResources(),
     )
-    changing: tuple[Preference, ...] = ()
-    neighbours: tuple[CompanyScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
+    changing: tuple[NodeScorer, ...] = ()
+    neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: AcceleratorPacking | None = None
 
     def packing_of(self, klass: PodClass) -> AcceleratorPacking | None:
         """Return how pods of a class are packed; None where they are scored by how full a node is as all others."""
         return self.packing if self.packing is not None and self.packing.concerns(klass) else None
 
-    def fill_of(self, klass: PodClass) -> tuple[FillScorer, ...]:
+    def fill_of(self, klass: PodClass) -> tuple[AllocationScorer, ...]:
         """Return what scores pods of a class by how full a node is."""
         packing = self.packing_of(klass)
         return self.fill if packing is None else (packing,)
@@ -80,3 +97,108 @@ class Profile:
 
 
 DEFAULT_PROFILE = Profile()
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFilterResult:
+    """What the filters that look at nodes alone say.
+
+    Attributes:
+        mask: bool[rows], True where the class may run as far as they are concerned.
+        rejections: Per filter, in order; those of the profile's late filters last.
+    """
+
+    mask: Mask
+    rejections: tuple[Sequence[Rejection], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What all filters say.
+
+    Attributes:
+        feasible: bool[rows], where one pod of the class could go now.
+        reasons: How many nodes were ruled out for what; one that lacks several resources counts for each.
+        final: bool[rows], ruled out such that taking pods out of the node could not help.
+    """
+
+    feasible: Mask
+    reasons: Counter[str]
+    final: Mask
+
+
+def static_filter_result(
+    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+) -> StaticFilterResult:
+    """Return what the node filters say, kept on the class while the columns they read are unchanged."""
+    stamp = (nodes.version, len(nodes))
+    return klass.keep(("standing", where, profile), stamp, lambda: _ask_static_filters(klass, nodes, where, profile))
+
+
+def _ask_static_filters(
+    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+) -> StaticFilterResult:
+    mask = nodes.present.copy()
+    said = []
+    for one in (*profile.filters, *profile.late):
+        rejections = one.rejections(klass, nodes, where)
+        for rejection in rejections:
+            mask &= ~rejection.rows
+        said.append(rejections)
+    return StaticFilterResult(mask, tuple(said))
+
+
+def pre_filter(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[PreFilterState]:
+    """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
+    found = (one.tally(klass, nodes, where) for one in (profile.ports, *profile.volumes, *profile.company))
+    return [one for one in found if one is not None]
+
+
+def filter_nodes(
+    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
+) -> FilterResult:
+    """Return what all filters say of one more pod of a class, on the columns as they are now."""
+    if klass.volumes.problem:
+        return FilterResult(np.zeros(len(nodes), dtype=np.bool_), Counter(), nodes.present.copy())
+    left = nodes.present.copy()
+    final = np.zeros(len(nodes), dtype=np.bool_)
+    reasons: Counter[str] = Counter()
+    for rejection, hit in counted_rejections(klass, nodes, where, profile):
+        reasons[rejection.reason] += int(np.count_nonzero(hit))
+        final |= hit & rejection.final
+        left &= ~hit
+    return FilterResult(left, +reasons, final)
+
+
+def counted_rejections(
+    klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
+) -> Iterator[tuple[Rejection, Mask]]:
+    """Yield what rules nodes out, with the nodes that count for it: bool[rows].
+
+    A node counts for the first filter that rules it out, and there for everything that the filter says of it.
+    """
+    left = nodes.present.copy()
+    for rejections in _said(klass, nodes, where, profile):
+        out = np.zeros(len(nodes), dtype=np.bool_)
+        for rejection in rejections:
+            hit = left & rejection.rows
+            yield rejection, hit
+            out |= hit
+        left &= ~out
+
+
+def _said(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[Sequence[Rejection]]:
+    """Return what each filter rules out, in the order in which a node counts."""
+    alone, early = static_filter_result(klass, nodes, where, profile).rejections, len(profile.filters)
+    said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
+    for one in (profile.ports, profile.fit, *profile.volumes, *profile.company):
+        tally = one.tally(klass, nodes, where)
+        if tally is not None:
+            said.append(tally.rejections())
+    return [*said, *alone[early:]]
+
+
+def _names_first(said: Sequence[Sequence[Rejection]]) -> list[Sequence[Rejection]]:
+    """Let nodes that the pod's affinity does not name count as that, before any filter has looked at them."""
+    named = [rejection for rejections in said for rejection in rejections if rejection.reason == NAMED_ELSE]
+    return [named, *said]

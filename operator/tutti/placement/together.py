@@ -1,7 +1,7 @@
 """Several asks of one workload, placed together or not at all: a leader and its workers, a launcher and its ranks.
 
 They are placed one ask after another, the hardest first. Where that fails though each would fit alone, the order may be
-to blame, or that one ask went where another had to go; then other arrangements are looked for (`arranging`) before it
+to blame, or that one ask went where another had to go; then other arrangements are looked for (`arrangement`) before it
 is said that they do not fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
 """
 
@@ -14,19 +14,18 @@ import numpy as np
 
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.arranging import Search
-from tutti.placement.domain_search import DomainSearch
+from tutti.placement.arrangement import ArrangementSearch
+from tutti.placement.diagnosis import FitError, diagnose, not_together_error
 from tutti.placement.framework import Rows
-from tutti.placement.gang import Ask, hardest_first, place
-from tutti.placement.misfit import Misfit, explain, not_together
+from tutti.placement.gang import Ask, hardest_first, place_ask
+from tutti.placement.plugins.spread_constraints import HARD
 from tutti.placement.profile import Profile
-from tutti.placement.sharing import OpenClaim, Sharing, open_claims, place_sharing
-from tutti.placement.spreading import HARD
-from tutti.placement.topology.parties import expecting, joining, parties, place_parties
+from tutti.placement.shared_claims import OpenClaim, SharedClaimSearch, open_claims, place_with_shared_claims
+from tutti.placement.topology.colocation import DomainSearch, colocated_sets, expecting, joining, place_colocated_sets
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class Diagnosis:
     """Why several asks could not be placed together.
 
     Attributes:
@@ -36,13 +35,13 @@ class Shortfall:
     """
 
     index: int
-    misfit: Misfit
+    misfit: FitError
     tried: int = 0
 
 
 def place_together(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile, *, apart: bool = True
-) -> list[Rows] | Shortfall:
+) -> list[Rows] | Diagnosis:
     """Take room for all that is required of several asks, then for as much of what is extra as there is room for.
 
     Args:
@@ -60,63 +59,65 @@ def place_together(
     claims = open_claims(nodes, asks)
     if not claims:
         return _place_together(nodes, transaction, asks, profile)
-    shortfalls: list[Shortfall] = []
+    shortfalls: list[Diagnosis] = []
 
     def attempt() -> list[Rows] | None:
         found = _place_together(nodes, transaction, asks, profile)
-        if isinstance(found, Shortfall):
+        if isinstance(found, Diagnosis):
             shortfalls.append(found)
             return None
         return found
 
-    placed = place_sharing(Sharing(nodes, transaction, asks, profile, claims), attempt, apart=apart)
+    placed = place_with_shared_claims(
+        SharedClaimSearch(nodes, transaction, asks, profile, claims), attempt, apart=apart
+    )
     if placed is not None:
         return placed
     return shortfalls[0] if shortfalls else _out_of_reach(nodes, asks, claims[0], profile)
 
 
-def _out_of_reach(nodes: NodeColumns, asks: Sequence[Ask], claim: OpenClaim, profile: Profile) -> Shortfall:
+def _out_of_reach(nodes: NodeColumns, asks: Sequence[Ask], claim: OpenClaim, profile: Profile) -> Diagnosis:
     """Say that pods which fit by themselves do not fit where one volume is supposed to be used."""
     index = claim.users[0]
-    return Shortfall(index, explain(nodes, asks[index], profile))
+    return Diagnosis(index, diagnose(nodes, asks[index], profile))
 
 
 def _place_together(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
-) -> list[Rows] | Shortfall:
+) -> list[Rows] | Diagnosis:
     """Place asks as things are."""
     if len(asks) == 1 and not _has_arrangements(asks[0]):
-        rows = place(nodes, transaction, asks[0], profile)
-        return Shortfall(0, explain(nodes, asks[0], profile)) if rows is None else [rows]
+        rows = place_ask(nodes, transaction, asks[0], profile)
+        return Diagnosis(0, diagnose(nodes, asks[0], profile)) if rows is None else [rows]
     required = [replace(ask, extra=0) for ask in asks]
     hardest = hardest_first(nodes, required)
     order = [index for index in hardest if required[index].required]
     if any(ask.near for ask in asks):
-        near = place_parties(nodes, transaction, [expecting(ask) for ask in asks], profile)
+        near = place_colocated_sets(nodes, transaction, [expecting(ask) for ask in asks], profile)
         if isinstance(near, int):
             found = DomainSearch(nodes, transaction, required, profile).run()
             if found is None:
-                return _party_shortfall(nodes, required, near, profile)
+                return _colocation_diagnosis(nodes, required, near, profile)
             near = found
         return _with_extras(nodes, transaction, asks, near, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
     if isinstance(placed, int):
-        search = Search(nodes, transaction, required, profile)
+        search = ArrangementSearch(nodes, transaction, required, profile)
         found = search.run(order, placed)
         if found is None:
-            return _shortfall(nodes, transaction, required, order, profile, search.tried)
+            return _diagnosis(nodes, transaction, required, order, profile, search.tried)
         placed = found
     return _with_extras(nodes, transaction, asks, placed, hardest, profile)
 
 
-def _party_shortfall(nodes: NodeColumns, asks: Sequence[Ask], index: int, profile: Profile) -> Shortfall:
+def _colocation_diagnosis(nodes: NodeColumns, asks: Sequence[Ask], index: int, profile: Profile) -> Diagnosis:
     """Say what the party of an ask lacks: what one of its asks alone does, or a domain for all."""
-    party = next(members for members in parties(asks, range(len(asks))) if index in members)
+    party = next(members for members in colocated_sets(asks, range(len(asks))) if index in members)
     for one in party:
-        misfit = explain(nodes, asks[one], profile)
+        misfit = diagnose(nodes, asks[one], profile)
         if misfit.fits < misfit.wanted:
-            return Shortfall(one, misfit)
-    return Shortfall(index, misfit if len(party) == 1 else not_together(nodes, [asks[one] for one in party]))
+            return Diagnosis(one, misfit)
+    return Diagnosis(index, misfit if len(party) == 1 else not_together_error(nodes, [asks[one] for one in party]))
 
 
 def _with_extras(
@@ -130,7 +131,7 @@ def _with_extras(
     """Add as much of what is extra as there is room for, near those placed where that was asked for."""
     for index in order:
         if asks[index].extra and not asks[index].klass.refusal:
-            more = place(nodes, transaction, joining(asks, index, placed), profile)
+            more = place_ask(nodes, transaction, joining(asks, index, placed), profile)
             assert more is not None  # nothing is required, so nothing can be short
             placed[index] = np.concatenate((placed[index], more))
     return placed
@@ -154,7 +155,7 @@ def in_order(
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
     for index in order:
-        rows = place(nodes, transaction, asks[index], profile)
+        rows = place_ask(nodes, transaction, asks[index], profile)
         if rows is None:
             transaction.rollback(mark)
             return index
@@ -162,19 +163,19 @@ def in_order(
     return placed
 
 
-def _shortfall(
+def _diagnosis(
     nodes: NodeColumns,
     transaction: Transaction,
     asks: Sequence[Ask],
     order: Sequence[int],
     profile: Profile,
     tried: int,
-) -> Shortfall:
+) -> Diagnosis:
     """Say what the first ask that does not fit lacks, with those before it placed."""
     mark = transaction.mark()
     for index in order:
-        if place(nodes, transaction, asks[index], profile) is None:
-            misfit = explain(nodes, asks[index], profile)
+        if place_ask(nodes, transaction, asks[index], profile) is None:
+            misfit = diagnose(nodes, asks[index], profile)
             transaction.rollback(mark)
-            return Shortfall(index, misfit, tried)
+            return Diagnosis(index, misfit, tried)
     raise AssertionError("asks that fit in this order were said not to fit in it")

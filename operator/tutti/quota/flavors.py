@@ -1,7 +1,11 @@
-"""Which flavors a pod's resources may be counted in, in the order to try them.
+"""ClusterQueues, flavors and pod sets, and in which flavors pods may be counted, whatever quota there is.
 
-Rules: Kueue, flavorassigner (0.20): all resources of one resource group take the same flavor; a resource that the
-queue does not cover cannot be had there; `pods` is a virtual resource that counts only where it is covered.
+Rules: Kueue, flavorassigner.go `checkFlavorForPodSets` and tas_flavorassigner.go (0.20): all resources of one resource
+group take the same flavor; a resource that the queue does not cover cannot be had there; `pods` is a virtual resource
+that counts only where it is covered. Every hard taint of the flavor must be tolerated; the pods' node selector and
+required node affinity, as far as they speak of labels that the flavor has, must match them; pods that ask for a
+topology need a flavor that has the levels they name, and others one without a topology, except that in a queue of
+nothing but such flavors all pods are placed by topology.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tutti.api.labels import LabelSelector
+from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
-from tutti.placement.framework import Where
-from tutti.quota.fungibility import DEFAULT_FUNGIBILITY, Fungibility
-from tutti.quota.policy import NOBODY, PreemptionPolicy
+from tutti.placement.framework import FlavorConstraints
+from tutti.placement.topology.request import LevelRequest
+from tutti.quota.policy import DEFAULT_FUNGIBILITY, NOBODY, Fungibility, PreemptionPolicy
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
 VIRTUAL = "pods"
@@ -133,10 +137,83 @@ def usage_of(assignment: Assignment, requests: Mapping[str, int], times: int = 1
     return {(flavor, name): requests[name] * times for name, flavor in assignment.items()}
 
 
-def where_of(assignment: Assignment, flavors: Mapping[str, Flavor]) -> Where:
+def where_of(assignment: Assignment, flavors: Mapping[str, Flavor]) -> FlavorConstraints:
     """Return what an assignment adds to its pods' own constraints."""
     chosen = [flavors[name] for name in dict.fromkeys(assignment.values())]
-    return Where(
+    return FlavorConstraints(
         node_labels=tuple(label for flavor in chosen for label in flavor.node_labels),
         tolerations=tuple(toleration for flavor in chosen for toleration in flavor.tolerations),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of one shape that want quota.
+
+    Attributes:
+        count: How many.
+        per_pod: What one of them asks for.
+        affinity: The required node affinity.
+        topology: Where they want to be; None where they do not say.
+        group: Pod sets of one group get the same flavors and go to one domain; "" for none.
+        kept: The flavors that pods of it have already: it gets no others of the same resource groups.
+    """
+
+    name: str
+    count: int
+    per_pod: Mapping[str, int]
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: NodeSelector | None = None
+    tolerations: Sequence[Toleration] = ()
+    topology: LevelRequest | None = None
+    group: str = ""
+    kept: frozenset[str] = frozenset()
+
+
+def by_topology_only(queue: Queue, flavors: Mapping[str, Flavor]) -> bool:
+    """Whether a queue has only flavors with a topology, so that all its pods are placed by it."""
+    named = [flavors[name] for group in queue.groups for name in group.flavors if name in flavors]
+    return bool(named) and all(flavor.levels for flavor in named)
+
+
+def mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup, *, implied: bool) -> str:
+    """Return why pods may not be counted in a flavor; "" where they may.
+
+    Args:
+        flavor: The flavor.
+        pods: The pods.
+        group: Whose flavor it is.
+        implied: Whether pods that do not ask for a topology are placed by one all the same.
+    """
+    if pods.topology is not None or not implied:
+        wrong = _topology_mismatch(flavor, pods, group)
+        if wrong:
+            return wrong
+    taint = untolerated(flavor.node_taints, (*pods.tolerations, *flavor.tolerations), HARD_EFFECTS)
+    if taint is not None:
+        return f"flavor {flavor.name} has the taint {taint.key}={taint.value}:{taint.effect}, which is not tolerated"
+    if not _selects(pods, dict(flavor.node_labels)):
+        return f"the labels of flavor {flavor.name} do not match the node selector or affinity"
+    return ""
+
+
+def _topology_mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup) -> str:
+    if pods.topology is None:
+        return f"flavor {flavor.name} is only for pods placed by topology" if flavor.levels else ""
+    if not flavor.levels:
+        concerned = any(name in group.covered for name in pods.per_pod)
+        return f"flavor {flavor.name} has no topology" if concerned else ""
+    missing = [level for level in pods.topology.levels if level not in flavor.levels]
+    return f"the topology of flavor {flavor.name} has no level {', '.join(missing)}" if missing else ""
+
+
+def _selects(pods: PodSet, labels: Mapping[str, str]) -> bool:
+    if any(labels.get(key, value) != value for key, value in pods.node_selector.items()):
+        return False
+    if pods.affinity is None:
+        return True
+    terms = [
+        NodeSelectorTerm(match_expressions=[one for one in term.match_expressions if one.key in labels])
+        for term in pods.affinity.node_selector_terms
+    ]
+    return not terms or any(not term.match_expressions or term.matches(labels, "") for term in terms)

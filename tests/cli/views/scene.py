@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tutti.cli.views.asking import Asked
 from tutti.cli.views.listing import Listed
+from tutti.cli.views.what_if import Asked
 from tutti.controller.streams import STREAMS
 from tutti.kube.client import Client
 from tutti.kube.resources import Resource

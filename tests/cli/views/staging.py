@@ -19,9 +19,9 @@ from tutti.cli.main import cli
 from tutti.controller.crds import CRDS
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.faults.rules import Faults
-from tutti.sim.meta.clock import skewed
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.faults.rules import Faults
+from tutti_sim.meta.clock import skewed
 
 AGE_SECONDS = 5.5 * 3600
 """How old everything in the scene is; such ages are told in hours, so it looks the same for half an hour."""

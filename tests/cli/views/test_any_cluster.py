@@ -10,19 +10,16 @@ from hypothesis import strategies as st
 
 from tests.cli.views.scene import GPU, RACK, Json, group, node, ours, pod, queue, told
 from tests.drawing import examples
+from tutti.cli.views.command_line import plain
 from tutti.cli.views.drain.checking import checked
-from tutti.cli.views.drain.drawing import draw_drain
-from tutti.cli.views.drain.model import Fate
-from tutti.cli.views.explain.answer import explained
+from tutti.cli.views.drain.command import draw_drain
+from tutti.cli.views.drain.trial import Fate
+from tutti.cli.views.explain.command import explained
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.model import Verdict
-from tutti.cli.views.gangs.drawing import draw_gangs
-from tutti.cli.views.gangs.model import gangs
-from tutti.cli.views.nodes.drawing import draw_top
-from tutti.cli.views.nodes.model import top
-from tutti.cli.views.queues.drawing import draw_forest
-from tutti.cli.views.queues.model import Branch, forest
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.explain.model import GateOutcome
+from tutti.cli.views.gangs import draw_gangs, gangs
+from tutti.cli.views.nodes import draw_top, top
+from tutti.cli.views.queues import Branch, draw_forest, forest
 
 MODELS = ("NVIDIA-A100", "NVIDIA-H100")
 TAINT = {"key": "team", "value": "x", "effect": "NoSchedule"}
@@ -126,7 +123,7 @@ def test_every_workload_is_explained_and_the_state_is_left_as_it_was(made: list[
 
     for key in list(state.workloads):
         found = explained(asked, state, key)
-        waits = [step for step in found.steps if step.verdict is Verdict.WAITS]
+        waits = [step for step in found.steps if step.verdict is GateOutcome.WAITS]
         assert len(waits) == (asked.what_if(asked.listed.seen, key) is not None)
         assert not found.remedies or waits
         for room in found.rooms:

@@ -7,12 +7,10 @@ import pytest
 from tests.cli.views import scene
 from tests.cli.views.loss import MINUTES, gang, nodes
 from tests.cli.views.scene import AT, GPU, Json, ours, told
+from tutti.cli.views.command_line import plain
 from tutti.cli.views.degraded import Lost
-from tutti.cli.views.gangs.drawing import draw_gangs
-from tutti.cli.views.gangs.model import Gang, gangs
-from tutti.cli.views.queues.drawing import draw_details
-from tutti.cli.views.queues.model import details
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.gangs import Gang, draw_gangs, gangs
+from tutti.cli.views.queues import details, draw_details
 
 
 def only(*made: Json, at: float = AT) -> Gang:

@@ -8,10 +8,10 @@ import pytest
 
 from tests.cli.views.scene import TUTTI, Json, node, ours, pod, told
 from tutti.api.configuration import TuttiConfiguration
+from tutti.cli.views.command_line import plain
 from tutti.cli.views.drain.checking import checked
-from tutti.cli.views.drain.drawing import draw_drain
-from tutti.cli.views.drain.model import BudgetHit, Drain, Fate
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.drain.command import draw_drain
+from tutti.cli.views.drain.trial import BudgetHit, Drain, Fate
 
 
 def drained(*made: Json, name: str = "n0") -> Drain:

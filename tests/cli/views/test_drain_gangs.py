@@ -9,9 +9,9 @@ from tests.cli.views.loss import gang, nodes
 from tests.cli.views.scene import GPU, Json
 from tests.cli.views.test_degraded import queues
 from tests.cli.views.test_drain import drained
-from tutti.cli.views.drain.drawing import draw_drain
-from tutti.cli.views.drain.model import Drain, GangHit
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.command_line import plain
+from tutti.cli.views.drain.command import draw_drain
+from tutti.cli.views.drain.trial import Drain, GangHit
 
 RACK = {"schedulingConstraints": {"topology": [{"key": scene.RACK, "mode": "Required"}]}}
 

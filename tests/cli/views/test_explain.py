@@ -8,11 +8,11 @@ import pytest
 
 from tests.cli.views import scene
 from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
-from tutti.cli.views.explain.answer import explained
+from tutti.cli.views.command_line import plain
+from tutti.cli.views.explain.command import explained
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.model import Explained, Room, Ruled, Step, Told, Verdict
-from tutti.cli.views.explain.naming import named
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.explain.lookup import named
+from tutti.cli.views.explain.model import Explained, GateOutcome, Room, Ruled, Step, Told
 
 RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
 
@@ -307,7 +307,7 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
 
     assert found.summary == "it runs with 2 of 3 required members, and waits for 1 successor to be created"
     assert (found.members, found.bound, found.required) == (2, 2, 3)
-    assert found.steps[0] == Step("Gather", Verdict.SHORT, "2 members there, 3 needed")
+    assert found.steps[0] == Step("Gather", GateOutcome.SHORT, "2 members there, 3 needed")
     assert "!   Gather      2 members there, 3 needed" in plain(draw_explained(found, scene.AT))
 
 
@@ -318,7 +318,7 @@ def test_members_that_are_promised_are_not_missing():
     made = [*flavored(kind("n", "fast"), members=0)[:-1], member]
     found = of("d/w", [*made, ours("Workload", "w", {"podGroups": groups, "queueName": "q"}, "d")])
 
-    assert found.steps[0] == Step("Gather", Verdict.PASSED, "1 member there, 2 promised, 3 needed")
+    assert found.steps[0] == Step("Gather", GateOutcome.PASSED, "1 member there, 2 promised, 3 needed")
     assert verdicts(found)[3:] == ["Placement: Passed", "Permit: Waits"]
 
 
@@ -369,7 +369,7 @@ def test_a_single_pod_is_told_as_one():
     found = of("d/p", [node("n", "m", "r"), pod("d", "p", 9)])
 
     assert (found.kind, found.steps[0].message) == ("Pod", "it is a pod by itself")
-    assert found.steps[3].verdict is Verdict.WAITS
+    assert found.steps[3].verdict is GateOutcome.WAITS
     assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in found.steps[3].message
 
 

@@ -9,11 +9,11 @@ from tests.cli.views.loss import gang, nodes
 from tests.cli.views.scene import AT, GPU, Json, ours, told
 from tests.cli.views.test_degraded import queues
 from tutti.api.conditions import timestamp
-from tutti.cli.views.explain.answer import explained
-from tutti.cli.views.explain.as_told import as_told
+from tutti.cli.views.command_line import plain
+from tutti.cli.views.explain.command import explained
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.model import Explained, Step, Verdict
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.explain.lookup import as_told
+from tutti.cli.views.explain.model import Explained, GateOutcome, Step
 
 RACK = {"topology": [{"key": scene.RACK, "mode": "Required"}]}
 
@@ -39,7 +39,7 @@ def test_it_says_what_it_has_lost_since_when_what_it_waits_for_and_when_it_is_re
     found = of(*nodes("a", "b", "c"), *gang("a", lost=["b", "gone"], gpus=4))
 
     assert found.summary == "it runs with 1 of 3 required members, and waits for 2 successors to be created"
-    assert found.steps[0] == Step("Gather", Verdict.SHORT, "1 member there, 3 needed")
+    assert found.steps[0] == Step("Gather", GateOutcome.SHORT, "1 member there, 3 needed")
     said = section(found)
     assert "for 2m, since 2023-11-14T22:11:20Z" in said
     assert "1 member of g on b, with 2 cpu, 8Gi memory, 4 nvidia.com/gpu: the node works, and the room is kept" in said
@@ -139,7 +139,7 @@ def test_one_that_is_restarted_at_once_says_why():
     assert "now it is taken out: 1 of 2 required members have a node that works since" in section(found)
     assert "node gone is gone" in section(found)
     assert "restarted whole in" not in section(found)
-    assert found.steps[3].verdict is Verdict.SHORT
+    assert found.steps[3].verdict is GateOutcome.SHORT
 
 
 def test_one_whose_window_is_over_says_so():

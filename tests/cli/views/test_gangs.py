@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.views import scene
-from tutti.cli.views.gangs.drawing import draw_gangs, members
-from tutti.cli.views.gangs.model import FITS, gangs
-from tutti.cli.views.viewing import plain
+from tutti.cli.views.command_line import plain
+from tutti.cli.views.gangs import FITS, draw_gangs, gangs, members
 
 
 def test_gangs_are_told_with_what_they_wait_for_and_pods_by_themselves_are_none():

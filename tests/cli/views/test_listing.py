@@ -12,9 +12,9 @@ from tests.cli.views import scene
 from tests.cli.views.scene import node, pod
 from tests.cli.views.staging import called, staged
 from tutti.api.configuration import Conventions
-from tutti.cli.views.asking import Asked
-from tutti.cli.views.gangs.model import gangs
+from tutti.cli.views.gangs import gangs
 from tutti.cli.views.listing import Listed, list_cluster
+from tutti.cli.views.what_if import Asked
 from tutti.engine.records.observations import GangObjectSeen, PodSeen
 
 VOLCANO = "scheduling.volcano.sh"

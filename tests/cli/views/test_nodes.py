@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.views import scene
-from tutti.cli.views.nodes.model import ModelUse, devices, top
+from tutti.cli.views.nodes import ModelUse, devices, top
 
 
 def of(*made: scene.Json, label: str | None = None) -> dict[str, ModelUse]:

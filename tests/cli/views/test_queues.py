@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.views import scene
 from tutti.cli.views.drawing import ago, bar
-from tutti.cli.views.queues.model import Branch, Use, accelerators, details, forest
+from tutti.cli.views.queues import Branch, Use, accelerators, details, forest
 
 FLEET = [scene.node(f"n{index}", "m", "r") for index in range(4)]
 FLAVOR = scene.ours("ResourceFlavor", "a100", {})

@@ -19,8 +19,8 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.owners import OWNER_KINDS
 from tutti.cli.views.listing import list_cluster
-from tutti.sim.cluster import EmbeddedCluster
-from tutti.sim.faults.rules import Faults, Match, Refusal, Rule
+from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.faults.rules import Faults, Match, Refusal, Rule
 
 ROLE = yaml.safe_load((Path(__file__).parents[3] / "manifests" / "viewer.yaml").read_text())
 

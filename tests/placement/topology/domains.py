@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.placement.topology.fitting import Spots, TooFew, fit
-from tutti.placement.topology.request import TopologyRequest, wish
-from tutti.placement.topology.room import Room, in_domains, in_leaves
-from tutti.placement.topology.tree import Tree, grow
+from tutti.placement.topology.fill import DomainCapacity, domain_capacity, leaf_capacity
+from tutti.placement.topology.fitting import InsufficientRoom, TopologyAssignment, assign_domains
+from tutti.placement.topology.request import LevelRequest, sized_request
+from tutti.placement.topology.tree import DomainTree, grow_tree
 
 
-def tree_of_paths(paths: list[str]) -> Tree:
+def tree_of_paths(paths: list[str]) -> DomainTree:
     """The tree of leaves written as `block/rack/node`; the levels are called 0, 1, ..."""
     columns = list(zip(*(path.split("/") for path in paths), strict=True))
     levels = [str(level) for level in range(len(columns))]
-    return grow(levels, [np.array([sorted(set(column)).index(value) for value in column]) for column in columns])
+    return grow_tree(levels, [np.array([sorted(set(column)).index(value) for value in column]) for column in columns])
 
 
-def leaves_of(tree: Tree, rooms: list[int], leader: int | None) -> Room:
+def leaves_of(tree: DomainTree, rooms: list[int], leader: int | None) -> DomainCapacity:
     """What each place has room for in units, of which a pod takes one and the leader so many."""
     pods = tree.sum(np.array(rooms))
     if leader is None:
-        return in_leaves(pods)
+        return leaf_capacity(pods)
     leads = pods >= leader
-    return in_leaves(pods, leads, pods - leader * leads)
+    return leaf_capacity(pods, leads, pods - leader * leads)
 
 
 def placed(
-    rooms: dict[str, int], count: int, asked: TopologyRequest, *, leader: int | None = None
-) -> dict[str, int] | TooFew | str:
+    rooms: dict[str, int], count: int, asked: LevelRequest, *, leader: int | None = None
+) -> dict[str, int] | InsufficientRoom | str:
     """Pods per leaf, by the last part of its path; the leader's leaf is marked by a "+" at its end."""
     paths = list(rooms)
     tree = tree_of_paths(paths)
-    meant = wish(asked, tree.levels, count, 0 if leader is None else 1)
+    meant = sized_request(asked, tree.levels, count, 0 if leader is None else 1)
     if isinstance(meant, str):
         return meant
-    spots = fit(tree, in_domains(tree, leaves_of(tree, list(rooms.values()), leader), meant), meant)
-    return spots if isinstance(spots, TooFew) else told(spots, tree, paths)
+    spots = assign_domains(tree, domain_capacity(tree, leaves_of(tree, list(rooms.values()), leader), meant), meant)
+    return spots if isinstance(spots, InsufficientRoom) else told(spots, tree, paths)
 
 
-def told(spots: Spots, tree: Tree, paths: list[str]) -> dict[str, int]:
+def told(spots: TopologyAssignment, tree: DomainTree, paths: list[str]) -> dict[str, int]:
     names = [paths[place].rsplit("/", 1)[-1] for place in tree.samples.tolist()]
     return {
         names[leaf] + "+" * (leaf == spots.leader): count

@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.placement.topology.domains import placed
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
-from tutti.placement.topology.subsets import least_subset
+from tutti.placement.topology.balancing import least_subset
+from tutti.placement.topology.request import LevelRequest, Slice, Together
 
 
-def near(level: int, *slices: tuple[int, int]) -> TopologyRequest:
+def near(level: int, *slices: tuple[int, int]) -> LevelRequest:
     told = tuple(Slice(str(at), size) for at, size in slices)
-    return TopologyRequest(Together.PREFERRED, str(level), told, balanced=True)
+    return LevelRequest(Together.PREFERRED, str(level), told, balanced=True)
 
 
 TWO_BLOCKS = {"b/1/1/x1": 18, "b/1/2/x2": 8, "b/2/3/x3": 15, "b/2/4/x4": 9, "b/2/4/x5": 7}

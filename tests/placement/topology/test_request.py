@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from tests.placement.topology.test_near import LEVELS, cluster_of, klass, near, where
+from tests.placement.topology.test_assignment import LEVELS, cluster_of, klass, near, where
 from tutti.placement.gang import Ask
-from tutti.placement.topology.request import HOSTNAME, Slice, Together, TopologyRequest, wish
+from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, sized_request
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (TopologyRequest(Together.REQUIRED, "room"), "the topology has no level room"),
-        (TopologyRequest(slices=(Slice("rack", 0),)), "slices of 0 pods cannot be; give a size of 1 or more"),
+        (LevelRequest(Together.REQUIRED, "room"), "the topology has no level room"),
+        (LevelRequest(slices=(Slice("rack", 0),)), "slices of 0 pods cannot be; give a size of 1 or more"),
         (
-            TopologyRequest(Together.REQUIRED, HOSTNAME, (Slice("rack", 2),)),
+            LevelRequest(Together.REQUIRED, HOSTNAME, (Slice("rack", 2),)),
             f"slices cannot be kept in rack, which is wider than {HOSTNAME}",
         ),
         (
-            TopologyRequest(slices=(Slice("rack", 4), Slice(HOSTNAME, 3))),
+            LevelRequest(slices=(Slice("rack", 4), Slice(HOSTNAME, 3))),
             "slices of 4 pods cannot be divided into slices of 3",
         ),
         (
-            TopologyRequest(slices=(Slice("rack", 4), Slice("block", 2))),
+            LevelRequest(slices=(Slice("rack", 4), Slice("block", 2))),
             "slices in block must be within those in rack",
         ),
     ],
 )
 def test_a_request_that_cannot_be_met_anywhere_says_why(asked, message):
-    assert wish(asked, LEVELS, 4) == message
+    assert sized_request(asked, LEVELS, 4) == message
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tutti.cli.grouping import Group
+from tutti.cli.grouping import CommandGroup
 from tutti.cli.migrate.kueue.rewriting import rewrite
 from tutti.cli.migrate.kueue.run import Run
 from tutti.cli.migrate.reporting import as_json, as_text, losses
@@ -19,7 +19,7 @@ from tutti.cli.migrate.streams import Entry, migrate
 STDIN = "-"
 
 
-@click.group(name="migrate", cls=Group)
+@click.group(name="migrate", cls=CommandGroup)
 def command() -> None:
     """Rewrite manifests of other schedulers for this one."""
 

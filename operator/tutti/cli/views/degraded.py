@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tutti.api.resources import describe
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.drawing import ago
-from tutti.engine.lifecycle.degraded import losses_of, restarts_at, short_groups
+from tutti.engine.lifecycle.member_loss import losses_of, restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State

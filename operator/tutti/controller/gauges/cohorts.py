@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import Row, gauges, in_units
 from tutti.engine.state import State
-from tutti.quota.share import share
+from tutti.quota.fair_sharing import share
 from tutti.quota.tree import UNLIMITED, QuotaNode, Usage, add_to
 
 COHORT = ("cohort",)

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges import workloads
 from tutti.controller.gauges.families import Row, gauges, in_units
-from tutti.engine.records.counting import Count
+from tutti.engine.records.counters import QueueCount
 from tutti.engine.state import State
 
 Door = tuple[str, str]
@@ -57,7 +57,7 @@ def _name(door: Door) -> str:
     return f"{namespace}/{name}"
 
 
-def _held(state: State, doors: Mapping[Door, Count], *, yielding: bool) -> Iterator[Row]:
+def _held(state: State, doors: Mapping[Door, QueueCount], *, yielding: bool) -> Iterator[Row]:
     """Yield what is held through each door, of all that its ClusterQueue has quota of."""
     for (name, namespace), count in doors.items():
         node = state.holdings.tree.queues.get(state.leads_to(namespace, name))

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from prometheus_client.core import Metric
 
 from tutti.api.resources import EPHEMERAL_STORAGE, PODS
-from tutti.cluster.supply import free_per_node
+from tutti.cluster.capacity import free_per_node
 from tutti.controller.gauges.families import Row, gauges, in_units
 from tutti.engine.state import State
-from tutti.placement.topology import fragmentation
+from tutti.placement.topology import tree
 
 _UNTOLD = (PODS, EPHEMERAL_STORAGE)
 _NODE = "node"
 
 
-Levels = Mapping[tuple[str, str], fragmentation.Fragmentation]
+Levels = Mapping[tuple[str, str], tree.Fragmentation]
 """By topology and level of it."""
 
 
@@ -75,9 +75,9 @@ def _of_fragmentation(levels: Levels, told: Sequence[tuple[int, str]]) -> Iterat
 
 def _levels(state: State, free: NDArray[np.int64], offered: NDArray[np.int64]) -> Levels:
     """Return how far it lies scattered; `free` and `offered` are int64[rows, resources], per node."""
-    found = {("", _NODE): fragmentation.of_domains(free, offered)}
+    found = {("", _NODE): tree.of_domains(free, offered)}
     for name, levels in state.catalog.topologies.items():
-        scattered = fragmentation.of_levels(state.cluster.nodes, levels, free, offered)
+        scattered = tree.of_levels(state.cluster.nodes, levels, free, offered)
         found |= {(name, level): one for level, one in zip(levels, scattered, strict=True)}
     return found
 

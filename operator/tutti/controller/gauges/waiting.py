@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import counters, gauges
+from tutti.engine.records.counters import WaitingPlace
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.waiting_counts import Place
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 
@@ -40,7 +40,7 @@ def of_waiting(state: State | None) -> Iterator[Metric]:
     )
 
 
-def _queue_of(place: Place) -> str:
+def _queue_of(place: WaitingPlace) -> str:
     """Return where kube-scheduler would say that a pod waits which stands here."""
     if not place.gate:
         return "active"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import Row, gauges
-from tutti.engine.records.waiting_counts import Place
+from tutti.engine.records.counters import WaitingPlace
 from tutti.engine.records.workloads import Phase
 from tutti.engine.state import State
 
@@ -18,7 +18,7 @@ _STATUSES = ("active", "inadmissible")
 
 
 def of_workloads(
-    state: State | None, prefix: str, labels: Sequence[str], called: Called, *, queue_of: Callable[[Place], str]
+    state: State | None, prefix: str, labels: Sequence[str], called: Called, *, queue_of: Callable[[WaitingPlace], str]
 ) -> Iterator[Metric]:
     """Yield how many workloads wait and run; families without values where there is no state.
 
@@ -50,7 +50,7 @@ def of_workloads(
     )
 
 
-def _pending(state: State, called: Called, queue_of: Callable[[Place], str]) -> Iterator[Row]:
+def _pending(state: State, called: Called, queue_of: Callable[[WaitingPlace], str]) -> Iterator[Row]:
     pending = {(name, status): 0 for name in called.values() for status in _STATUSES}
     for place, crowd in state.waiting.places().items():
         where = queue_of(place), "inadmissible" if place.reason else "active"

@@ -1,19 +1,36 @@
 """The one decision: quota and a node for every required pod of a workload, together or not at all.
 
-`reserve` is where a gang gets its nodes; `binding.send` is where they go out.
+`reserve` is where a gang gets its nodes; `binding.send_binds` is where they go out. Flavors are chosen by quota first
+(`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
+both hold or no flavors are left: nothing is used of quota before.
 
-Flavors are chosen by quota first (`quota/choice.py`). Where the nodes of the chosen flavors have no room, the choice
-is made again without these, until both hold or no flavors are left: nothing is used of quota before.
+Single pods that are equal and wait one behind the other are admitted in one go (`reserve_batch`), each as it would
+have been by itself. Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and
+the pods take them in the order in which they would have chosen them (`placement/node_choice.py`). That holds as long as
+nothing but the room they take tells one of them from the next: where anybody else has a claim on room or quota, where
+an extender is asked, or where their quota would be borrowed, each is tried by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
-from tutti.engine.admission import extenders, holding_back, partial, past_use
-from tutti.engine.admission.attempt import Attempt, Taken, ask_for, charge_for, query_of, terms_of, ways_of
-from tutti.engine.admission.choices import chooser, nominate
+from tutti.cluster.volumes import NO_VOLUMES
+from tutti.engine.admission import extenders, quota_holdback, usage_history
+from tutti.engine.admission.attempt import (
+    AdmissionAttempt,
+    Taken,
+    ask_for,
+    charge_for,
+    flavor_chooser,
+    query_of,
+    terms_of,
+    ways_of,
+    widest,
+)
 from tutti.engine.admission.shortages import (
     closest,
     gang_full,
@@ -22,65 +39,90 @@ from tutti.engine.admission.shortages import (
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.lifecycle import holders
-from tutti.engine.reading.queues import queue_of
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import ASKING, Explanation
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.members import Hold
-from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
+from tutti.engine.records.members import Charge, Member, PromisedReservation
+from tutti.engine.records.pod_sets import (
+    PodSetRequest,
+    PreemptionOption,
+    class_never_admitted,
+    pending_pod_sets,
+    quota_pod_sets,
+)
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.gang import place
-from tutti.placement.sharing import are_apart
-from tutti.placement.together import Shortfall, place_together
-from tutti.quota.flavors import Assignment
-from tutti.quota.outcome import Choice, Verdict
-from tutti.quota.podsets import PodSet
+from tutti.placement.gang import place_ask, place_in_turn
+from tutti.placement.shared_claims import out_of_shared_reach
+from tutti.placement.together import Diagnosis, place_together
+from tutti.quota.assignment import Choice, Verdict
+from tutti.quota.flavors import Assignment, PodSet, Queue
+from tutti.quota.ledger import Account
 from tutti.quota.policy import NOBODY
 
 
-def reserve(state: State, standing: Standing) -> Explanation | None:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """That a workload could not be admitted.
+
+    Attributes:
+        why: What it waits for.
+        options: What it could have if others were gone, the best first.
+    """
+
+    why: Explanation
+    options: Sequence[PreemptionOption] = ()
+
+
+def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        choice: The flavors that its required pods could have by quota; None where none is needed.
 
     Returns:
         None where it is done; otherwise why not, and nothing has changed.
     """
-    extenders.begin_try(state, standing.workload.key)
-    scarce = short_of_resources(state, standing.workload)
+    workload = entry.workload
+    extenders.begin_consulting(state, workload.key)
+    scarce = short_of_resources(state, workload) if workload.min_resources else None
     if scarce is not None:
-        standing.lacking = ()
-        return scarce
+        return Refusal(scarce)
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, standing.workload, standing.queue, transaction)
+        attempt = AdmissionAttempt(state, workload, entry.queue, transaction)
         try:
-            why = _take(attempt, standing)
+            refusal = _take(attempt, entry, choice)
         except Exception:
             attempt.refund()
             raise
-        if why is not None:
-            return why
-        if not attempt.taken and standing.needs:
-            standing.lacking = _lacking_to_be_whole(state, standing)
-            return why_surplus_waits(state, standing.workload)
+        if refusal is not None:
+            return refusal
+        if not attempt.taken and entry.needs:
+            options = _lacking_to_be_whole(state, entry)
+            why = why_surplus_waits(state, workload)
+            return None if why is None else Refusal(why, options)
         transaction.commit()
     _assign(state, attempt.taken)
-    workload = standing.workload
-    past_use.admitted(state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None])
-    workload.cluster_queue = standing.queue.name if standing.queue else ""
+    usage_history.count_admission(
+        state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
+    )
+    workload.cluster_queue = entry.queue.name if entry.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
-    holders.describe(state, workload)
+    quota_usage.describe_holder(state, workload)
     return None
 
 
-def _take(attempt: Attempt, standing: Standing) -> Explanation | None:
+def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
-    state, required = attempt.state, [need for need in standing.needs if need.required]
-    why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
+    state, required = attempt.state, [need for need in entry.needs if need.required]
+    why = _take_required(attempt, required, entry.bunch.pod_sets, choice)
     if why is not None:
-        standing.lacking = attempt.lacking
-        return past_use.explained(state, standing.workload, why)
-    needs = _take_most(attempt, standing.needs) if required else standing.needs
+        return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
+    needs = _take_most(attempt, entry.needs) if required else entry.needs
     for one in attempt.taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
@@ -90,24 +132,24 @@ def _take(attempt: Attempt, standing: Standing) -> Explanation | None:
     return None
 
 
-def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
+def _lacking_to_be_whole(state: State, entry: QueueEntry) -> Sequence[PreemptionOption]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
-    needs = _to_be_whole(standing)
+    needs = _to_be_whole(entry)
     if not needs:
         return ()
-    queue, pod_sets = standing.queue, pod_sets_of(needs)
-    choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
+    queue, pod_sets = entry.queue, quota_pod_sets(needs)
+    choice = None if queue is None else flavor_chooser(state, queue, entry.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, standing.workload, queue, transaction)
+        attempt = AdmissionAttempt(state, entry.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
     return attempt.lacking
 
 
-def _to_be_whole(standing: Standing) -> list[Need]:
+def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
     """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
-    needs: list[Need] = []
-    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
-    for need in standing.needs:
+    needs: list[PodSetRequest] = []
+    missing = {id(group): group.min_count - group.tally().placed for group in entry.workload.groups.values()}
+    for need in entry.needs:
         count = min(missing[id(need.group)], need.extra)
         if count > 0:
             missing[id(need.group)] -= count
@@ -115,19 +157,19 @@ def _to_be_whole(standing: Standing) -> list[Need]:
     return needs
 
 
-def look(state: State, standing: Standing) -> list[Taken] | Explanation:
+def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
     """
-    workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
-    needs = [need for need in standing.needs if need.required]
+    workload, queue, pod_sets = entry.workload, entry.queue, entry.bunch.pod_sets
+    needs = [need for need in entry.needs if need.required]
     if not needs:
-        needs = _to_be_whole(standing)
-        pod_sets = pod_sets_of(needs)
-    choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
+        needs = _to_be_whole(entry)
+        pod_sets = quota_pod_sets(needs)
+    choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, workload, queue, transaction)
+        attempt = AdmissionAttempt(state, workload, queue, transaction)
         why = _take_required(attempt, needs, pod_sets, choice)
     return attempt.taken if why is None else why
 
@@ -139,7 +181,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return queue
     if not workload.tally().waiting:
         return None
-    needs = needs_of(workload)
+    needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return needs
     wanting = {member.pod.key: need for need in needs for member in need.members}
@@ -147,19 +189,19 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     first = next((m for m in waiting if m.pod.key in wanting), None)
     if first is None:  # those that wait are more than may run at once
         return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    never = hopeless(queue, first.pod.klass)
+    never = class_never_admitted(queue, first.pod.klass)
     if never is not None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
-    pod_sets = pod_sets_of([need])
-    choice = None if queue is None else chooser(state, queue, workload).choose(pod_sets)
+    pod_sets = quota_pod_sets([need])
+    choice = None if queue is None else flavor_chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
-        why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
+        why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
     return why or no_room_left()
 
 
 def _take_required(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> Explanation | None:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
@@ -172,7 +214,7 @@ def _take_required(
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
-        kept = holding_back.refused(state, attempt.workload, queue, choice.usage, away=choice.level)
+        kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
             return None
@@ -181,14 +223,14 @@ def _take_required(
         whys.append(found.why)
         short = pod_sets[found.index].name
         without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        choice = flavor_chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
         attempt.lacking.append(terms.lacking(attempt, needs, choice.contested()))
         short = next(one.name for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
         without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        choice = flavor_chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
 
 
@@ -207,7 +249,7 @@ class _Unplaced:
 
 
 def _place(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
@@ -216,7 +258,7 @@ def _place(
     if waits is not None:
         return _Unplaced(0, waits)
     found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
-    if isinstance(found, Shortfall):
+    if isinstance(found, Diagnosis):
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
@@ -227,7 +269,7 @@ def _place(
     return None
 
 
-def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
+def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
     """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
 
     Args:
@@ -239,17 +281,17 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
-    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
+    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
-    def again(sized: Sequence[Need]) -> bool:
+    def again(sized: Sequence[PodSetRequest]) -> bool:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
-        pod_sets = pod_sets_of(required)
-        choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
+        pod_sets = quota_pod_sets(required)
+        choice = None if queue is None else flavor_chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
-    found = partial.widest(needs, queue, again)
+    found = widest(needs, queue, again)
     if found is not None and again(found):
         return found
     if any(need.extra for need in needs):  # it was tried with others, and has nothing now
@@ -259,10 +301,10 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     return needs
 
 
-def _take_extra(attempt: Attempt, need: Need) -> None:
+def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
     """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
-    if hopeless(queue, need.klass) is not None:
+    if class_never_admitted(queue, need.klass) is not None:
         return
     found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
@@ -270,11 +312,11 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         charge = charge_for(attempt, need, assignment)
         most = left
         if charge is not None and queue is not None:
-            most = min(left, holding_back.room_for(state, queue, charge.usage, attempt.workload))
+            most = min(left, quota_holdback.room_beside_holdbacks(state, queue, charge.usage, attempt.workload))
         ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return
-        rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
+        rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
             continue
         if charge is not None:
@@ -300,4 +342,96 @@ def _assign(state: State, taken: list[Taken]) -> None:
             member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
-            one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
+            one.need.group.holds.append(PromisedReservation(one.need.klass, node, number, one.charge))
+
+
+MOST_IN_BATCH = 1024
+"""So many are admitted together at most."""
+
+
+def batch_of(
+    state: State, head: QueueEntry, choice: Choice | None, behind: Iterable[QueueEntry], most: float
+) -> list[QueueEntry]:
+    """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
+    if not _stands_alone(state, head):
+        return [head]
+    count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head.queue, choice))
+    followers = takewhile(_is_single, behind)
+    return [head, *islice(followers, max(0, count - 1))]
+
+
+def _is_single(entry: QueueEntry) -> bool:
+    """Whether a workload is one pod that waits for a node."""
+    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
+
+
+def _stands_alone(state: State, entry: QueueEntry) -> bool:
+    """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
+    if not _is_single(entry) or len(entry.needs) != 1 or entry.bunch.door or entry.bunch.apart:
+        return False
+    need, workload = entry.needs[0], entry.workload
+    if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
+        return False
+    if (
+        any(kept.spots for kept in state.kept.values())
+        or state.nominations.ours
+        or state.nominations.others
+        or state.shadows.of
+        or state.shadows.pauses
+    ):
+        return False
+    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
+
+
+def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: Choice | None) -> int:
+    """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
+
+    Args:
+        state: The engine's memory.
+        batch: The pods (`batch_of`).
+        choice: The flavors that each of them could have by quota; None where none is needed.
+
+    Returns:
+        How many of them have it now, the first ones; the next is to be tried by itself.
+    """
+    first = batch[0]
+    queue = first.queue
+    with state.cluster.transaction() as transaction:
+        attempt = AdmissionAttempt(state, first.workload, queue, transaction)
+        terms = terms_of(attempt, first.needs, first.bunch.pod_sets, choice)
+        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(batch))
+        if not len(rows):
+            first.bunch.apart = True
+            return 0
+        transaction.commit()
+    admitted = batch[: len(rows)]
+    members = [one.needs[0].members[0] for one in admitted]
+    state.cluster.assume_all([member.pod for member in members], rows.tolist())
+    for one in admitted:
+        one.workload.cluster_queue = queue.name if queue else ""
+        one.workload.reserved_at = state.now
+    if terms.charges[0] is not None:
+        _charge_batch(state, members, [one.workload for one in admitted], terms.charges[0])
+    return len(admitted)
+
+
+def _without_borrowing(state: State, queue: Queue | None, choice: Choice | None) -> int:
+    """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
+    if queue is None or choice is None:
+        return MOST_IN_BATCH
+    if choice.verdict is not Verdict.FIT or choice.level:
+        return 0
+    node = state.holdings.tree.queues[queue.name]
+    return min(
+        (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
+        default=MOST_IN_BATCH,
+    )
+
+
+def _charge_batch(state: State, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge) -> None:
+    """Let pods use quota, each for the workload that it is, as a charge says of one of them."""
+    accounts = []
+    for member, workload in zip(members, workloads, strict=True):
+        member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
+        accounts.append(Account(quota_usage.holder_of(state, workload, usage), usage, pods=1, described=True))
+    state.holdings.admit(charge.queue, accounts)

@@ -17,25 +17,24 @@ from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
 from tutti.api.wording import counted
-from tutti.engine.records.consultation import Consultation, Inputs, Query, interested
+from tutti.engine.records.consultation import Consultation, ConsultationInputs, ExtenderQuery, interested_extenders
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
-from tutti.placement.plugins.extended import lay_down
-from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
+from tutti.placement.plugins.extensions import keep_answer
+from tutti.placement.profile import Profile, filter_nodes
+from tutti.quota.ordering import delay
 
 
-def begin_try(state: State, workload: WorkloadKey) -> None:
+def begin_consulting(state: State, workload: WorkloadKey) -> None:
     """Note that a workload is being tried: an answer that was good at the beginning of a try is so to its end."""
     state.consultations.tries += 1
     state.consultations.trying = workload
 
 
-def consult(state: State, queries: Sequence[Query], profile: Profile) -> Explanation | None:
+def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
     """Have what extenders say of the pods of some asks hold for their placement.
 
     Returns:
@@ -44,9 +43,9 @@ def consult(state: State, queries: Sequence[Query], profile: Profile) -> Explana
     if not state.configuration.extenders:
         return None
     why: Explanation | None = None
-    ready: list[tuple[Query, Consultation, Inputs]] = []
+    ready: list[tuple[ExtenderQuery, Consultation, ConsultationInputs]] = []
     for query in queries:
-        minding = interested(state.configuration.extenders, query.ask.klass)
+        minding = interested_extenders(state.configuration.extenders, query.ask.klass)
         now = _inputs(state, query.ask, profile, minding) if minding else None
         known = _known(state, query, now, minding) if now is not None else None
         if now is None or known is None:
@@ -59,11 +58,11 @@ def consult(state: State, queries: Sequence[Query], profile: Profile) -> Explana
     if why is None:
         for query, known, now in ready:
             known.fresh, known.used_in, known.outdated = False, state.consultations.tries, not known.inputs.equal(now)
-            lay_down(query.ask.klass, known.answer(state.cluster.nodes))
+            keep_answer(query.ask.klass, known.answer(state.cluster.nodes))
     return why
 
 
-def ask_again(state: State, queries: Sequence[Query], profile: Profile) -> Explanation | None:
+def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) -> Explanation | None:
     """Consult again about asks that could not be placed, where answers were about other inputs than those now.
 
     Returns:
@@ -71,10 +70,10 @@ def ask_again(state: State, queries: Sequence[Query], profile: Profile) -> Expla
     """
     why: Explanation | None = None
     for query in queries if state.configuration.extenders else ():
-        known = _found(query.ask)
+        known = _consultation_of(query.ask)
         if known is None or known.used_in != state.consultations.tries or not known.outdated:
             continue
-        minding = interested(state.configuration.extenders, query.ask.klass)
+        minding = interested_extenders(state.configuration.extenders, query.ask.klass)
         now = _inputs(state, query.ask, profile, minding)
         if now.candidates.any():
             known = _begin(state, query, now, minding)
@@ -83,7 +82,7 @@ def ask_again(state: State, queries: Sequence[Query], profile: Profile) -> Expla
     return why
 
 
-def answered(state: State, answer: ExtenderAnswered) -> None:
+def extender_answered(state: State, answer: ExtenderAnswered) -> None:
     """Take in an answer, and ask the next extender; once none is left, those that waited are tried."""
     found = state.consultations.asked.pop(answer.ask, None)
     if found is None:
@@ -113,9 +112,11 @@ def _go_on(state: State, known: Consultation, ask: Ask) -> None:
         state.out.append(one)
 
 
-def _known(state: State, query: Query, now: Inputs, minding: Sequence[Extender]) -> Consultation | None:
+def _known(
+    state: State, query: ExtenderQuery, now: ConsultationInputs, minding: Sequence[Extender]
+) -> Consultation | None:
     """Return the consultation to go by or wait for, begun now if need be; None where there is no node to ask about."""
-    known = _found(query.ask)
+    known = _consultation_of(query.ask)
     if known is not None and known.failure and state.now < known.retry_at:
         return known
     if known is not None and not known.failure and _is_good(state, known, now):
@@ -123,7 +124,7 @@ def _known(state: State, query: Query, now: Inputs, minding: Sequence[Extender])
     return _begin(state, query, now, minding) if now.candidates.any() else None  # our own filters say why
 
 
-def _begin(state: State, query: Query, inputs: Inputs, minding: Sequence[Extender]) -> Consultation:
+def _begin(state: State, query: ExtenderQuery, inputs: ConsultationInputs, minding: Sequence[Extender]) -> Consultation:
     names = state.cluster.nodes.names
     known = Consultation(
         klass=query.ask.klass,
@@ -138,19 +139,19 @@ def _begin(state: State, query: Query, inputs: Inputs, minding: Sequence[Extende
     return known
 
 
-def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> Inputs:
+def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> ConsultationInputs:
     nodes = state.cluster.nodes
-    lay_down(ask.klass, None)
-    candidates = assess(ask.klass, nodes, ask.where, profile).feasible
+    keep_answer(ask.klass, None)
+    candidates = filter_nodes(ask.klass, nodes, ask.where, profile).feasible
     taken = nodes.requested[candidates]
     if all(one.manages for one in minding):
         managed = sorted({name for one in minding for name in one.manages})
         columns = [nodes.axis.column(name) for name in managed]
         taken = taken[:, [column for column in columns if column < taken.shape[1]]]
-    return Inputs(nodes.version, candidates, taken.copy())
+    return ConsultationInputs(nodes.version, candidates, taken.copy())
 
 
-def _is_good(state: State, known: Consultation, now: Inputs) -> bool:
+def _is_good(state: State, known: Consultation, now: ConsultationInputs) -> bool:
     """Whether a consultation may be gone by, or waited for."""
     return bool(known.out) or known.fresh or known.used_in == state.consultations.tries or known.inputs.equal(now)
 
@@ -179,6 +180,6 @@ def _key(ask: Ask) -> tuple[str, object]:
     return ("consultation", ask.where)
 
 
-def _found(ask: Ask) -> Consultation | None:
+def _consultation_of(ask: Ask) -> Consultation | None:
     found = ask.klass.cache.get(_key(ask))
     return found if isinstance(found, Consultation) else None

@@ -9,18 +9,17 @@ import numpy as np
 
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, agreeing, counted
-from tutti.cluster.supply import summed
+from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Group
-from tutti.engine.records.needs import not_covered
+from tutti.engine.records.members import MemberGroup
+from tutti.engine.records.pod_sets import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.misfit import Misfit
-from tutti.placement.plugins.users import FAILED
+from tutti.placement.diagnosis import FitError
+from tutti.placement.plugins.extensions import FAILED
+from tutti.quota.assignment import Attempt, Choice, NoFit, PartyChoice, Verdict
 from tutti.quota.flavors import Assignment, Queue, uncovered
-from tutti.quota.fungibility import Mode
-from tutti.quota.outcome import Attempt, Choice, NoFit, PartyChoice, Verdict
-from tutti.quota.policy import Who
+from tutti.quota.policy import Mode, Who
 from tutti.quota.tree import FlavorResource, Usage, add_to
 
 MOST_NAMES = 3
@@ -37,7 +36,7 @@ RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
 """Whether a queue may take back what it has lent, by its policy."""
 
 
-def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
+def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
     kind, namespace, name = workload.key
     others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}
@@ -150,7 +149,7 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
-def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanation:
+def misfit(found: FitError, assignment: Assignment, *, tried: int = 0) -> Explanation:
     """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
@@ -164,7 +163,7 @@ def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanat
     )
 
 
-def _reason(found: Misfit) -> str:
+def _reason(found: FitError) -> str:
     if any(reason.startswith(FAILED) for reason in found.details):
         return "PluginFailed"
     return "Impossible" if found.never else "Unschedulable"
@@ -178,7 +177,7 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
     nodes = state.cluster.nodes
-    found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
+    found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.axis.column
     short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
     if not short:
@@ -190,7 +189,7 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
 
 
-def gang_full(group: Group) -> Explanation:
+def gang_full(group: MemberGroup) -> Explanation:
     """Say that a gang has as many members as may run at once."""
     most = 0 if group.most is None else group.most
     text = f"pod group {group.name} has {counted(most, 'member')} at once, with a node each; others take the place of"

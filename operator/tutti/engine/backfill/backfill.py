@@ -2,7 +2,7 @@
 
 A ClusterQueue with `backfill: Reserved` has a shadow for its head: the first in its line that has failed for want of
 quota or nodes. The shadow says when the head can start at the latest, on which nodes, with which quota. Until then
-others may have what they are done with in time, and what the head will not need (EASY, `queueing/backfill.py`).
+others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
 Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
 in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
@@ -11,9 +11,9 @@ before. Quota is kept from other queues only where they would borrow: what is th
 Where nobody knows when the head can start, what becomes free on the nodes that are nearest to being free is kept for it
 against all of these, for `reservationSeconds`. Then others may have it for a while, and the next in line is kept for.
 
-With fair sharing the head of any queue is kept for whose turn would never come by the order of shares (`owing.py`): so
-that nobody leaves for that, what is their own is not kept from others where they would lack it, and who lacks only what
-is kept takes nobody out.
+With fair sharing the head of any queue is kept for whose turn would never come by the order of shares
+(`overdue_heads.py`): so that nobody leaves for that, what is their own is not kept from others where they would lack
+it, and who lacks only what is kept takes nobody out.
 
 A shadow stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
@@ -25,28 +25,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back
+from tutti.engine.admission import quota_holdback
 from tutti.engine.admission.admission import look
-from tutti.engine.admission.choices import nominate
-from tutti.engine.backfill import owing
-from tutti.engine.backfill.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
-from tutti.engine.lifecycle import life, limits
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.backfill import overdue_heads
+from tutti.engine.backfill.start_time import (
+    StartEstimate,
+    estimate_start,
+    fits_before,
+    kept_quota,
+    kept_room,
+    still_fits,
+)
+from tutti.engine.lifecycle import limits, reconciliation
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.naming import named_by
-from tutti.engine.records.shadows import Shadow
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
-from tutti.queueing.backfill import lasting, pause
+from tutti.quota.assignment import NoFit
+from tutti.quota.backfill import lasting, pause
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
 _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason), (Gate.QUEUE, WOULD_DELAY)
 """What a head may wait for: what never comes is not waited for."""
 
 
-def note_end(state: State, workload: Workload) -> None:
+def note_expected_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
     returns, key = state.shadows.returns, workload.key
     end = state.now if workload.phase is Phase.LEAVING else limits.ends_at(state, workload)
@@ -61,46 +68,46 @@ def note_end(state: State, workload: Workload) -> None:
     state.cluster.tenants.expect(slots, math.inf if end is None else end)
 
 
-def forget(state: State, key: WorkloadKey) -> None:
+def forget_expected_end(state: State, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
     state.shadows.pauses.pop(key, None)
     state.shadows.returns.forget(key)
 
 
-def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
+def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
-    owing.stir(state, standing_of)
+    overdue_heads.refresh_turns(state, entry_of)
     if not shadows.of:
         shadows.returns.rest(state.holdings)
     for shadow in list(shadows.of.values()):
-        standing = standing_of(shadow.workload)
-        is_head = standing is not None and _stays_kept_for(state, standing, shadow)
-        if standing is None or not is_head or not _has_its_nodes(state, shadow):
+        entry = entry_of(shadow.workload)
+        is_head = entry is not None and _stays_kept_for(state, entry, shadow)
+        if entry is None or not is_head or not _has_its_nodes(state, shadow):
             _give_up(state, shadow)
         elif shadow.until <= state.now:
             _give_up(state, shadow)
             _pause(state, state.catalog.queues[shadow.queue], shadow.workload)
         else:
-            shadow.key, shadow.door = standing.key, standing.bunch.door
+            shadow.key, shadow.door = entry.key, entry.bunch.door
     for key, (times, end) in list(shadows.pauses.items()):
         if 0 < end <= state.now:
             shadows.pauses[key] = (times, 0.0)
             state.cluster.freed += 1
-            standing = standing_of(key)
-            if standing is not None and standing.queue is not None:
-                state.holdings.look_again(standing.queue.name)
+            entry = entry_of(key)
+            if entry is not None and entry.queue is not None:
+                state.holdings.look_again(entry.queue.name)
 
 
-def end(state: State, workload: Workload) -> None:
+def end_reservation(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    if let_go(state, workload.key):
-        owing.begin(state, workload.cluster_queue, workload)
+    if release_reservation(state, workload.key):
+        overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
-def let_go(state: State, key: WorkloadKey) -> bool:
+def release_reservation(state: State, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
     state.shadows.pauses.pop(key, None)
     mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
@@ -109,40 +116,44 @@ def let_go(state: State, key: WorkloadKey) -> bool:
     return any(shadow.owed for shadow in mine)
 
 
-def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
+def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
-    shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, standing)]
-    if any(one.owed for one in shadows) and _takes_its_own(state, standing) and not _fits(state, standing, shadows):
+    shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, entry)]
+    if any(one.owed for one in shadows) and _takes_its_own(state, entry) and not _fits(state, entry, shadows):
         shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
-    return keeping(state, standing, shadows)
+    return withholding(state, entry, shadows)
 
 
-def keeping(state: State, standing: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
+def withholding(
+    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
-    return _keeping(state, standing, shadows) if shadows else nullcontext(shadows)
+    return _keeping(state, entry, shadows) if shadows else nullcontext(shadows)
 
 
-def lacks_what_is_owed(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+def lacks_only_overdue(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in shadows if not one.owed]
-    return len(others) < len(shadows) and _fits(state, standing, others)
+    return len(others) < len(shadows) and _fits(state, entry, others)
 
 
-def _fits(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+def _fits(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
-    with keeping(state, standing, shadows):
-        return isinstance(look(state, standing), list)
+    with withholding(state, entry, shadows):
+        return isinstance(look(state, entry), list)
 
 
-def _takes_its_own(state: State, standing: Standing) -> bool:
+def _takes_its_own(state: State, entry: QueueEntry) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
-    choice = nominate(state, standing)
+    choice = assign_flavors(state, entry)
     return choice is not None and not choice.level
 
 
 @contextmanager
-def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterator[list[Shadow]]:
-    quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, standing)]
+def _keeping(
+    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+) -> Iterator[list[BackfillReservation]]:
+    quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, entry)]
     with state.cluster.transaction() as kept:
         for one in shadows:
             kept.withhold(*kept_room(state, one))
@@ -150,72 +161,76 @@ def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterato
             yield shadows
 
 
-def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Sequence[Shadow]) -> Explanation:
+def why_kept_off(
+    state: State, entry: QueueEntry, why: Explanation, shadows: Sequence[BackfillReservation]
+) -> Explanation:
     """Return why a workload could not be admitted: because it would delay the heads of these shadows, if so."""
-    if not shadows or not any(need.required for need in standing.needs):
+    if not shadows or not any(need.required for need in entry.needs):
         return why
-    if not isinstance(look(state, standing), list):
+    if not isinstance(look(state, entry), list):
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    name = named_by(first.workload, standing.workload.key[1], known=state.workloads, discreet=state.discreet)
+    name = workload_named_by_key(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
     text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
         return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name})
     text += f"which starts at {timestamp(first.starts_at)} at the latest; it would have to end before (it "
-    text += "has no maximumExecutionTimeSeconds)" if lasts(standing.workload) is None else "may run for longer)"
+    text += "has no maximumExecutionTimeSeconds)" if lasts(entry.workload) is None else "may run for longer)"
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
+def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
-    queue, shadows = standing.queue, state.shadows
-    if queue is None or not _may_pass(why) or shadows.pausing(standing.workload.key):
+    queue, shadows = entry.queue, state.shadows
+    if queue is None or not _may_pass(why) or shadows.pausing(entry.workload.key):
         return
-    if standing.workload.out_of_turn:  # others had the right to take it out: it does not come back at once
-        standing.workload.out_of_turn = False
-        _pause(state, queue, standing.workload.key)
+    if entry.workload.out_of_turn:  # others had the right to take it out: it does not come back at once
+        entry.workload.out_of_turn = False
+        _pause(state, queue, entry.workload.key)
         return
-    owing.note(state, standing)
-    owed = owing.has_turn(state, queue.name, standing.workload.key)
-    if not (owed or _is_kept_for(standing)):
+    overdue_heads.note_head(state, entry)
+    owed = overdue_heads.has_turn(state, queue.name, entry.workload.key)
+    if not (owed or _is_kept_for(entry)):
         return
     mine = shadows.of.get(queue.name)
-    if mine is not None and mine.workload != standing.workload.key:
-        if _is_before(mine, standing):
+    if mine is not None and mine.workload != entry.workload.key:
+        if _is_before(mine, entry):
             return
         _give_up(state, mine)
         mine = None
-    elif mine is None and not owed and _is_behind(state, standing):
+    elif mine is None and not owed and _is_behind(state, entry):
         return
-    beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, standing, mine)]
-    if mine is not None and _stays(state, standing, beside, mine):
+    beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, entry, mine)]
+    if mine is not None and _stays(state, entry, beside, mine):
         return
-    found = foresee(state, standing, beside)
-    now = None if found is None else _shadow(state, standing, found, mine, why)
+    found = estimate_start(state, entry, beside)
+    now = None if found is None else _reservation_of(state, entry, found, mine, why)
     if mine is not None and (now is None or not now.keeps_as(mine)):
         _give_up(state, mine)
     if now is not None:
         shadows.of[queue.name] = now
-        holding_back.drop(state, standing.workload.key, queue.name)
+        quota_holdback.drop_holdback(state, entry.workload.key, queue.name)
     elif owed:
-        _pause(state, queue, standing.workload.key)  # others have their turns, though it is of no use to it
+        _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
 
 
-def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
-    """Have heads told what is kept for them."""
+def explain_reservations(state: State) -> list[Workload]:
+    """Have heads told what is kept for them; returns those for whom that is news."""
+    news = []
     for shadow in state.shadows.of.values():
         workload = state.workloads[shadow.workload]
-        workload.explanation = shadow.why
+        explain(workload, shadow.why)
         if shadow.news:
-            changed[workload.key] = workload
+            news.append(workload)
             shadow.news = False
+    return news
 
 
 def may_keep(state: State) -> bool:
     """Whether room may be kept for anybody."""
-    return state.catalog.reserving or owing.may_be(state)
+    return state.catalog.reserving or overdue_heads.may_be_overdue(state)
 
 
 def lasts(workload: Workload) -> float | None:
@@ -223,30 +238,30 @@ def lasts(workload: Workload) -> float | None:
     return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
 
 
-def _is_kept_for(standing: Standing) -> bool:
+def _is_kept_for(entry: QueueEntry) -> bool:
     """Whether it stands in a line whose head is kept for."""
-    queue = standing.queue
-    return queue is not None and queue.reserves and standing.workload.phase is Phase.WAITING
+    queue = entry.queue
+    return queue is not None and queue.reserves and entry.workload.phase is Phase.WAITING
 
 
-def _stays_kept_for(state: State, standing: Standing, shadow: Shadow) -> bool:
+def _stays_kept_for(state: State, entry: QueueEntry, shadow: BackfillReservation) -> bool:
     """Whether it is still a head for which its queue keeps something."""
-    if standing.bunch.line.name[0] != shadow.queue:
+    if entry.bunch.line.name[0] != shadow.queue:
         return False
-    return _is_kept_for(standing) or (shadow.owed and owing.has_turn(state, shadow.queue, shadow.workload))
+    return _is_kept_for(entry) or (shadow.owed and overdue_heads.has_turn(state, shadow.queue, shadow.workload))
 
 
-def _has_its_nodes(state: State, shadow: Shadow) -> bool:
+def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
     """Whether all nodes are there on which something is kept for a head."""
     nodes = state.cluster.nodes
     return shadow.seen[0] == nodes.version or all(name in nodes.rows for name in shadow.nodes)
 
 
-def _is_behind(state: State, standing: Standing) -> bool:
+def _is_behind(state: State, entry: QueueEntry) -> bool:
     """Whether somebody sleeps before it in its line for whom something will be kept when they are tried next."""
-    line = standing.bunch.line
+    line = entry.bunch.line
     return any(
-        line.order(one) < line.order(standing)
+        line.order(one) < line.order(entry)
         and one.bunch.why is not None
         and _may_pass(one.bunch.why)
         and not state.shadows.pausing(one.workload.key)
@@ -258,51 +273,51 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: State, shadow: Shadow, standing: Standing) -> bool:
+def _is_kept_from(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
-    workload, queue = standing.workload, standing.queue
-    if shadow.workload == workload.key or life.is_broken(workload):
+    workload, queue = entry.workload, entry.queue
+    if shadow.workload == workload.key or reconciliation.lacks_members(workload):
         return False
     mine = state.shadows.of.get(queue.name) if queue is not None else None
-    if not _goes_before(shadow, standing, mine if mine is not None and mine.workload == workload.key else None):
+    if not _goes_before(shadow, entry, mine if mine is not None and mine.workload == workload.key else None):
         return False
     left = lasts(workload)
     return left is None or shadow.starts_at is None or state.now + left > shadow.promised
 
 
-def _goes_before(shadow: Shadow, standing: Standing, mine: Shadow | None) -> bool:
+def _goes_before(shadow: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
     """Whether a head goes before a workload that has a shadow of its own, or none."""
-    queue, workload = standing.queue, standing.workload
+    queue, workload = entry.queue, entry.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
-        return _is_before(shadow, standing)
+        return _is_before(shadow, entry)
     priority = workload.priority if queue is None else queue.outward(workload.priority)
     if priority != shadow.priority or mine is None:
         return priority <= shadow.priority
     return shadow.number < mine.number
 
 
-def _is_before(shadow: Shadow, standing: Standing) -> bool:
+def _is_before(shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether the head of a shadow goes before one in its own line."""
-    line = standing.bunch.line
-    return line.place(shadow.key, shadow.door) < line.order(standing)
+    line = entry.bunch.line
+    return line.place(shadow.key, shadow.door) < line.order(entry)
 
 
-def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
+def _needs_its_quota(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
-    queue = standing.queue
+    queue = entry.queue
     if queue is None or state.holdings.root_of(queue.name) != state.holdings.root_of(shadow.queue):
         return False
     if queue.name == shadow.queue:
         return True
-    choice = nominate(state, standing)
+    choice = assign_flavors(state, entry)
     return choice is not None and choice.level > 0
 
 
-def _stays(state: State, standing: Standing, beside: list[Shadow], mine: Shadow) -> bool:
+def _stays(state: State, entry: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation) -> bool:
     """Whether what is kept for a head is what it wants, can be had as promised, and not sooner."""
-    if (mine.shape, mine.seen) != (standing.bunch.shape, _seen(state)):
+    if (mine.shape, mine.seen) != (entry.bunch.shape, _seen(state)):
         return False
-    return still_fits(state, mine) and not fits_before(state, standing, beside, mine)
+    return still_fits(state, mine) and not fits_before(state, entry, beside, mine)
 
 
 def _seen(state: State) -> tuple[int, int]:
@@ -310,8 +325,10 @@ def _seen(state: State) -> tuple[int, int]:
     return state.cluster.nodes.version, state.catalog.version
 
 
-def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | None, why: Explanation) -> Shadow:
-    shadows, queue, workload = state.shadows, standing.queue, standing.workload
+def _reservation_of(
+    state: State, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
+) -> BackfillReservation:
+    shadows, queue, workload = state.shadows, entry.queue, entry.workload
     assert queue is not None  # it keeps something
     until = promised = math.inf
     if found.starts_at is None:
@@ -324,12 +341,12 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
     shadows.last += mine is None
     names = state.cluster.nodes.names
     nodes = tuple(names[row] for row in found.rows.tolist())
-    return Shadow(
+    return BackfillReservation(
         workload=workload.key,
         queue=queue.name,
-        shape=standing.bunch.shape,
-        key=standing.key,
-        door=standing.bunch.door,
+        shape=entry.bunch.shape,
+        key=entry.key,
+        door=entry.bunch.door,
         priority=queue.outward(workload.priority),
         number=shadows.last if mine is None else mine.number,
         starts_at=found.starts_at,
@@ -367,7 +384,7 @@ def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
 
 
-def _give_up(state: State, shadow: Shadow) -> None:
+def _give_up(state: State, shadow: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.shadows.of[shadow.queue]
     state.cluster.freed += 1

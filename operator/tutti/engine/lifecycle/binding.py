@@ -1,30 +1,40 @@
-"""Binds go out, their results come back, and a gang that cannot be completed is given up."""
+"""Binds go out, their results come back, and a gang that cannot be completed is given up.
+
+Before a gang is bound, the claims of all its members are: until then its reservation is held. kube-scheduler does
+this pod by pod (plugins/volumebinding, PreBind); here no member is bound before the volumes of all of them are there.
+What was written stays written when a reservation is given back, as it does there: a claim keeps its chosen node until
+its provisioner takes it off, and its pod goes to no other node meanwhile.
+"""
 
 from __future__ import annotations
 
-from tutti.api.wording import IS, Forms, counted
-from tutti.cluster.muster import Doing
-from tutti.engine.lifecycle import eager, volumes
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tutti.api.wording import IS, WAS, Forms, agreeing, counted
+from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
+from tutti.cluster.pods import PodKey, PodPhase
+from tutti.cluster.storage import StorageKind, StorageObject
+from tutti.engine.lifecycle import reservation
 from tutti.engine.lifecycle.eviction import evict
-from tutti.engine.lifecycle.reservation import give_back, held_seconds, permit_seconds
-from tutti.engine.reading import admissions
-from tutti.engine.records.decisions import Bind
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
+from tutti.engine.records import members
+from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.observations import BindAnswer, BindFinished
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
+from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
 
-def send(state: State, workload: Workload) -> None:
+def send_binds(state: State, workload: Workload) -> None:
     """Bind every member that has a reserved node and has not been sent there yet, as soon as its volumes are bound.
 
     A gang that is not bound in part is bound when the volumes of all its members are.
     """
-    unready = volumes.prepare(state, workload)
+    unready = prepare_volumes(state, workload)
     if unready is None:
         return
     name = workload.name
@@ -38,27 +48,33 @@ def send(state: State, workload: Workload) -> None:
                 said = annotations[id(member.charge)] = _annotations(member)
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
-        begin(state, workload)
-    workload.explanation = None
+        open_bind_window(state, workload)
+    explain(workload, None)
 
 
-def begin(state: State, workload: Workload) -> None:
+def open_bind_window(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
-        state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
-    workload.phase = Phase.BINDING
+        state.reached(
+            workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved
+        )
+    transit(workload, Transition.BIND)
     workload.running_since = workload.unready_since = None
     workload.window_told = False
-    seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
+    seconds = (
+        permit_seconds(state, workload)
+        if reservation.awaits_late_members(workload)
+        else state.configuration.bind_window_seconds
+    )
     state.set_deadline(workload, seconds)
     tally = workload.tally()
     if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
-            member.pod.forgone = member.pod.counted is Doing.LOST
+            member.over = member.pod.counted in (PodPhase.FAILED, PodPhase.LOST)
+            member.pod.forgone = member.pod.counted is PodPhase.LOST
 
 
-def finished(state: State, result: BindFinished) -> None:
+def bind_finished(state: State, result: BindFinished) -> None:
     """Take in what became of a Bind.
 
     A bind that succeeded is done when the pod is seen on its node. One that failed gives its room and quota back,
@@ -85,14 +101,14 @@ def finished(state: State, result: BindFinished) -> None:
     if unknown:
         return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
     text = f"pod {result.name} was not bound to {result.node}: {result.message}"
-    workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
+    explain(workload, Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", "BindFailed", text)
 
 
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
     text = f"{_came_to(state, workload, IS)} evicted, so that the gang can start whole"
-    evict(state, workload, Reason.BIND_WINDOW_OVER, text)
+    evict(state, workload, EvictionReason.BIND_WINDOW_OVER, text)
 
 
 def keep_trying(state: State, workload: Workload) -> None:
@@ -102,7 +118,7 @@ def keep_trying(state: State, workload: Workload) -> None:
         return
     workload.window_told = True
     text = f"{_came_to(state, workload, ('stays', 'stay'))}, and the others are tried on (onBindFailure: Retry)"
-    state.announce(workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+    state.announce(workload, "Warning", EvictionReason.BIND_WINDOW_OVER.value, text)
 
 
 def _came_to(state: State, workload: Workload, verb: Forms) -> str:
@@ -124,4 +140,187 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: admissions.written(charge.queue, charge.flavors)}
+    return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
+
+
+_CLAIMS_NAMED = 3
+"""How many claims a message names."""
+
+
+@dataclass(slots=True)
+class ClaimProgress:
+    """What the claims of reserved members are waiting for.
+
+    Attributes:
+        unready: Members whose claims are not all bound yet.
+        unasked: What is to be written first.
+        waiting: Claims (namespace/name) that are being bound.
+        failed: Members with a claim that cannot be bound like this, and why.
+        bound: How many have been bound since they were asked for.
+    """
+
+    unready: dict[PodKey, None] = field(default_factory=dict)
+    unasked: dict[Pledge, None] = field(default_factory=dict)
+    waiting: dict[str, None] = field(default_factory=dict)
+    failed: dict[PodKey, str] = field(default_factory=dict)
+    bound: int = 0
+
+
+def storage_seen(state: State, found: StorageObject) -> None:
+    """Take in a storage object, and look at the workloads that it concerns."""
+    _touch(state, state.cluster.put_storage(found))
+
+
+def storage_gone(state: State, kind: StorageKind, namespace: str, name: str) -> None:
+    """Forget a storage object, and look at the workloads that it concerns."""
+    _touch(state, state.cluster.drop_storage(kind, namespace, name))
+
+
+def claim_written(state: State, result: ClaimWritten) -> None:
+    """Take in what became of a SelectNode or ReserveVolume."""
+    pledge = state.cluster.nodes.volumes.pledges.of((result.namespace, result.name))
+    if pledge is None or pledge.uid != result.uid or result.target != (pledge.volume or pledge.node):
+        return
+    if result.done:
+        pledge.version = result.version
+    else:
+        pledge.failure = result.message
+    _touch(state, pledge.pods)
+
+
+def prepare_volumes(state: State, workload: Workload) -> dict[PodKey, None] | None:
+    """Have the claims of reserved members bound.
+
+    Returns:
+        The members that cannot be bound before their volumes are; None where none of them can: the reservation is
+        held until then, or was given back because a claim cannot be bound like this.
+    """
+    if not state.cluster.nodes.volumes.pledges:
+        return {}
+    starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
+    outlook = _progress_of(state, workload)
+    if outlook.failed:
+        _give_up_volumes(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
+        return None if starts else outlook.unready
+    if outlook.unasked:
+        for pledge in outlook.unasked:
+            _ask_for_claim(state, pledge)
+            outlook.waiting["/".join(pledge.claim)] = None
+        state.set_deadline(workload, _volume_seconds(state, workload))
+    elif not outlook.unready and outlook.bound and workload.phase is Phase.BINDING:
+        state.set_deadline(workload, state.configuration.bind_window_seconds)
+    if outlook.unready and starts:
+        transit(workload, Transition.RESERVE)
+        explain(workload, _waits_for_volumes(state, workload, outlook))
+        return None
+    return outlook.unready
+
+
+def awaits_volumes(state: State, workload: Workload) -> bool:
+    """Whether claims of a workload have been asked for and are not bound yet."""
+    return bool(_progress_of(state, workload).waiting)
+
+
+def time_out_volumes(state: State, workload: Workload) -> None:
+    """Give back what is reserved for members whose volumes did not come in time, and try again later."""
+    outlook = _progress_of(state, workload)
+    late = len(outlook.waiting)
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {_some_claims(outlook)}"
+    _give_up_volumes(state, workload, list(outlook.unready), why)
+
+
+def _progress_of(state: State, workload: Workload) -> ClaimProgress:
+    """Look how far the claims of reserved members have come."""
+    out = ClaimProgress()
+    for member, pledge in _pledged(state, workload):
+        found = _progress(state, pledge, member)
+        claim = "/".join(pledge.claim)
+        match found.stage:
+            case BindingStage.BOUND:
+                out.bound += pledge.asked
+                continue
+            case BindingStage.UNASKED:
+                out.unasked[pledge] = None
+            case BindingStage.UNDER_WAY:
+                out.waiting[claim] = None
+            case BindingStage.FAILED:
+                out.failed.setdefault(member.pod.key, found.why)
+        out.unready[member.pod.key] = None
+    return out
+
+
+def _pledged(state: State, workload: Workload) -> Iterator[tuple[Member, Pledge]]:
+    pledges = state.cluster.nodes.volumes.pledges
+    if not pledges:
+        return
+    for member in workload.members():
+        if member.pod.uses and member.pod.assumed and not member.sent:
+            for pledge in pledges.of_pod(member.pod.key):
+                yield member, pledge
+
+
+def _progress(state: State, pledge: Pledge, member: Member) -> BindingProgress:
+    nodes, name = state.cluster.nodes, member.pod.assumed
+    return binding_progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
+
+
+def _ask_for_claim(state: State, pledge: Pledge) -> None:
+    """Have the choice for a claim written, unless it stands there already."""
+    book = state.cluster.nodes.volumes.book
+    pledge.asked = True
+    stands = written_version(book, pledge)
+    if stands is not None:
+        pledge.version = stands
+    elif pledge.volume:
+        version = book.volumes[pledge.volume].metadata.resource_version
+        state.out.append(ReserveVolume(*pledge.claim, pledge.uid, pledge.volume, version))
+    else:
+        version = book.claims[pledge.claim].metadata.resource_version
+        state.out.append(SelectNode(*pledge.claim, pledge.uid, pledge.node, version))
+
+
+def _give_up_volumes(state: State, workload: Workload, members: list[PodKey], why: str) -> None:
+    """Give back what is reserved: all of it for a gang that is not bound, else what these members have."""
+    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        break_up(state, workload)
+    for key in members:
+        member = state.members[key]
+        if member.pod.assumed:
+            give_back(state, member)
+    state.back_off(workload)
+    text = f"its reservation is given back: {why}"
+    details = {"attempts": str(workload.attempts), "members": str(len(members))}
+    explain(workload, Explanation(Gate.PERMIT, "VolumeBindingFailed", text, details))
+    state.announce(workload, "Warning", "VolumeBindingFailed", text)
+
+
+def _waits_for_volumes(state: State, workload: Workload, outlook: ClaimProgress) -> Explanation:
+    seconds = _volume_seconds(state, workload)
+    count = len(outlook.waiting)
+    return Explanation(
+        Gate.PERMIT,
+        "WaitingForVolumes",
+        f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
+        f"{agreeing(count, IS)} being bound: {_some_claims(outlook)} "
+        f"(given back after {seconds} s)",
+        {"claims": str(count), "timeoutSeconds": str(seconds)},
+    )
+
+
+def _some_claims(outlook: ClaimProgress) -> str:
+    names = list(outlook.waiting)
+    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
+    return ", ".join(names[:_CLAIMS_NAMED]) + more
+
+
+def _volume_seconds(state: State, workload: Workload) -> int:
+    """Return for how many seconds volumes are waited for."""
+    seconds = workload.permit_seconds
+    return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
+
+
+def _touch(state: State, pods: Iterable[PodKey]) -> None:
+    for key in pods:
+        address = state.home.get(key)
+        if address is not None:
+            state.touch(address[0])

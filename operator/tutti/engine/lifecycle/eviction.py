@@ -24,18 +24,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.wording import IS, counted
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import (
+    DeactivationCause,
+    EvictionReason,
+    Explanation,
+    Gate,
+    LifecycleEvent,
+    LifecycleStep,
+)
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Milestone, Step
-from tutti.engine.records.reasons import Cause, Reason
-from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
-_MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}
-_EVENTS = {Reason.PREEMPTED: "Preempted", Reason.BIND_WINDOW_OVER: "RolledBack"}
+_MARKS: dict[str, str] = {
+    EvictionReason.PREEMPTED: "PreemptionByScheduler",
+    EvictionReason.BIND_WINDOW_OVER: "GangRolledBack",
+}
+_EVENTS = {EvictionReason.PREEMPTED: "Preempted", EvictionReason.BIND_WINDOW_OVER: "RolledBack"}
 
 
 def can_leave(workload: Workload) -> bool:
@@ -46,7 +55,7 @@ def can_leave(workload: Workload) -> bool:
 
 
 def evict(
-    state: State, workload: Workload, reason: Reason, message: str, *, preempted: str = "", for_queue: str = ""
+    state: State, workload: Workload, reason: EvictionReason, message: str, *, preempted: str = "", for_queue: str = ""
 ) -> None:
     """Take a whole workload out; what follows is in the description of this module.
 
@@ -58,29 +67,29 @@ def evict(
         preempted: With reason PREEMPTED, that of condition `Preempted`: InClusterQueue, InCohortReclamation, ...
         for_queue: With reason PREEMPTED, the ClusterQueue of whom it leaves for, where that has one.
     """
-    if not can_leave(workload) and reason is not Reason.MEMBER_LOST:
+    if not can_leave(workload) and reason is not EvictionReason.MEMBER_LOST:
         return
-    if reason is Reason.PODS_READY_TIMEOUT and _is_once_too_often(workload):
+    if reason is EvictionReason.PODS_READY_TIMEOUT and _is_once_too_often(workload):
         text = (
             f"{message}; it was requeued {counted(workload.requeues, 'time')}, which is its limit, and is set inactive"
         )
-        deactivate(state, workload, Cause.REQUEUING_LIMIT_EXCEEDED, text)
+        deactivate(state, workload, DeactivationCause.REQUEUING_LIMIT_EXCEEDED, text)
         return
-    _take_out(state, workload, Eviction(reason.value, message, state.now, preempted), for_queue=for_queue)
-    if reason is Reason.PODS_READY_TIMEOUT:
+    _take_out(state, workload, WorkloadEviction(reason.value, message, state.now, preempted), for_queue=for_queue)
+    if reason is EvictionReason.PODS_READY_TIMEOUT:
         _requeue(state, workload)
-    elif reason is Reason.BIND_WINDOW_OVER:
+    elif reason is EvictionReason.BIND_WINDOW_OVER:
         state.back_off(workload)
     event = _EVENTS.get(reason, f"EvictedDueTo{reason.value}")
     state.announce(workload, "Warning", event, message)
 
 
-def deactivate(state: State, workload: Workload, cause: Cause, message: str) -> None:
+def deactivate(state: State, workload: Workload, cause: DeactivationCause, message: str) -> None:
     """Take a whole workload out, and set it inactive: it is not tried again before somebody sets it active."""
     if not can_leave(workload):
         return
     workload.deactivated, workload.inactive_from = cause.value, 0
-    _take_out(state, workload, Eviction(f"{Reason.DEACTIVATED}DueTo{cause.value}", message, state.now))
+    _take_out(state, workload, WorkloadEviction(f"{EvictionReason.DEACTIVATED}DueTo{cause.value}", message, state.now))
     state.announce(workload, "Warning", cause.value, message)
     ask_to_deactivate(state, workload)
 
@@ -106,7 +115,9 @@ def evict_members(state: State, workload: Workload, members: Iterable[Member], r
 def keep_needed(workload: Workload) -> None:
     """Have members stay that were to leave as surplus and have not been asked yet, where the gang needs them by now."""
     for group in workload.groups.values():
-        going = [m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[Reason.PREEMPTED]]
+        going = [
+            m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[EvictionReason.PREEMPTED]
+        ]
         going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
         tally = group.tally()
         short = group.min_count - (tally.placed - tally.leaving - len(going))
@@ -148,7 +159,7 @@ def leave_together(state: State, workload: Workload) -> None:
     state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
 
 
-def refused(state: State, workload: Workload, member: Member) -> None:
+def eviction_refused(state: State, workload: Workload, member: Member) -> None:
     """Note that a member could not be asked to leave; that is done again after a while."""
     member.evicting = False
     backoff = state.configuration.backoff
@@ -159,7 +170,7 @@ def refused(state: State, workload: Workload, member: Member) -> None:
     state.touch(workload.key)
 
 
-def go_on(state: State, workload: Workload) -> bool:
+def go_on_leaving(state: State, workload: Workload) -> bool:
     """Go on taking a workload out.
 
     Returns:
@@ -177,7 +188,7 @@ def go_on(state: State, workload: Workload) -> bool:
     return True
 
 
-def leave_behind(workload: Workload) -> None:
+def forgo_lost_members(workload: Workload) -> None:
     """Have a workload that was taken out begin again without those of its members that have not been seen to end.
 
     They were lost, and are not waited for. Their nodes may come back; they end there then, and are none of the others.
@@ -189,7 +200,7 @@ def leave_behind(workload: Workload) -> None:
             pod.recount()
 
 
-def take_back(workload: Workload) -> None:
+def count_lost_members_again(workload: Workload) -> None:
     """Have those counted again, while they end, that a workload was begun without, where their nodes have come back.
 
     It has what it needs without them, and another process could not tell them from others that are ending.
@@ -207,19 +218,22 @@ def ask_to_deactivate(state: State, workload: Workload) -> None:
     state.out.append(Deactivate(namespace, name, workload.uid))
 
 
-def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue: str = "") -> None:
+def _take_out(state: State, workload: Workload, eviction: WorkloadEviction, *, for_queue: str = "") -> None:
     ran = workload.running_for(state.now)
     workload.ran += ran
     note_given_back(state, workload)
     said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue)
-    state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said))
+    state.milestones.append(
+        LifecycleEvent(LifecycleStep.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said)
+    )
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
-    workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
+    transit(workload, Transition.LEAVE)
+    workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    workload.explanation = Explanation(Gate.PERMIT, eviction.reason, eviction.message)
-    go_on(state, workload)
+    explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
+    go_on_leaving(state, workload)
     state.touch(workload.key)
 
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.wording import IS, agreeing, counted
 from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
+from tutti.engine.records.explanation import DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
-from tutti.engine.records.reasons import Cause, Reason
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 MOST_NAMES = 3
 """How many members that have failed are named."""
 
 
-def read(workload: Workload, found: WorkloadObject) -> None:
+def read_limits(workload: Workload, found: WorkloadObject) -> None:
     """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
 
     One that is set active again starts anew: its evictions and the time it has run are forgotten.
@@ -40,7 +40,7 @@ def read(workload: Workload, found: WorkloadObject) -> None:
     workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
 
 
-def enforce(state: State, workload: Workload) -> None:
+def enforce_limits(state: State, workload: Workload) -> None:
     """Take a workload out that may not go on."""
     if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
         workload.inactive_from = 0
@@ -55,12 +55,12 @@ def enforce(state: State, workload: Workload) -> None:
         evict(state, workload, *stopped)
     elif failed is not None:
         text = f"its member {_name(failed)} has failed (failurePolicy); it is set inactive"
-        deactivate(state, workload, Cause.MEMBER_FAILED, text)
+        deactivate(state, workload, DeactivationCause.MEMBER_FAILED, text)
     elif workload.phase is Phase.SCHEDULED:
         _enforce_times(state, workload)
 
 
-def watch(state: State, workload: Workload) -> None:
+def watch_limits(state: State, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
     if ends_at(state, workload) is not None:
         state.ending[workload.key] = workload
@@ -98,7 +98,7 @@ def protected_until(state: State, workload: Workload) -> float:
     return since + seconds
 
 
-def deactivated(state: State, result: Deactivated) -> None:
+def deactivate_finished(state: State, result: Deactivated) -> None:
     """Take in what became of a Deactivate; one that failed is asked for again after a while."""
     workload = state.workloads.get(("Workload", result.namespace, result.name))
     if workload is None or workload.uid != result.uid or not workload.deactivated:
@@ -130,23 +130,23 @@ def ends_at(state: State, workload: Workload) -> float | None:
     return since + workload.limit_seconds - workload.ran
 
 
-def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
+def _stopped(state: State, workload: Workload) -> tuple[EvictionReason, str] | None:
     """Return why a workload may not stay though it has done nothing wrong; None where it may.
 
     What only holds a reservation leaves a queue that is on hold, too.
     """
     if not workload.active:
-        return Reason.DEACTIVATED, "it was set inactive (spec.active is false)"
+        return EvictionReason.DEACTIVATED, "it was set inactive (spec.active is false)"
     if not workload.queue:
         return None
     reserved = workload.phase is Phase.RESERVED
     namespace = workload.key[1]
     queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(namespace, workload.queue))
     if queue is not None and (queue.drain or (queue.hold and reserved)):
-        return Reason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped (stopPolicy)"
+        return EvictionReason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped (stopPolicy)"
     local = state.catalog.local_queue(namespace, workload.queue)
     if local is not None and (local.drain or (local.hold and reserved)):
-        return Reason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
+        return EvictionReason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
     return None
 
 
@@ -162,7 +162,7 @@ def _enforce_times(state: State, workload: Workload) -> None:
     end = _execution_ends(workload)
     if end is not None and end <= state.now:
         text = f"it has run for {workload.limit_seconds} s, its maximumExecutionTimeSeconds; it is set inactive"
-        deactivate(state, workload, Cause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
+        deactivate(state, workload, DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
         return
     end = _readiness_ends(workload)
     if end is not None and end <= state.now and not workload.ready:
@@ -173,7 +173,7 @@ def _enforce_times(state: State, workload: Workload) -> None:
             f"{are} ready{' again' if workload.was_ready else ''} after "
             f"{workload.ready_seconds} s (readyTimeoutSeconds){_lost(workload)}"
         )
-        evict(state, workload, Reason.PODS_READY_TIMEOUT, text)
+        evict(state, workload, EvictionReason.PODS_READY_TIMEOUT, text)
 
 
 def _lost(workload: Workload) -> str:

@@ -1,23 +1,104 @@
-"""Permits by users' plugins: a complete reservation is held until they let it go, or its time is over.
+"""Permits: a complete reservation is held until an annotation is taken off it, and users' plugins let it go.
 
-Members that join a gang that runs, or is being bound, are not held: they would hold room that the gang has no use for
-yet. They give theirs back and are tried again later.
+The annotation that asks for an approval may be on the workload's object, on a PodGroup that is a part of it, or on any
+of its pods; what it says is told to whoever asks what the workload waits for. Nobody is taken out for what is not
+approved: they would have left for nothing where it never is.
+
+Members that join a gang which runs already, or is being bound, need no approval, and no plugin holds them: they would
+hold room that the gang has no use for yet. They give theirs back and are tried again later.
 """
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from tutti.cluster.classes import PodClass
-from tutti.engine.lifecycle import approval
-from tutti.engine.lifecycle.reservation import break_up, give_back
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.reservation import break_up, give_back, permit_seconds, try_later
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
-from tutti.engine.records.hosting import Held, Permit
+from tutti.engine.records.gang_membership import GATE_ANNOTATION
 from tutti.engine.records.members import Member
+from tutti.engine.records.plugins import (
+    EnabledPermit,
+    Go,
+    Placed,
+    PluginHold,
+    Refuse,
+    Reservation,
+    Verdict,
+    Wait,
+    Waiting,
+)
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.extension import Pods, Rooms
+
+WAITING_FOR_APPROVAL = "WaitingForApproval"
+
+
+def is_approved(state: State, workload: Workload) -> bool:
+    """Whether nothing asks for an approval; where something does, the reservation is held, and says so."""
+    asked = _asking_for_approval(state, workload)
+    if asked is None:
+        return True
+    who, what = asked
+    if workload.phase is Phase.WAITING or workload.deadline is None:
+        transit(workload, Transition.RESERVE)
+        state.set_deadline(workload, permit_seconds(state, workload))
+    assert workload.deadline is not None  # it has just been set
+    seconds = int(workload.deadline - state.now)
+    text = f"quota and nodes are reserved; {who} asks for an approval"
+    text += f" ({what})" if what else ""
+    text += f": take annotation {GATE_ANNOTATION} off to let it go"
+    said = workload.explanation
+    if said is None or said.reason != WAITING_FOR_APPROVAL or not said.message.startswith(text):
+        text += f" (given back after {seconds} s)"
+        explain(workload, Explanation(Gate.PERMIT, WAITING_FOR_APPROVAL, text, {"gate": what}))
+        state.announce(workload, "Normal", WAITING_FOR_APPROVAL, text)
+    return False
+
+
+def asks_for_approval(state: State, workload: Workload) -> str:
+    """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
+    asked = _asking_for_approval(state, workload) if workload.phase is Phase.WAITING else None
+    return "" if asked is None else asked[0]
+
+
+def unapproved(why: Explanation, who: str) -> Explanation:
+    """Return why a workload waits, with that nobody is taken out for it before it is approved."""
+    text = f"; nobody is taken out for it while {who} asks for an approval (annotation {GATE_ANNOTATION})"
+    return msgspec.structs.replace(why, message=why.message + text)
+
+
+def awaits_approval(workload: Workload) -> bool:
+    """Whether an approval is what a reservation is held for."""
+    why = workload.explanation
+    return workload.phase is Phase.RESERVED and why is not None and why.reason == WAITING_FOR_APPROVAL
+
+
+def time_out_approval(state: State, workload: Workload) -> None:
+    """Give back a reservation that was not approved in time, and try again later."""
+    text = f"it was not approved in time (annotation {GATE_ANNOTATION}); its reservation is given back"
+    break_up(state, workload)
+    try_later(state, workload, "PermitTimeout", text)
+
+
+def _asking_for_approval(state: State, workload: Workload) -> tuple[str, str] | None:
+    """Return who asks for an approval, and what it says; None where nobody does."""
+    kind, namespace, name = workload.key
+    keys = [] if kind == "Pod" else [workload.key]
+    if kind == "Workload":
+        keys += [("PodGroup", namespace, part) for part in state.catalog.referring(namespace, name)]
+    for key in keys:
+        found = state.catalog.find(key)
+        if found is not None and GATE_ANNOTATION in found.metadata.annotations:
+            return f"{key[0]} {key[2]}", found.metadata.annotations[GATE_ANNOTATION]
+    for member in workload.members():
+        if member.gate is not None and not (member.pod.terminated or member.pod.deleting):
+            return f"pod {member.pod.name}", member.gate
+    return None
+
 
 STARTING = (Phase.WAITING, Phase.RESERVED)
 """The phases in which none of a reservation has been sent."""
@@ -32,14 +113,14 @@ def waiting_view(state: State, workload: Workload) -> Waiting:
     return Waiting(kind, namespace, name, workload.queue, workload.priority, workload.created, {**first, **own})
 
 
-def rank(state: State, workload: Workload) -> float:
+def sort_rank(state: State, workload: Workload) -> float:
     """Return the place of a workload by the sort plugin; 0 for all where there is none."""
     return state.hosting.rank(waiting_view(state, workload)) if state.hosting.sorts else 0.0
 
 
 def may_bind(state: State, workload: Workload) -> bool:
     """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
-    if workload.phase in STARTING and not approval.is_given(state, workload):
+    if workload.phase in STARTING and not is_approved(state, workload):
         return False
     permits = state.hosting.permits(workload.scheduler)
     if not permits:
@@ -49,12 +130,12 @@ def may_bind(state: State, workload: Workload) -> bool:
         state.held.pop(workload.key, None)
     members = [m for m in workload.members() if m.pod.assumed and not m.sent and not m.pod.deleting]
     for permit in permits:
-        verdict = _ask(state, permit, workload, members)
+        verdict = _ask_plugin(state, permit, workload, members)
         match verdict:
             case Go():
                 continue
             case Wait() if starts:
-                _hold(state, workload, permit.name, verdict)
+                _hold_for_plugin(state, workload, permit.name, verdict)
             case Wait(reason=reason) | Refuse(reason=reason):
                 _refuse(state, workload, members, f"plugin {permit.name}: {reason}")
         return False
@@ -62,15 +143,15 @@ def may_bind(state: State, workload: Workload) -> bool:
     return True
 
 
-def time_out(state: State, workload: Workload) -> None:
+def time_out_permit(state: State, workload: Workload) -> None:
     """Give back a reservation that a plugin has held for too long, and try again later."""
     held = state.held.pop(workload.key)
     text = f"plugin {held.plugin} has held its reservation for too long, and it is given back: {held.reason}"
     break_up(state, workload)
-    _tell(state, workload, "PermitTimeout", text)
+    try_later(state, workload, "PermitTimeout", text)
 
 
-def stir(state: State) -> None:
+def recheck_held(state: State) -> None:
     """Look again at what is held, where room or quota was given back or a plugin wants it."""
     hosting = state.hosting
     hosting.now = state.now
@@ -84,7 +165,7 @@ def stir(state: State) -> None:
     state.held_seen = _freed(state)
 
 
-def next_due(state: State) -> float | None:
+def next_permit_due(state: State) -> float | None:
     """Return when a turn is needed for what is held or waits for a plugin, Unix seconds; None: not at all."""
     if state.held and _freed(state) != state.held_seen:
         return state.now
@@ -95,7 +176,7 @@ def _freed(state: State) -> tuple[int, int]:
     return state.cluster.freed, state.holdings.frees
 
 
-def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]) -> Verdict:
+def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:
     held = state.held.get(workload.key)
     since = held.since if held is not None and held.plugin == permit.name else state.now
     nodes = state.cluster.nodes
@@ -108,29 +189,31 @@ def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]
     try:
         verdict = permit.plugin.permit(reservation, Rooms(nodes), state.now)
     except Exception as error:  # noqa: BLE001 - foreign code; the reservation is given back and says so
-        return _failed(state, permit, f"{type(error).__name__}: {error}")
+        return _plugin_failed(state, permit, f"{type(error).__name__}: {error}")
     if not isinstance(verdict, Go | Wait | Refuse):
-        return _failed(state, permit, f"permit answered with {type(verdict).__name__}, not with Go, Wait or Refuse")
+        return _plugin_failed(
+            state, permit, f"permit answered with {type(verdict).__name__}, not with Go, Wait or Refuse"
+        )
     return verdict
 
 
-def _failed(state: State, permit: Permit, message: str) -> Refuse:
+def _plugin_failed(state: State, permit: EnabledPermit, message: str) -> Refuse:
     state.hosting.fault(permit.name, "permit", message)
     return Refuse(f"it failed ({message})")
 
 
-def _hold(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
+def _hold_for_plugin(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
     held = state.held.get(workload.key)
     since = held.since if held is not None and held.plugin == plugin else state.now
     news = held is None or (held.plugin, held.reason) != (plugin, wait.reason)
-    state.held[workload.key] = Held(plugin, since, wait.reason)
-    workload.phase = Phase.RESERVED
+    state.held[workload.key] = PluginHold(plugin, since, wait.reason)
+    transit(workload, Transition.RESERVE)
     state.set_deadline(workload, max(0.0, since + wait.timeout_seconds - state.now))
     if wait.again_after_seconds > 0:
         state.hosting.recheck(state.now + wait.again_after_seconds)
     text = f"quota and nodes are reserved, and held by plugin {plugin}: {wait.reason}"
     text += f" (given back after {wait.timeout_seconds:g} s)"
-    workload.explanation = Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin})
+    explain(workload, Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin}))
     if news:
         state.announce(workload, "Normal", "HeldByPlugin", text)
 
@@ -143,10 +226,4 @@ def _refuse(state: State, workload: Workload, members: list[Member], why: str) -
     for member in members:
         if member.pod.assumed:
             give_back(state, member)
-    _tell(state, workload, "RefusedByPlugin", f"its reservation is given back by {why}")
-
-
-def _tell(state: State, workload: Workload, reason: str, text: str) -> None:
-    state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)})
-    state.announce(workload, "Warning", reason, text)
+    try_later(state, workload, "RefusedByPlugin", f"its reservation is given back by {why}")

@@ -2,6 +2,12 @@
 
 A reservation is always complete: every required member has its node, or room is held for it. Whatever breaks it
 gives all of it back.
+
+A gang with a gang scheduling style (YuniKorn) is bound as soon as there is room for all of it, though some members
+do not exist yet: an application declares all its task groups on its first pod, and a driver that makes its executors
+would wait for ever otherwise. The room of the others is kept until they come. When the time for that is over, unused
+room is given back and what runs goes on. An application that has found no nodes for as long is placed pod by pod
+(style Soft) or given up (Hard).
 """
 
 from __future__ import annotations
@@ -11,15 +17,14 @@ from collections.abc import Iterable
 import msgspec
 
 from tutti.api.taints import Toleration
-from tutti.api.wording import HAS, WAS, counted
+from tutti.api.wording import HAS, IS, WAS, agreeing, counted
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
-from tutti.engine.lifecycle import charges
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Group, Hold, Loss, Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.cluster.pods import PodPhase, PodRecord
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
+from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.engine.state import State
 
 ADDED_TOLERATIONS = tuple(
@@ -31,7 +36,7 @@ ADDED_TOLERATIONS = tuple(
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
-_ENDED = (Doing.FAILED, Doing.LOST)
+_ENDED = (PodPhase.FAILED, PodPhase.LOST)
 """What members do that are there and that nobody counts on any more."""
 
 
@@ -47,7 +52,7 @@ def give_back(state: State, member: Member) -> None:
 def note_loss(state: State, member: Member) -> None:
     """Note what a member has that is about to be forgotten, where its gang runs and will miss it.
 
-    What it was counted in and where it was is kept for its successor (`lifecycle/replacement.py`). One that has
+    What it was counted in and where it was is kept for its successor (`lifecycle/member_loss.py`). One that has
     succeeded is not missed.
     """
     (key, name), pod = state.home[member.pod.key], member.pod
@@ -62,11 +67,11 @@ def note_loss(state: State, member: Member) -> None:
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
-            workload.losses[index] = Loss(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
+            workload.losses[index] = LostMember(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
             return
-    charge = member.charge or charges.found_charge(state, workload, member)
+    charge = member.charge or quota_usage.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = Loss(name, pod.node, pod.klass.requests, flavors, queue)
+    found = LostMember(name, pod.node, pod.klass.requests, flavors, queue)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -125,7 +130,7 @@ def hand_over_holds(state: State, workload: Workload) -> None:
                 member.charge = hold.charge
 
 
-def release_holds(state: State, group: Group, count: int) -> None:
+def release_holds(state: State, group: MemberGroup, count: int) -> None:
     """Give back so much of the room that is held for a group, and what was lost with its node."""
     for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
         if hold in group.holds:
@@ -185,25 +190,27 @@ def await_members(state: State, workload: Workload) -> None:
     """Begin to hold a complete reservation until the promised members exist."""
     seconds = permit_seconds(state, workload)
     held = sum(len(g.holds) for g in workload.groups.values())
-    workload.phase = Phase.RESERVED
+    transit(workload, Transition.RESERVE)
     state.set_deadline(workload, seconds)
-    workload.explanation = Explanation(
-        Gate.PERMIT,
-        "WaitingForMembers",
-        f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
-        f"(given back after {seconds} s)",
-        {"missing": str(held), "timeoutSeconds": str(seconds)},
-    )
+    text = f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
+    text += f"(given back after {seconds} s)"
+    details = {"missing": str(held), "timeoutSeconds": str(seconds)}
+    explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, details))
 
 
-def time_out(state: State, workload: Workload) -> None:
+def time_out_members(state: State, workload: Workload) -> None:
     """Give back a reservation whose permit has run out, and try again later."""
     held = sum(len(g.holds) for g in workload.groups.values())
     text = f"{counted(held, 'promised member', verb=WAS)} not created in time; its reservation is given back"
     break_up(state, workload)
+    try_later(state, workload, "PermitTimeout", text)
+
+
+def try_later(state: State, workload: Workload, reason: str, text: str) -> None:
+    """Have a workload whose reservation has been given back tried again after its backoff, and tell why."""
     state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
-    state.announce(workload, "Warning", "PermitTimeout", text)
+    explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
+    state.announce(workload, "Warning", reason, text)
 
 
 def break_up(state: State, workload: Workload) -> None:
@@ -211,13 +218,14 @@ def break_up(state: State, workload: Workload) -> None:
     note_given_back(state, workload)
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
-    workload.phase, workload.deadline = Phase.WAITING, None
+    transit(workload, Transition.GIVE_BACK)
+    workload.deadline = None
 
 
 def note_given_back(state: State, workload: Workload) -> None:
     """Note that a reservation is given back, if one is held."""
     if workload.phase is Phase.RESERVED:
-        state.reached(workload, Step.GIVEN_BACK, seconds=held_seconds(state, workload))
+        state.reached(workload, LifecycleStep.GIVEN_BACK, seconds=held_seconds(state, workload))
 
 
 def held_seconds(state: State, workload: Workload) -> float:
@@ -242,17 +250,93 @@ def _is_overfull(state: State, klass: PodClass, node: str) -> bool:
     return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
 
 
-def _stands(state: State, hold: Hold) -> bool:
+def _stands(state: State, hold: PromisedReservation) -> bool:
     return state.cluster.is_held((hold.node, hold.number))
 
 
-def _release_holds(state: State, group: Group) -> None:
+def _release_holds(state: State, group: MemberGroup) -> None:
     for hold in tuple(group.holds):
         _release(state, group, hold)
 
 
-def _release(state: State, group: Group, hold: Hold) -> None:
+def _release(state: State, group: MemberGroup, hold: PromisedReservation) -> None:
     group.holds.remove(hold)
     state.cluster.release((hold.node, hold.number))
     if hold.charge is not None:
         state.refund(hold.charge)
+
+
+RESERVATION_TIMEOUT = "ResourceReservationTimeout"
+"""YuniKorn's word for the end of its patience."""
+
+
+def may_start_early(workload: Workload) -> bool:
+    """Whether what there is of a gang is bound though others are yet to come."""
+    return workload.style is not None and any(member.pod.assumed for member in workload.members())
+
+
+def awaits_late_members(workload: Workload) -> bool:
+    """Whether a gang that has started early still waits for members."""
+    return workload.style is not None and not all_there(workload)
+
+
+def hand_over_late(state: State, workload: Workload) -> None:
+    """Let those that have come have the room that was kept for them: this very room, or else room elsewhere."""
+    if workload.style is None:
+        return
+    hand_over_holds(state, workload)
+    for group in workload.groups.values():
+        tally = group.tally()
+        excess = tally.placed + tally.reserved + tally.waiting + len(group.holds) - group.min_count
+        release_holds(state, group, max(0, excess))
+    if not workload.tally().live and any(group.holds for group in workload.groups.values()):
+        time_out_late_members(state, workload)  # whoever would have made the others has ended
+
+
+def explain_kept_nodes(state: State, workload: Workload) -> None:
+    """Say what room is kept for, and until when."""
+    held = sum(len(group.holds) for group in workload.groups.values())
+    if held and workload.deadline is not None:
+        seconds = int(workload.deadline - state.now)
+        text = f"nodes are kept for {counted(held, 'more member')} (given back after {seconds} s)"
+        explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)}))
+    elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
+        explain(workload, None)  # nothing is kept any more
+
+
+def time_out_late_members(state: State, workload: Workload) -> None:
+    """Give back the room of those that have not come; what runs goes on, and others are placed one by one."""
+    held = sum(len(group.holds) for group in workload.groups.values())
+    give_back_all(state, workload)
+    workload.scattered, workload.deadline = True, None
+    explain(workload, None)
+    text = (
+        f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
+        f"{agreeing(held, IS)} given back, and what runs goes on"
+    )
+    state.announce(workload, "Normal", RESERVATION_TIMEOUT, text)
+    state.touch(workload.key)
+
+
+def apply_gang_style(state: State, workload: Workload) -> None:
+    """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
+    why = workload.explanation
+    if workload.style is None or workload.scattered or workload.given_up:
+        return
+    if workload.phase is not Phase.WAITING or why is None or why.gate is not Gate.PLACEMENT:
+        workload.short_since = None
+        return
+    if workload.short_since is None:
+        workload.short_since = state.now
+    patience = permit_seconds(state, workload)
+    if state.now < workload.short_since + patience:
+        state.set_alarm(workload, workload.short_since + patience)
+        return
+    if workload.style is GangStyle.SOFT:
+        workload.scattered = True
+        text = f"there were no nodes for all of it together for {patience} s; its pods are placed one by one (Soft)"
+    else:
+        text = f"there were no nodes for all of it together for {patience} s; it is given up (Hard)"
+        workload.given_up = text
+    state.announce(workload, "Warning", RESERVATION_TIMEOUT, text)
+    state.touch(workload.key)

@@ -6,39 +6,47 @@ framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other scheduler
 The quota that goes with it is used, so that nobody else is given it; what victims still use of it does not count as
 well, or it would stand in the way of others that wait for theirs.
 
-Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
-gone; that is also done when its time is over, and then it may find others. When some of them have gone, or other room
-has become free, it is looked whether it fits by now (`elsewhere.py`); if so it starts there, and those of its victims
-that could not be asked to leave yet are spared. Members beyond the need of a gang that runs take nobody
-out, and have no room that somebody was taken out for, whatever their priority (`respecting.py`).
+Its workload is parked while victims are left. It is tried again, without its nomination, when the last one has gone;
+that is also done when its time is over, and then it may find others. When some of them have gone, or other room has
+become free, `fitting_by_now` looks whether it fits, by amounts alone and each need for itself; if so it is tried, and
+starts there. Gangs leave whole, and not all of their members are in the way.
+
+`spare_victims` has those run on that nobody waits for any more. A pod that has been asked to leave cannot be kept; one
+whose eviction was refused so far, by a budget or an error, would be asked again. A workload is spared as a whole or not
+at all: once one of its members has been asked, or reserved room was given back, it leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from tutti.api.core import Pod
+from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
-from tutti.engine.records.claims import Nomination, Spot, Wants
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
+from tutti.engine.records.members import Member
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.reservations import NominatedPods, Nomination, Spot
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.tree import Usage, add_to
 
-LOOK_SECONDS = 1.0
+REFIT_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
 
 
-def wants_of(needs: Sequence[Need]) -> Wants:
+def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
     required = any(need.required for need in needs)
     each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
     return tuple(one for one in each if one[2])
 
 
-def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
+def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> None:
     """Hold room and quota for a workload that stands aside from now on."""
     book = state.nominations
     book.kept.clear()
@@ -62,7 +70,7 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
 
 
 @contextmanager
-def without(state: State, nomination: Nomination) -> Iterator[None]:
+def without_nomination(state: State, nomination: Nomination) -> Iterator[None]:
     """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
     snapshot = state.holdings.snapshot
     with snapshot.trial():
@@ -86,7 +94,7 @@ def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
     return True
 
 
-def end(state: State, key: WorkloadKey) -> Nomination | None:
+def end_nomination(state: State, key: WorkloadKey) -> Nomination | None:
     """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
     book = state.nominations
     nomination = book.ours.pop(key, None)
@@ -109,22 +117,22 @@ def _count_anew(state: State, nomination: Nomination) -> None:
         state.touch((kind, namespace, name))
 
 
-def give_up(state: State, key: WorkloadKey) -> None:
+def give_up_nomination(state: State, key: WorkloadKey) -> None:
     """Let others have what was held for a workload."""
-    if end(state, key) is not None:
+    if end_nomination(state, key) is not None:
         state.cluster.freed += 1
         state.touch(key)
 
 
-def abandon(state: State, key: WorkloadKey) -> None:
+def abandon_nomination(state: State, key: WorkloadKey) -> None:
     """Let others have what was held for a workload that can have no use for it, and its victims run on."""
     nomination = state.nominations.ours.get(key)
     if nomination is not None:
-        give_up(state, key)
+        give_up_nomination(state, key)
         state.nominations.needless.append(nomination)
 
 
-def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+def waits_for_victims(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what a workload waits for while its victims leave; None where it may be tried.
 
     A nomination for something else than it wants now is given up.
@@ -133,12 +141,12 @@ def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanat
     if nomination is None:
         return None
     if nomination.wants != wants_of(needs):
-        give_up(state, workload.key)
+        give_up_nomination(state, workload.key)
         return None
     return nomination.why if nomination.victims else None
 
 
-def stir(state: State) -> None:
+def refresh_nominations(state: State) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
     state.nominations.kept.clear()
     gone: dict[PodKey, None] = {}
@@ -150,10 +158,10 @@ def stir(state: State) -> None:
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
         if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
-            abandon(state, key)
+            abandon_nomination(state, key)
             continue
         if nomination.until <= state.now or not _has_its_nodes(state, nomination):
-            give_up(state, key)  # and it is tried again, if it can be
+            give_up_nomination(state, key)  # and it is tried again, if it can be
             continue
         nodes = {spot.node for spot in nomination.spots}
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
@@ -161,7 +169,7 @@ def stir(state: State) -> None:
             del nomination.victims[victim]
         gone.update(dict.fromkeys(left))
         if not all(_is_asked(state, victim) for victim in nomination.victims):
-            give_up(state, key)
+            give_up_nomination(state, key)
         elif left and not nomination.victims:
             state.touch(key)
         elif left:
@@ -169,7 +177,7 @@ def stir(state: State) -> None:
     state.nominations.left = len(gone)
 
 
-def refused(state: State, key: PodKey, uid: str) -> None:
+def victim_refused(state: State, key: PodKey, uid: str) -> None:
     """Note that a victim of another scheduler could not be asked to leave; victims are chosen again after a while."""
     soon = state.now + state.configuration.backoff.max_seconds
     for nomination in state.nominations.ours.values():
@@ -177,26 +185,26 @@ def refused(state: State, key: PodKey, uid: str) -> None:
             nomination.until = min(nomination.until, soon)
 
 
-def next_due(state: State) -> float | None:
+def next_nomination_due(state: State) -> float | None:
     """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
     times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
     if state.nominations.again_at is not None:
         times.append(state.nominations.again_at)
     if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
-        times.append(state.nominations.looked_at + LOOK_SECONDS)
+        times.append(state.nominations.looked_at + REFIT_SECONDS)
     return min(times, default=None)
 
 
-def note(state: State, pod: Pod) -> None:
+def note_foreign_nomination(state: State, pod: Pod) -> None:
     """Remember where another scheduler wants a pod of its own to go, while it waits for that."""
     key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
-    drop(state, key)
+    drop_foreign_nomination(state, key)
     if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
         klass = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
         state.nominations.others[key] = (pod.spec.priority or 0, Spot(klass, node, key))
 
 
-def drop(state: State, key: PodKey) -> None:
+def drop_foreign_nomination(state: State, key: PodKey) -> None:
     """Forget that another scheduler wants a pod to go somewhere."""
     if state.nominations.others.pop(key, None) is not None:
         state.cluster.freed += 1
@@ -228,3 +236,117 @@ def _is_there(state: State, key: PodKey, uid: str, nodes: Container[str] = ()) -
     if record.lost:
         return record.place in nodes  # nobody tells when it has ended; what it has elsewhere nobody waits for
     return record.place in state.cluster.nodes.rows or (member is not None and member.charge is not None)
+
+
+def fitting_by_now(state: State, freed: int) -> list[Workload]:
+    """Return who waits for victims and may fit by now, while some of these are there still.
+
+    However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
+
+    Args:
+        state: The engine's memory.
+        freed: How often room has become free, or quota has been given anew, since the last turn.
+    """
+    book = state.nominations
+    book.missed = book.missed or freed > book.left
+    if not book.missed or state.now < book.looked_at + REFIT_SECONDS:
+        return []
+    book.missed, book.looked_at = False, state.now
+    room: dict[PodClass, int] = {}
+    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
+    return [
+        workload
+        for workload, one in waiting
+        if _may_fit(state, pending_pod_sets(workload), room) and _may_have_quota(state, one)
+    ]
+
+
+def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
+    """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
+    if isinstance(needs, Explanation):
+        return False
+    for need in needs:
+        if need.klass not in room:
+            room[need.klass] = _room_for(state, need.klass)
+        if need.required > room[need.klass]:
+            return False
+    return True
+
+
+def _room_for(state: State, klass: PodClass) -> int:
+    """Return how many pods of a class all nodes together have room for."""
+    nodes = state.cluster.nodes
+    request = nodes.vector(klass.requests)
+    asked = np.flatnonzero(request)
+    if not len(asked):
+        return 2**62
+    free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
+    return int((free // request[asked]).min(axis=1).clip(0).sum())
+
+
+def _may_have_quota(state: State, nomination: Nomination) -> bool:
+    """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
+    with without_nomination(state, nomination):
+        for charge, pods in nomination.charges:
+            node = state.holdings.tree.queues.get(charge.queue)
+            if node is None:
+                return False
+            for (_, resource), amount in charge.usage.items():
+                here = (node.available(what) for what in node.quotas if what[1] == resource)
+                if amount * pods > max(here, default=0):
+                    return False
+    return True
+
+
+def spare_victims(state: State) -> None:
+    """Have victims of those that wait no more run on, as far as they can and nobody else waits for them."""
+    needless, state.nominations.needless = state.nominations.needless, []
+    for nomination in needless:
+        _spare(state, nomination)
+
+
+def _spare(state: State, nomination: Nomination) -> None:
+    wanted = {victim for one in state.nominations.ours.values() for victim in one.victims}
+    found: dict[WorkloadKey, Workload] = {}
+    for victim in nomination.victims:
+        address, member = state.home.get(victim), state.members.get(victim)
+        if victim in wanted or address is None or member is None:
+            continue
+        workload = state.workloads[address[0]]
+        if workload.phase is Phase.LEAVING:
+            found[workload.key] = workload
+        elif member.leave is not None and _is_untouched(member):
+            member.leave = None  # one of those that its gang can do without
+            state.touch(workload.key)
+    for workload in found.values():
+        if _can_stay(workload, wanted):
+            _keep(state, workload)
+
+
+def _can_stay(workload: Workload, wanted: Collection[PodKey]) -> bool:
+    """Whether a workload that is being taken out for others is there as a whole still, and nobody waits for it."""
+    evicted = workload.evicted
+    if evicted is None or evicted.reason != EvictionReason.PREEMPTED or not workload.complete:
+        return False
+    return all(_is_untouched(member) and member.pod.key not in wanted for member in workload.members())
+
+
+def _is_untouched(member: Member) -> bool:
+    """Whether a member runs and has not been asked to leave with success, or was not to leave at all."""
+    pod = member.pod
+    if member.leave is None:
+        return not (member.sent or member.unknown)
+    return bool(pod.node) and not (pod.terminated or pod.deleting or member.evicting)
+
+
+def _keep(state: State, workload: Workload) -> None:
+    """Have a workload run on that was to leave."""
+    for member in workload.members():
+        member.leave = None
+    state.reached(workload, LifecycleStep.SPARED)
+    transit(workload, Transition.SPARE)
+    explain(workload, None)
+    workload.evicted = None
+    workload.refusals, workload.ask_at, workload.running_since = 0, 0.0, state.now
+    state.announce(workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")
+    state.touch(workload.key)

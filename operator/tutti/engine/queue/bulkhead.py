@@ -12,21 +12,20 @@ MemoryError, shows there as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back
+from tutti.engine.admission import quota_holdback
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reservation
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
+from tutti.engine.records.decisions import error_text, fault_of
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 _FORGIVEN_SECONDS: Final = 3600.0
 """After so long without a fault the next one counts as the first."""
@@ -65,17 +64,6 @@ class Bulkheads:
         """Forget a workload that is gone."""
         self._faults.pop(key, None)
 
-    @contextmanager
-    def around(
-        self, state: State, workload: Workload, during: str, changed: dict[WorkloadKey, Workload]
-    ) -> Iterator[None]:
-        """Set a workload aside if what is done for it raises; it counts as changed then, so that this is told."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-            self.set_aside(state, workload, error, during)
-            changed[workload.key] = workload
-
     def set_aside(self, state: State, workload: Workload, error: Exception, during: str) -> None:
         """Have a workload wait by itself after its turn has raised; `during` says which part of it.
 
@@ -90,11 +78,11 @@ class Bulkheads:
         if workload.phase in (Phase.WAITING, Phase.RESERVED):
             _let_go(state, workload)
         text = (
-            f"it is set aside, because {during} it raised {said(error)}; everything else goes on. "
+            f"it is set aside, because {during} it raised {error_text(error)}; everything else goes on. "
             f"It is looked at again at {timestamp(fault.again_at)}; please report this, with the log"
         )
         details = {"times": str(fault.times), "at": timestamp(fault.again_at)}
-        workload.explanation = Explanation(Gate.GATHER, "SetAside", text, details)
+        explain(workload, Explanation(Gate.GATHER, "SetAside", text, details))
         workload.alarm = None  # what else it has to do, it does when it is looked at again
         state.set_alarm(workload, fault.again_at)
 
@@ -102,9 +90,9 @@ class Bulkheads:
 def _let_go(state: State, workload: Workload) -> None:
     """Give back what a workload has in memory only; what cannot be given back stays until it is looked at again."""
     try:
-        nominations.abandon(state, workload.key)
-        backfill.let_go(state, workload.key)
-        holding_back.drop(state, workload.key, workload.cluster_queue)
+        nominations.abandon_nomination(state, workload.key)
+        backfill.release_reservation(state, workload.key)
+        quota_holdback.drop_holdback(state, workload.key, workload.cluster_queue)
         reservation.break_up(state, workload)
     except Exception as error:  # noqa: BLE001 - the fault may lie in what is given back; the engine goes on without it
         state.out.append(fault_of(workload.key, error, "giving back"))

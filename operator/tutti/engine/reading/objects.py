@@ -1,7 +1,8 @@
 """The objects of our kinds as users wrote them and as they were parsed.
 
 An object that cannot be parsed counts as absent, and is kept among the `broken` with what is wrong, so that it is
-told to whoever wrote it while everything else goes on.
+told to whoever wrote it while everything else goes on. A mistake anywhere in a ClusterQueue must not cost the work of
+those who run in it, so whom it protects from being taken out is read also while the rest of it cannot be.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tutti.api.conditions import legible
 from tutti.api.kinds import (
     ClusterQueue,
     Cohort,
@@ -23,9 +25,59 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
+from tutti.api.kinds.cluster_queue import MOST_SECONDS
 from tutti.api.problems import Problem
-from tutti.engine.reading.protecting import minimum_runtime
-from tutti.engine.records.spoilt import ObjectKey, Spoilt, says, spoilt
+from tutti.engine.records.workloads import ObjectKey
+
+
+class InvalidObject(msgspec.Struct, frozen=True):
+    """An object that has become unreadable.
+
+    Attributes:
+        whose: The workload that it stood for, or was a pod group of, while it could be read; else the object itself.
+        conditions: Those that it was seen with.
+    """
+
+    key: ObjectKey
+    whose: ObjectKey
+    error: ObjectError
+    uid: str
+    conditions: list[Mapping[str, Any]]
+
+
+def invalid_object(
+    key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, before: Object | None, uid: str
+) -> InvalidObject:
+    """Return what there is to tell of an object that cannot be read; `before` is what it was when it could be."""
+    return InvalidObject(key, _whose(key, before), error, uid, legible(raw.get("status")))
+
+
+def already_reported(raw: Mapping[str, Any], problem: str) -> bool:
+    """Whether a condition of an unreadable object says already what is wrong with it."""
+    return any(one.get("message") == problem for one in legible(raw.get("status")))
+
+
+def _whose(key: ObjectKey, before: Object | None) -> ObjectKey:
+    """Return the key of the workload that an object told of when it could be read last."""
+    ref = before.spec.workload_ref if isinstance(before, PodGroup) else None
+    return key if ref is None else ("Workload", key[1], ref.name)
+
+
+def minimum_runtime(raw: Mapping[str, Any]) -> int | None:
+    """Return the minimumRuntimeSeconds of a ClusterQueue that cannot be read as a whole.
+
+    Returns:
+        Seconds, 0 where it says none; None where not even this can be read.
+    """
+    spec = raw.get("spec")
+    preemption = spec.get("preemption", {}) if isinstance(spec, Mapping) else None
+    if not isinstance(preemption, Mapping):
+        return None
+    said = preemption.get("minimumRuntimeSeconds")
+    if said is None:
+        return 0
+    return said if isinstance(said, int) and 1 <= said <= MOST_SECONDS else None
+
 
 K = TypeVar("K", bound=Object)
 
@@ -39,7 +91,7 @@ NOTED_BY_SERVER = ("resourceVersion", "managedFields")
 """Metadata that changes with every write, and says nothing."""
 
 
-class Objects:
+class ObjectStore:
     """What users wrote, object by object.
 
     Attributes:
@@ -52,7 +104,7 @@ class Objects:
         self.version = 0
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self.protecting: dict[str, int] = {}
-        self._news: dict[ObjectKey, Spoilt] = {}
+        self._news: dict[ObjectKey, InvalidObject] = {}
         self._objects: dict[ObjectKey, Object] = {}
         self._read: dict[ObjectKey, int] = {}
         self._referring: dict[tuple[str, str], dict[str, str]] = {}
@@ -93,8 +145,8 @@ class Objects:
         """Count an object that cannot be read as absent, and keep what is wrong with it."""
         kind, before = key[0], self._objects.pop(key, None)
         what_was = str(self.broken.get(key, ("", ""))[0])
-        if what_was != str(error) and not says(raw, str(error)):
-            self._news[key] = spoilt(key, raw, error, before=before, uid=uid)
+        if what_was != str(error) and not already_reported(raw, str(error)):
+            self._news[key] = invalid_object(key, raw, error, before=before, uid=uid)
         self.broken[key] = (error, uid)
         self._unrefer(before)
         if kind == ClusterQueue.KIND:
@@ -155,7 +207,7 @@ class Objects:
             if not self._referring[key]:
                 del self._referring[key]
 
-    def news(self) -> list[Spoilt]:
+    def news(self) -> list[InvalidObject]:
         """Return the objects that have become unreadable, or otherwise unreadable, since the last call."""
         news, self._news = self._news, {}
         return [one for key, one in news.items() if key in self.broken]

@@ -10,18 +10,15 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.profiles import ALL_PLUGINS, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import Profile as Settings
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
-from tutti.placement.plugins.balanced_allocation import BalancedAllocation
+from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
-from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
-from tutti.placement.plugins.pod_topology_spread import PodTopologySpread
-from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
-from tutti.placement.plugins.preferred_spread import PreferredSpread
+from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
+from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
+from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
-from tutti.placement.scores import Packing
-from tutti.placement.spreading import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.quota.fair_reclaim import Strategy
-from tutti.quota.oracle import Rules
-from tutti.quota.share import Ordering
+from tutti.quota.fair_sharing import Ordering
+from tutti.quota.preemption import Rules
 
 S = TypeVar("S")
 
@@ -80,9 +77,9 @@ def _scoring(usual: tuple[S, ...], mine: Mapping[type, Any], plugins: ScorePlugi
     return tuple(out)
 
 
-def _packing(strategy: ScoringStrategy) -> Packing:
+def _packing(strategy: ScoringStrategy) -> AllocationScore:
     ratio = strategy.requested_to_capacity_ratio
-    return Packing(
+    return AllocationScore(
         resources=tuple((one.name, one.weight) for one in strategy.resources),
         most=strategy.type == "MostAllocated",
         shape=tuple((point.utilization, point.score) for point in ratio.shape) if ratio else (),

@@ -19,7 +19,7 @@ from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.framework import MAX_SCORE, Mask, Rejection
 from tutti.placement.gang import Ask
-from tutti.placement.plugins.extended import Answer, ExtenderFilter, ExtenderScore
+from tutti.placement.plugins.extensions import ExtenderAnswer, ExtenderFilter, ExtenderScore
 from tutti.placement.profile import Profile
 
 Verb = Literal["filter", "prioritize"]
@@ -29,7 +29,7 @@ NOT_ASKED = "node(s) that no extender has been asked about yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
+class ConsultationInputs:
     """What a consultation is about; equal inputs would be asked for in the same words.
 
     Attributes:
@@ -42,7 +42,7 @@ class Inputs:
     candidates: Mask
     taken: NDArray[np.int64]
 
-    def equal(self, other: Inputs) -> bool:
+    def equal(self, other: ConsultationInputs) -> bool:
         """Whether two are the same."""
         return (
             self.version == other.version
@@ -69,7 +69,7 @@ class Consultation:
     """
 
     klass: PodClass
-    inputs: Inputs
+    inputs: ConsultationInputs
     pod: PodRecord | None
     filters: list[Extender]
     scorers: list[Extender]
@@ -83,7 +83,7 @@ class Consultation:
     fresh: bool = True
     used_in: int = 0
     outdated: bool = False
-    _drawn: Answer | None = None
+    _drawn: ExtenderAnswer | None = None
 
     def next_asks(self, number: int) -> list[AskExtender]:
         """Return whom to ask next, numbered from `number`; nobody where it is at its end, or an answer is awaited."""
@@ -118,7 +118,7 @@ class Consultation:
         self.left = [name for name in self.left if name in passed]
         return ""
 
-    def answer(self, nodes: NodeColumns) -> Answer:
+    def answer(self, nodes: NodeColumns) -> ExtenderAnswer:
         """Return what was said, on the rows as they are now; a node that was not asked about is ruled out for now."""
         if self._drawn is not None and self._drawn.version == nodes.version:
             return self._drawn
@@ -136,7 +136,7 @@ class Consultation:
         said = [Rejection(reason, mask, final=final) for (reason, final), mask in by_reason.items()]
         for one in said:
             known |= one.rows
-        self._drawn = Answer(nodes.version, [*said, Rejection(NOT_ASKED, ~known)], points)
+        self._drawn = ExtenderAnswer(nodes.version, [*said, Rejection(NOT_ASKED, ~known)], points)
         return self._drawn
 
     def _ask(self, number: int, extender: Extender, verb: Verb) -> AskExtender:
@@ -151,7 +151,7 @@ class Consultation:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ExtenderQuery:
     """Pods that are about to be placed, and one of them; None where there is none yet."""
 
     ask: Ask
@@ -193,7 +193,7 @@ class Consultations:
         return roused
 
 
-def interested(extenders: Sequence[Extender], klass: PodClass) -> list[Extender]:
+def interested_extenders(extenders: Sequence[Extender], klass: PodClass) -> list[Extender]:
     """Return those that mind a class: all pods are the business of one that manages no resource (IsInterested)."""
     asked = {name for c in (*klass.spec.containers, *klass.spec.init_containers) for name in c.resources.requests}
     return [one for one in extenders if not one.manages or one.manages & asked]

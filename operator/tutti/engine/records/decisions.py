@@ -5,11 +5,13 @@ The shell adds nothing to a decision but credentials, retries and the check that
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.lengths import shortened
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -94,7 +96,7 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
 
 
 class KeepAdmission(Decision, frozen=True, tag="admission"):
-    """Write into the status of a bound pod what it was admitted to, as a condition (`engine/reading/admissions.py`)."""
+    """Write into the status of a bound pod what it was admitted to, as a condition (`engine/records/members.py`)."""
 
     namespace: str
     name: str
@@ -210,3 +212,20 @@ AnyDecision = (
     | NotePluginFault
     | NoteFault
 )
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
+
+def error_text(error: Exception) -> str:
+    """What was raised, in one line that is the same in every run."""
+    text = _ADDRESS.sub("0x...", " ".join(str(error).split()))
+    return shortened(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def fault_of(key: tuple[str, str, str], error: Exception, during: str) -> NoteFault:
+    """Return what has a fault logged and counted; `key` is the kind, namespace and name of whose it is."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    line = "" if where is None else f"{where.tb_frame.f_globals.get('__name__', '')}:{where.tb_lineno}"
+    return NoteFault(*key, during, error_text(error), line)

@@ -1,8 +1,14 @@
-"""Why a workload waits: one record, the same for status, pod condition, event and command line."""
+"""Why a workload waits, why it is taken out, and what it has come to.
+
+The first is one record, the same for status, pod condition, event and command line. The last, lifecycle events, are
+for the shell to count, to time and to log. They decide nothing and are not journalled: a replay comes to the same
+ones. Those found at a start, such as workloads that run already, are none: they were reached before.
+"""
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +26,7 @@ class Gate(enum.StrEnum):
     PERMIT = "Permit"
 
 
-RETELL_SECONDS = 10.0
+REFRESH_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
 
 IN_LINE = "InLine"
@@ -62,3 +68,86 @@ class Explanation(msgspec.Struct, frozen=True):
         """
         lacks_node = self.gate is Gate.PLACEMENT and self.reason in LACKS_NODE
         return "Unschedulable" if lacks_node else self.reason
+
+
+class EvictionReason(enum.StrEnum):
+    """Why a workload is taken out.
+
+    After PODS_READY_TIMEOUT it waits as `spec.requeue` of its Workload says, and is set inactive when that has
+    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST it goes before the
+    others of its priority; after the others it does not wait for anything, though one that is inactive, or whose queue
+    is stopped, is not admitted before that ends.
+    """
+
+    PREEMPTED = "Preempted"
+    PODS_READY_TIMEOUT = "PodsReadyTimeout"
+    CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    DEACTIVATED = "Deactivated"
+    NODE_FAILURES = "NodeFailures"
+    BIND_WINDOW_OVER = "BindWindowOver"
+    MEMBER_LOST = "MemberLost"
+
+
+class DeactivationCause(enum.StrEnum):
+    """Why a workload is set inactive by us."""
+
+    REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
+    MEMBER_FAILED = "MemberFailed"
+    MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+
+
+LifecycleKey = tuple[str, str, str]
+"""Kind (Workload, PodGroup or Pod), namespace and name of a workload."""
+
+
+class LifecycleStep(enum.StrEnum):
+    """What a workload has come to.
+
+    ADMITTED: quota and nodes are reserved for it; `seconds` since it was queued.
+    LET_GO: a reservation that was held, for members, an approval or volumes, is being bound; `seconds` it was held.
+    GIVEN_BACK: a reservation that was held is given back without that; `seconds` it was held.
+    SCHEDULED: its required members are bound; `seconds` since it was admitted.
+    MAKES_ROOM: others have to leave for it; `pods` of theirs.
+    DEGRADED: it runs and has lost so many `pods` that fewer are left than it needs.
+    RECOVERED: it is degraded no more: it is whole, or is none that runs (`reason`); `seconds` that it was degraded.
+    EVICTED: it is taken out; `seconds` that it ran.
+    SPARED: it need not leave after all.
+    FINISHED: its members have ended; `seconds` that it ran, this time.
+    """
+
+    ADMITTED = "Admitted"
+    LET_GO = "LetGo"
+    GIVEN_BACK = "GivenBack"
+    SCHEDULED = "Scheduled"
+    MAKES_ROOM = "MakesRoom"
+    DEGRADED = "Degraded"
+    RECOVERED = "Recovered"
+    EVICTED = "Evicted"
+    SPARED = "Spared"
+    FINISHED = "Finished"
+
+
+class LifecycleEvent(NamedTuple):
+    """One step of one workload.
+
+    Attributes:
+        workload: Its key.
+        queue: The ClusterQueue that it was counted in, or "".
+        local_queue: The name of its LocalQueue, or "".
+        seconds: How long it took to come to this; what that counts from is said at the step.
+        pods: How many pods it is about.
+        reason: Why, in one word; "" where there is nothing to say.
+        rule: Of a victim, by which rule it leaves, as condition `Preempted` has it; else "".
+        for_queue: Of a victim, the ClusterQueue of whom it leaves for, or "".
+    """
+
+    step: LifecycleStep
+    workload: LifecycleKey
+    queue: str = ""
+    local_queue: str = ""
+    seconds: float = 0.0
+    pods: int = 0
+    reason: str = ""
+    rule: str = ""
+    for_queue: str = ""

@@ -1,23 +1,95 @@
-"""The records the engine keeps of pods: a member, the group it belongs to, and what both use of quota."""
+"""The records the engine keeps of pods: a member, the group it belongs to, and what both use of quota.
+
+What a pod was admitted to travels in the Binding, as an annotation (docs/adr/0005), and is then kept in a condition
+of the pod's status: whoever may edit pods can write over an annotation and take labels off, and cannot write a
+status. So a process that has not admitted it can read it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+import msgspec
+
 from tutti.api.conventions import Claim
-from tutti.api.core import OwnerReference
+from tutti.api.core import OwnerReference, Pod
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Muster
-from tutti.cluster.pods import PodKey, PodRecord
-from tutti.engine.records.near import Near
+from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
+from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
 from tutti.quota.flavors import Assignment
 from tutti.quota.tree import Usage
 
-Told = tuple[str, str, float]
+NAMED_TOGETHER = "groupName"
+"""Begins the name of what users have named themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetTopology:
+    """What was said.
+
+    Attributes:
+        required: Node labels of each of which members share one value.
+        preferred: Those of which they rather do, the widest first.
+        slices: So many members that share a value, the widest first.
+        balanced: Whether the domains used should get about as many members each.
+        together: The name of what goes to one domain together; "" where members of one class do.
+    """
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    slices: tuple[Slice, ...] = ()
+    balanced: bool = False
+    together: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All node labels that are named, the widest first."""
+        return tuple(dict.fromkeys((*self.required, *self.preferred, *(one.level for one in self.slices))))
+
+    @property
+    def wish(self) -> str:
+        """Where all of them want to be, in words; slices left aside."""
+        firm = [f"{mode} {', '.join(keys)}" for mode, keys in self._firm() if keys]
+        return " and ".join(firm) or "Unconstrained"
+
+    def _firm(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ("Required", self.required), ("Preferred", self.preferred)
+
+    @property
+    def is_a_name(self) -> bool:
+        """Whether it only says who belongs together: that takes one flavor, but no Topology."""
+        return self.together.startswith(NAMED_TOGETHER) and not self.keys
+
+    def request(self, levels: Sequence[str] = ()) -> LevelRequest:
+        """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
+        order = {level: index for index, level in enumerate(levels)}
+        required = sorted(self.required, key=lambda key: order.get(key, -1) if order else 0)
+        unknown = [key for key in required if order and key not in order]
+        widest, finest = (unknown or required)[-1:], self.preferred[-1:]
+        if finest:
+            return LevelRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
+        together = Together.REQUIRED if widest else Together.ANYWHERE
+        return LevelRequest(together, "".join(widest), self.slices)
+
+    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> TopologyPlacement | None:
+        """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
+
+        Args:
+            levels: Of the Topology; nothing where there is none.
+            party: Asks of equal parties go to one domain together.
+            group: The pod group they are of.
+            growth: How many members more are expected.
+        """
+        chosen = tuple(levels) or self.keys
+        return TopologyPlacement(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+
+
+Reported = tuple[str, str, float]
 """A reason and a message as last written, and when, Unix seconds."""
 
 
@@ -92,17 +164,17 @@ class Member:
     over: bool = False
     never_preempts: bool = False
     nominated: str = ""
-    told: Told = ("", "", 0.0)
+    told: Reported = ("", "", 0.0)
     owner: OwnerReference | None = None
     gate: str | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
-    near: Near | None = None
+    near: PodSetTopology | None = None
     settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None
     said: int | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class MemberGroup:
     """The members of one pod group.
 
     Attributes:
@@ -129,13 +201,13 @@ class Group:
     promised_priority: int = 0
     promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
-    muster: Muster = field(default_factory=Muster)
-    holds: list[Hold] = field(default_factory=list)
-    near: Near | None = None
+    muster: PhaseCounts = field(default_factory=PhaseCounts)
+    holds: list[PromisedReservation] = field(default_factory=list)
+    near: PodSetTopology | None = None
     on_loss: OnMemberLoss | None = None
     had: int = 0
     ended: int = 0
-    _counted: tuple[list[int], Tally] | None = None
+    _counted: tuple[list[int], MemberCounts] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""
@@ -148,7 +220,7 @@ class Group:
         if member is not None:
             member.pod.leave()
 
-    def tally(self) -> Tally:
+    def tally(self) -> MemberCounts:
         """Return how many members are doing what."""
         counts, known = self.muster.counts, self._counted
         if known is None or known[0] != counts:
@@ -167,7 +239,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostMember:
     """What one member had that a running gang has lost; kept for its successor while the gang lacks it.
 
     Attributes:
@@ -188,7 +260,7 @@ class Loss:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptForSuccessors:
     """What is kept for the successors of the members that one gang has lost.
 
     Attributes:
@@ -203,7 +275,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class PromisedReservation:
     """Room and quota kept for one member that does not exist yet."""
 
     klass: PodClass
@@ -213,7 +285,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class MemberCounts:
     """How many members of a group are doing what; a deleted member that is not bound counts only as leaving.
 
     Attributes:
@@ -240,15 +312,15 @@ class Tally:
         """Members that exist and have not ended."""
         return self.waiting + self.gated + self.reserved + self.bound
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+    def __add__(self, other: MemberCounts) -> MemberCounts:
+        return MemberCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @lru_cache(maxsize=4096)  # most groups are one pod, which does one thing or another
-def _summed_up(counts: tuple[int, ...]) -> Tally:
+def _summed_up(counts: tuple[int, ...]) -> MemberCounts:
     """Sum up what pods are doing: one number for each `Doing`."""
     waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed, lost = counts
-    return Tally(
+    return MemberCounts(
         waiting=waiting,
         gated=gated,
         reserved=reserved,
@@ -259,3 +331,41 @@ def _summed_up(counts: tuple[int, ...]) -> Tally:
         failed=failed,
         lost=lost,
     )
+
+
+ADMITTED_CONDITION = "scheduling.tutti.dev/Admitted"
+"""The type of a bound pod's condition that says in which ClusterQueue and flavors it is counted."""
+
+
+class PodAdmission(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod was admitted to: the ClusterQueue, and the flavor of each resource."""
+
+    cluster_queue: str
+    flavors: dict[str, str]
+
+
+def admission_text(queue: str, flavors: Assignment) -> str:
+    """Return an admission as a text of JSON."""
+    return _admission_text(queue, tuple(flavors.items()))
+
+
+def read_admission(text: str) -> PodAdmission | None:
+    """Return what such a text says; None where there is none, or somebody has written another thing over it."""
+    try:
+        return msgspec.json.decode(text, type=PodAdmission) if text else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def admission_in_status(pod: Pod) -> str:
+    """Return the admission that a pod's status keeps; "" where it keeps none."""
+    for condition in pod.status.conditions:
+        if condition.type == ADMITTED_CONDITION and condition.status == "True":
+            return condition.message
+    return ""
+
+
+@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
+def _admission_text(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
+    said = {"clusterQueue": queue, "flavors": dict(flavors)}
+    return json.dumps(said, sort_keys=True, separators=(",", ":"))

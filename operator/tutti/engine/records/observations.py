@@ -6,7 +6,7 @@ A tagged union, so that a journal line decodes to exactly the record that was ob
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
@@ -23,8 +23,8 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
-from tutti.cluster.surroundings import Selecting
 
 
 class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
@@ -84,7 +84,7 @@ class NamespaceGone(Observation, frozen=True, tag="namespace-gone"):
 class SelectingSeen(Observation, frozen=True, tag="selecting"):
     """A Service, or an owner of pods, was added or selects otherwise than before."""
 
-    found: Selecting
+    found: PodSelecting
 
 
 class SelectingGone(Observation, frozen=True, tag="selecting-gone"):
@@ -334,42 +334,8 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
 
-AnyObservation = (
-    PodSeen
-    | PodGone
-    | NodeSeen
-    | NodeGone
-    | PriorityClassSeen
-    | PriorityClassGone
-    | NamespaceSeen
-    | NamespaceGone
-    | SelectingSeen
-    | SelectingGone
-    | BudgetSeen
-    | BudgetGone
-    | AllowanceSeen
-    | AllowanceGone
-    | OwnerSeen
-    | OwnerGone
-    | OwnerKindFollowed
-    | VolumeSeen
-    | ClaimSeen
-    | StorageClassSeen
-    | CSINodeSeen
-    | CSIDriverSeen
-    | CapacitySeen
-    | AttachmentSeen
-    | StorageGone
-    | ClaimWritten
-    | ObjectSeen
-    | ObjectGone
-    | GangObjectSeen
-    | GangObjectGone
-    | ObjectUnread
-    | BindFinished
-    | EvictFinished
-    | Deactivated
-    | PodGroupWritten
-    | ExtenderAnswered
-    | Synced
-)
+if TYPE_CHECKING:
+    AnyObservation: TypeAlias = Observation
+else:
+    AnyObservation = Union[tuple(Observation.__subclasses__())]  # noqa: UP007 - one that is made of a tuple
+"""Whatever the engine can be told: journals are decoded to one of them by its tag."""

@@ -9,6 +9,12 @@ all three alike. Its life:
        |                    |                               |                       |
        +-------------------------- LEAVING <----------------+-----------------------+
                   (taken out: bound members are being evicted, see `lifecycle/eviction.py`)
+
+At the end stands how others are named in what a namespace is told: those who read it need not be allowed to see
+these others. Events, conditions and statuses lie in the namespace of whom they are about. A pod, gang or LocalQueue
+of another one is told there by its kind and uid, as kube-scheduler (framework/preemption/executor.go) and Kueue
+(preemption/preemption.go) tell of a preemptor. The views of `tutti` name everybody: they know no more than their
+reader may list. Each of these is told whether it is `discreet` at all: else everybody is told by name.
 """
 
 from __future__ import annotations
@@ -21,11 +27,10 @@ from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds.workload import Requeue
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.members import Group, Loss, Member, Tally, Told
-from tutti.engine.records.reasons import Reason
-from tutti.queueing.order import OrderKey, order_key
-from tutti.queueing.timestamps import queued_at
+from tutti.cluster.pods import PodRecord
+from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
+from tutti.quota.ordering import OrderKey, order_key, queued_at
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
@@ -46,7 +51,7 @@ class Phase(enum.StrEnum):
     FINISHED = "Finished"
 
 
-class Style(enum.StrEnum):
+class GangStyle(enum.StrEnum):
     """What becomes of a gang that starts as soon as there is room for all of it, when there is none for too long."""
 
     SOFT = "Soft"
@@ -64,7 +69,7 @@ FENCE = "fence"
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class WorkloadEviction:
     """Why and when a whole workload was told to leave.
 
     Attributes:
@@ -90,7 +95,7 @@ class Workload:
     Attributes:
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
-        style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
+        style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         scattered: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".
@@ -146,7 +151,7 @@ class Workload:
     """
 
     key: WorkloadKey
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, MemberGroup] = field(default_factory=dict)
     gang: GangObject | None = None
     uid: str = ""
     generation: int = 0
@@ -159,7 +164,7 @@ class Workload:
     created: float = 0.0
     active: bool = True
     keeps_trying: bool = False
-    style: Style | None = None
+    style: GangStyle | None = None
     short_since: float | None = None
     scattered: bool = False
     given_up: str = ""
@@ -183,7 +188,7 @@ class Workload:
     reserved_at: float | None = None
     was_scheduled: bool = False
     was_finished: bool = False
-    evicted: Eviction | None = None
+    evicted: WorkloadEviction | None = None
     requeues: int = 0
     refusals: int = 0
     ask_at: float = 0.0
@@ -194,14 +199,14 @@ class Workload:
     was_ready: bool = False
     deactivated: str = ""
     inactive_from: int | None = None
-    told: Told = ("", "", 0.0)
+    told: Reported = ("", "", 0.0)
     shown: Explanation | None = None
     tell_at: float | None = None
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
     degraded_since: float | None = None
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[LostMember] = field(default_factory=list)
     had_turn: bool = False
     leaves_by_pod: bool = False
     gang_told: tuple[str, Mapping[str, Any]] | None = None
@@ -222,7 +227,7 @@ class Workload:
     def queued_at(self) -> float:
         """Since when it stands in its queue, Unix seconds; eviction because it was not ready sends it to the back."""
         evicted = self.evicted
-        late = evicted is not None and evicted.reason == Reason.PODS_READY_TIMEOUT
+        late = evicted is not None and evicted.reason == EvictionReason.PODS_READY_TIMEOUT
         return queued_at(self.created, not_ready_at=evicted.at if evicted and late else None)
 
     @property
@@ -231,7 +236,7 @@ class Workload:
 
         One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
         """
-        front = self.evicted is not None and self.evicted.reason == Reason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
         return 0.0 if front else self.queued_at
 
     @property
@@ -243,11 +248,11 @@ class Workload:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
         return self.status if uid == self.uid else self.group_status.get(uid, {})
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> MemberGroup:
         """Return a group by its name, begun where there is none."""
         found = self.groups.get(name)
         if found is None:
-            found = self.groups[name] = Group(name)
+            found = self.groups[name] = MemberGroup(name)
         return found
 
     def members(self) -> Iterator[Member]:
@@ -258,13 +263,13 @@ class Workload:
             return iter(only.members.values())
         return chain.from_iterable([group.members.values() for group in groups])
 
-    def tally(self) -> Tally:
+    def tally(self) -> MemberCounts:
         """Count the members of all groups."""
         groups = self.groups.values()
         if len(groups) == 1:
             (only,) = groups
             return only.tally()
-        return sum((group.tally() for group in groups), Tally())
+        return sum((group.tally() for group in groups), MemberCounts())
 
     @property
     def complete(self) -> bool:
@@ -322,3 +327,43 @@ class Workload:
             sum(bool(m.pod.node) and not m.over for m in g.members.values()) >= g.min_count
             for g in self.groups.values()
         )
+
+
+def workload_named(other: Workload, reader: str, *, discreet: bool) -> str:
+    """Return how a workload is told of in a namespace."""
+    if not discreet or other.key[1] == reader:
+        return other.name
+    return _unnamed(other.key[0], other.uid or next((member.pod.uid for member in other.members()), ""))
+
+
+def workload_named_by_key(
+    key: WorkloadKey, reader: str, *, known: Mapping[WorkloadKey, Workload], discreet: bool
+) -> str:
+    """Return how a workload is told of in a namespace; it may be gone already from those that are known."""
+    found = known.get(key)
+    if found is not None:
+        return workload_named(found, reader, discreet=discreet)
+    return "/".join(key) if not discreet or key[1] == reader else _unnamed(key[0], "")
+
+
+def pod_named(pod: PodRecord, reader: str, *, discreet: bool) -> str:
+    """Return how a pod is told of in a namespace."""
+    if not discreet or pod.namespace == reader:
+        return f"{pod.namespace}/{pod.name}"
+    return _unnamed("Pod", pod.uid)
+
+
+def local_queue_named(local_queue: str, reader: str, *, discreet: bool) -> str:
+    """Return how a LocalQueue, by namespace and name, is told of in a namespace."""
+    if not discreet or local_queue.partition("/")[0] == reader:
+        return local_queue
+    return "a LocalQueue of another namespace"
+
+
+def _unnamed(kind: str, uid: str) -> str:
+    said = f"a {kind} of another namespace"
+    return f"{said} (uid {uid})" if uid else said
+
+
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace ("" where cluster-scoped) and name."""

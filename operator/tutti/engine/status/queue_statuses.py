@@ -1,36 +1,46 @@
-"""What the status of each queue should say now: counts, usage, and how much of what is left can be used.
+"""What the status of each queue should say now: counts, usage, how much of what is left can be used, and overuse.
 
 Fields are Kueue's, but for `nominal`, `free`, `usable` and `largest` of a ClusterQueue, which are ours: quota that is
 free helps nobody while the nodes behind it are full, cordoned, tainted or not there. A queue is told anew when
-something happened in it, and all of them at most every `LOOK_SECONDS` when pods or nodes have changed, so that a
+something happened in it, and all of them at most every `NODES_SECONDS` when pods or nodes have changed, so that a
 cluster at work does not write for the sake of these figures.
+
+ClusterQueues and Cohorts that use more quota than there is are told by an event once, and a condition while it lasts;
+figures under the same heading are told anew every `RETELL_SECONDS` at most. All of them are looked at when quota has
+been written anew, and those in which something has happened after each turn. The conditions of these kinds are written
+by whoever keeps the others of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tutti.api.conditions import is_true
+from tutti.api.kinds import ClusterQueue, Cohort
+from tutti.api.model import API_VERSION
 from tutti.api.resources import describe
-from tutti.cluster.supply import Room, free
-from tutti.engine.admission import past_use
-from tutti.engine.records.counting import Count
-from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.spoilt import ObjectKey
+from tutti.cluster.capacity import FreeCapacity, free_capacity
+from tutti.engine.admission import usage_history
+from tutti.engine.records.counters import OveruseReport, QueueCount
+from tutti.engine.records.decisions import EmitEvent, PatchStatus
+from tutti.engine.records.explanation import REFRESH_SECONDS
+from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
-from tutti.quota.usage_report import Used, usage_report
+from tutti.quota.usage import Overuse, Used, overused, usage_report
 
-LOOK_SECONDS = 10.0
+NODES_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
 
 
-def next_due(state: State) -> float | None:
+def next_queues_due(state: State) -> float | None:
     """Return when the figures of nodes should be told anew though nothing is observed, Unix seconds.
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
     """
-    due = [state.rooms_at + LOOK_SECONDS] if state.rooms_stale and state.catalog.queues else []
+    due = [state.rooms_at + NODES_SECONDS] if state.rooms_stale and state.catalog.queues else []
     due += [state.past_use_at + _sampling(state)] if state.past_use else []
     return min((time for time in due if time > state.now), default=None)
 
@@ -39,10 +49,10 @@ def _sampling(state: State) -> int:
     return state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
 
 
-def tell(state: State) -> None:
+def report_queues(state: State) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
-    if state.rooms_stale and state.catalog.queues and state.now >= state.rooms_at + LOOK_SECONDS:
-        _look(state)
+    if state.rooms_stale and state.catalog.queues and state.now >= state.rooms_at + NODES_SECONDS:
+        _look_at_nodes(state)
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
         sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
@@ -52,18 +62,18 @@ def tell(state: State) -> None:
     for name in changed:
         if "/" in name:
             namespace, local = name.split("/", 1)
-            past = past_use.follow(state, name)
+            past = usage_history.sample_usage(state, name)
             beside = {} if past is None else {"fairSharing": past}
             usage = _of_local_queue(state, name, namespace, local) | (beside if name in sampled else {})
-            _tell(state, ("LocalQueue", namespace, local), name, usage, beside)
+            _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
         else:
-            _tell(state, ("ClusterQueue", "", name), name, _of_cluster_queue(state, name))
+            _report_queue(state, ("ClusterQueue", "", name), name, _of_cluster_queue(state, name))
 
 
-def _look(state: State) -> None:
+def _look_at_nodes(state: State) -> None:
     nodes, before = state.cluster.nodes, state.rooms
     state.rooms = {
-        name: free(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
+        name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
         for name, flavor in state.catalog.flavors.items()
     }
     state.rooms_at, state.rooms_stale = state.now, False
@@ -71,13 +81,15 @@ def _look(state: State) -> None:
         state.changed_queues.update(dict.fromkeys(state.catalog.queues))
 
 
-def _same(room: Room, before: Room | None) -> bool:
+def _same(room: FreeCapacity, before: FreeCapacity | None) -> bool:
     if before is None or len(before.total) != len(room.total):
         return False
     return bool((room.total == before.total).all() and (room.most == before.most).all())
 
 
-def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
+def _report_queue(
+    state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside: dict[str, Any] | None = None
+) -> None:
     """Write what is new of a queue; what is said `beside` that is no reason to write."""
     found = state.catalog.find(key)
     if found is None:
@@ -123,7 +135,7 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     }
 
 
-def _less(usage: Usage, count: Count) -> Usage:
+def _less(usage: Usage, count: QueueCount) -> Usage:
     """Return usage without that of workloads that are being taken out."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()}
 
@@ -154,3 +166,117 @@ def _by_flavor(figures: dict[FlavorResource, dict[str, str]]) -> list[dict[str, 
     for (flavor, _), one in figures.items():
         flavors.setdefault(flavor, []).append(one)
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
+
+
+QUOTA_EXCEEDED = "QuotaExceeded"
+"""The type of the condition, and the reason of the event."""
+
+_OVERUSES_NAMED = 5
+"""How many flavors and resources a message names; the rest is counted."""
+
+
+def next_overuse_due(state: State) -> float | None:
+    """Return when to look for the sake of newer figures though nothing is observed, Unix seconds."""
+    return state.overuses.look_at
+
+
+def report_overuse(state: State, moved: Iterable[str]) -> None:
+    """Find who uses more than there is, and who does not any more.
+
+    Args:
+        state: The engine's memory.
+        moved: The ClusterQueues whose usage may have changed.
+    """
+    over, tree = state.overuses, state.holdings.tree
+    nodes: dict[ObjectKey, QuotaNode] = {}
+    if over.tree is not tree:
+        over.tree = tree
+        nodes = {_key(node): node for node in (*tree.cohorts.values(), *tree.queues.values())}
+        moved = ()
+        for key in [key for key in over.told if key not in nodes]:
+            _forget(state, key)
+    queues = [tree.queues[name] for name in moved if name in tree.queues]
+    nodes.update((_key(one), one) for one in _concerned(state, queues))
+    if over.look_at is not None and over.look_at <= state.now:
+        over.look_at = None
+        nodes = {_key(node): node for node in _all_reported(state)} | nodes
+    for key, node in nodes.items():
+        _look(state, key, overused(node))
+
+
+def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
+    """Yield whose overuse may begin or end with what queues use: their own, and that of those that borrow beside them.
+
+    Whoever borrows from a cohort has nothing left to borrow only where that, or one above it, is used beyond what it
+    is given; so nobody else is looked at while no cohort above the queue is, or was.
+    """
+    seen: set[str] = set()
+    for queue in queues:
+        yield queue
+        for cohort in queue.ancestors():
+            if cohort.name in seen:
+                break  # and so are those above it
+            seen.add(cohort.name)
+            yield cohort
+            if _key(cohort) in state.overuses.told or overused(cohort):
+                yield from cohort.below()
+
+
+def _key(node: QuotaNode) -> ObjectKey:
+    return (ClusterQueue.KIND if node.leaf else Cohort.KIND, "", node.name)
+
+
+def _all_reported(state: State) -> Iterable[QuotaNode]:
+    tree = state.holdings.tree
+    for kind, _, name in state.overuses.told:
+        yield (tree.queues if kind == ClusterQueue.KIND else tree.cohorts)[name]
+
+
+def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse]) -> None:
+    over, before = state.overuses, state.overuses.told.get(key)
+    if not found:
+        if before is not None:
+            _forget(state, key)
+        return
+    message = _message(found)
+    if before is not None and message == before.message:
+        return
+    if before is not None and state.now < before.at + REFRESH_SECONDS:
+        again = before.at + REFRESH_SECONDS
+        over.look_at = again if over.look_at is None else min(again, over.look_at)
+        return
+    over.told[key] = OveruseReport(message, state.now)
+    over.version += 1
+    if before is None:
+        _announce(state, key, message)
+
+
+def _forget(state: State, key: ObjectKey) -> None:
+    del state.overuses.told[key]
+    state.overuses.version += 1
+
+
+def _announce(state: State, key: ObjectKey, message: str) -> None:
+    """Record an event, unless the object says so already: this process may have started only now."""
+    found = state.catalog.find(key)
+    if not isinstance(found, ClusterQueue | Cohort):
+        return  # a cohort that is only named: its queues are told
+    if is_true(found.status.conditions, QUOTA_EXCEEDED):
+        return
+    about = (API_VERSION, *key, found.metadata.uid)
+    state.out.append(EmitEvent(*about, "Warning", QUOTA_EXCEEDED, "Admitting", message))
+
+
+def _message(found: Mapping[FlavorResource, Overuse]) -> str:
+    parts = [_part(what, one) for what, one in sorted(found.items())[:_OVERUSES_NAMED]]  # the same whoever came first
+    more = f" and {len(found) - _OVERUSES_NAMED} more" if len(found) > _OVERUSES_NAMED else ""
+    return (
+        f"more is used than there is quota for: {', '.join(parts)}{more}; nobody is taken out for that alone, "
+        f"and nobody is given more of it until enough has ended or the quota is raised"
+    )
+
+
+def _part(what: FlavorResource, one: Overuse) -> str:
+    flavor, resource = what
+    given = f"{describe(resource, one.used)} of {describe(resource, one.given)} {resource} of flavor {flavor}"
+    return given if one.borrowable is None else f"{given} (and {describe(resource, one.borrowable)} borrowed at most)"

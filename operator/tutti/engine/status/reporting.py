@@ -2,74 +2,76 @@
 
 A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
 reason is written at most every `RETELL_SECONDS`; a new reason is written at once.
+
+Every admission moves all those behind it, so a position that is written whenever it changes costs a write for each
+workload that waits, each time. A position is written along with a new reason; apart from that, only every
+`LOOK_SECONDS`, in queues in which something happened, at most `MOST_WRITES` workloads are told anew. First come those
+whose position is most wrong (told 50 and now 10 before told 50 and now 40), then the one nearer to the head. So there
+are never more than `MOST_WRITES` in `LOOK_SECONDS`, whatever happens; who is next is told soonest; and in a queue that
+has come to rest every position becomes right. With them goes when the first few of a queue start, where that can be
+known (`start_estimates.py`); that is worked out for one queue after the other, so that no turn takes long. It is
+written when it has become known, is known no more, or lies elsewhere by more than a minute and a tenth of the wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine.admission import past_use
-from tutti.engine.ingest.implicit import keep_pod_group
+from tutti.engine.admission import usage_history
+from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
-from tutti.engine.records.explanation import ASKING, IN_LINE, RETELL_SECONDS, Explanation, Gate
-from tutti.engine.records.members import Member, Told
-from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.members import Member, Reported
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.status import gang_conditions, overuse, queue_statuses, statuses
+from tutti.engine.status import queue_statuses, statuses
+from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
+from tutti.engine.status.statuses import PositionReport, reported_start
 
 PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
-
-Guard = Callable[[State, Workload, str, dict[WorkloadKey, Workload]], AbstractContextManager[None]]
-"""Keeps what one workload raises from the others, and adds that to the workloads that have raised."""
 
 SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 
-def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) -> None:
-    """Tell what has become of the workloads that something happened to, and of their queues.
+def count(state: State, workload: Workload) -> None:
+    """Count a workload where it waits or runs: in its queues, in line, at its gate."""
+    statuses.count_in_queues(state, workload)
+    state.places.put(workload, usage_history.local_queue_of(state, workload))
+    state.waiting.put(workload)
 
-    Args:
-        state: The engine's memory.
-        changed: Those workloads.
-        guard: What keeps one of which nothing can be told from the others.
-    """
-    living = [workload for workload in changed.values() if workload.key in state.workloads]
-    failed: dict[WorkloadKey, Workload] = {}
-    for workload in living:
-        with guard(state, workload, "counting", failed):
-            statuses.count(state, workload)
-            state.places.put(workload, past_use.door_of(state, workload))
-            state.waiting.put(workload)
-    for workload in living:
-        with guard(state, workload, "telling", failed):
-            _tell_all(state, workload)
-    for workload in failed.values():
+
+def report_set_aside(state: State, workloads: Iterable[Workload]) -> None:
+    """Tell of workloads that could not be counted or reported that they are set aside."""
+    for workload in workloads:
         if workload.explanation is not None:
             state.announce(workload, "Warning", "SetAside", workload.explanation.message)
-    _tell_broken(state)
+
+
+def report_objects(state: State) -> None:
+    """Tell what is wrong with objects that cannot be read, and what has become of queues and cohorts."""
+    _report_invalid_objects(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
     state.places.moved.update(moved)
-    overuse.tell(state, moved)
-    queue_statuses.tell(state)
+    queue_statuses.report_overuse(state, moved)
+    queue_statuses.report_queues(state)
 
 
-def _tell_all(state: State, workload: Workload) -> None:
+def report_workload(state: State, workload: Workload) -> None:
     """Tell what has become of one workload, wherever it is told."""
     if workload.key[0] == "Pod":
-        _tell_why(state, workload)  # and it has no object that says more
+        _report_explanation(state, workload)  # and it has no object that says more
         return
     keep_pod_group(state, workload)
-    _tell_why(state, workload)
-    tell_status(state, workload)
-    gang_conditions.tell(state, workload)
+    _report_explanation(state, workload)
+    report_status(state, workload)
+    statuses.report_gang_condition(state, workload)
 
 
-def _tell_why(state: State, workload: Workload) -> None:
+def _report_explanation(state: State, workload: Workload) -> None:
     why = workload.explanation
     if why is None:
         workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
@@ -82,15 +84,15 @@ def _tell_why(state: State, workload: Workload) -> None:
         state.announce(workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
         _put_off(state, workload, why)
-        _tell_newcomers(state, workload, why)
+        _report_to_new_members(state, workload, why)
         return
     workload.told, workload.shown = (why.reason, why.message, state.now), why
     if not gathering:
         for member in workload.members():
-            _tell_pod(state, member, why)
+            _report_to_pod(state, member, why)
 
 
-def tells_later(state: State, workload: Workload) -> bool:
+def is_reported_later(state: State, workload: Workload) -> bool:
     """Whether all that is new about a workload is the text of why it waits, which is then told when its time comes."""
     why = workload.explanation
     if why is None or why.reason != workload.told[0]:
@@ -104,17 +106,17 @@ def _put_off(state: State, workload: Workload, why: Explanation) -> None:
         state.tell_in_time(workload)
 
 
-def _tell_newcomers(state: State, workload: Workload, why: Explanation) -> None:
+def _report_to_new_members(state: State, workload: Workload, why: Explanation) -> None:
     """Tell members that have come since what the others were told, where that is still the reason."""
     shown = workload.shown
     if shown is None or shown.reason != why.reason or shown.reason in SILENT:
         return
     for member in workload.members():
         if not member.told[0]:
-            _tell_pod(state, member, shown)
+            _report_to_pod(state, member, shown)
 
 
-def _tell_pod(state: State, member: Member, why: Explanation) -> None:
+def _report_to_pod(state: State, member: Member, why: Explanation) -> None:
     pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
     if not pod.placeable or (member.told[:2] == (why.pod_reason, why.message) and member.nominated == node):
         return
@@ -124,11 +126,11 @@ def _tell_pod(state: State, member: Member, why: Explanation) -> None:
     state.out.append(SetPodCondition(*told, nominated_node=nominated))
 
 
-def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
-    return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
+def _is_news(state: State, reason: str, message: str, told: Reported) -> bool:
+    return reason != told[0] or (message != told[1] and state.now >= told[2] + REFRESH_SECONDS)
 
 
-def tell_status(state: State, workload: Workload, place: statuses.Place | None = None) -> None:
+def report_status(state: State, workload: Workload, place: statuses.PositionReport | None = None) -> None:
     """Write what is new in the statuses of a workload's objects; where it stands, if that is given, is told anew."""
     kind, namespace, name = workload.key
     parts = state.catalog.referring(namespace, name) if kind == "Workload" else {}
@@ -146,7 +148,7 @@ def tell_status(state: State, workload: Workload, place: statuses.Place | None =
         state.out.append(PatchStatus(*workload.key, workload.uid, status))
 
 
-def _tell_broken(state: State) -> None:
+def _report_invalid_objects(state: State) -> None:
     """Tell each object that cannot be read what is wrong with it, once.
 
     The conditions of queues, cohorts and flavors are the controller's, which says the same there.
@@ -154,6 +156,87 @@ def _tell_broken(state: State) -> None:
     for spoilt in state.catalog.news():
         about = (*spoilt.key, spoilt.uid)
         state.out.append(EmitEvent(API_VERSION, *about, "Warning", "Invalid", "Validating", str(spoilt.error)))
-        news = statuses.invalid(state, spoilt) if spoilt.key[0] in ("Workload", "PodGroup") else {}
+        news = statuses.invalid_status(state, spoilt) if spoilt.key[0] in ("Workload", "PodGroup") else {}
         if news:
             state.out.append(PatchStatus(*about, news))
+
+
+LOOK_SECONDS = 10.0
+"""How often it is looked at who is told what is not so any more."""
+
+MOST_WRITES = 100
+"""How many workloads are told anew at once."""
+
+FORESEE_SECONDS = 1.0
+"""How often, at most, the future of a queue is worked out, one after the other."""
+
+SLACK = 0.1
+"""By which part of the wait an expected start may be wrong before it is told anew."""
+
+LEAST_SLACK = 60.0
+"""By how many seconds it may always be."""
+
+
+def next_refresh_due(state: State) -> float | None:
+    """Return when to look although nothing is observed, Unix seconds."""
+    times = (state.places.look_at, state.places.foresee_at)
+    return min((time for time in times if time is not None), default=None)
+
+
+def refresh_positions(state: State) -> None:
+    """Tell anew where those stand who were told something else, if it is time to."""
+    places = state.places
+    if places.moved and places.look_at is None and places.queues():
+        places.look_at = state.now + LOOK_SECONDS
+    if places.look_at is not None and places.look_at <= state.now:
+        _report_positions(state)
+    if places.foresee_at is not None and places.foresee_at <= state.now:
+        _foresee_one(state)
+
+
+def _report_positions(state: State) -> None:
+    """Tell the most wrong positions anew, and have the future of the same queues worked out."""
+    places = state.places
+    moved, places.moved, places.look_at = places.moved, {}, None
+    queues = _beside(state, moved)
+    wrong = places.most_wrong(queues, MOST_WRITES)
+    for position, workload in wrong:
+        report_status(
+            state, workload, PositionReport(position, reported_start(workload) if position <= FORESEEN else None)
+        )
+    if len(wrong) == MOST_WRITES:
+        places.moved, places.look_at = dict.fromkeys(queues), state.now + LOOK_SECONDS
+    places.unforeseen.update((name, None) for name in queues if state.ending or name in places.expecting)
+    if places.unforeseen and places.foresee_at is None:
+        places.foresee_at = state.now
+
+
+def _foresee_one(state: State) -> None:
+    """Work out the future of one queue, and tell its heads who expect another start than they were told."""
+    places = state.places
+    name = next(iter(places.unforeseen))
+    del places.unforeseen[name]
+    places.foresee_at = state.now + FORESEE_SECONDS if places.unforeseen else None
+    queue = state.catalog.queues.get(name)
+    starts = {} if queue is None else estimated_starts(state, queue)
+    places.expecting.pop(name, None)
+    for position, workload in enumerate(places.heads(name, FORESEEN), start=1):
+        said, at = reported_start(workload), starts.get(workload.key)
+        if workload.uid and workload.shown is not None and not _holds(state, said, at):
+            report_status(state, workload, PositionReport(position, at))
+        elif said is not None:
+            places.expecting[name] = None
+
+
+def _beside(state: State, moved: Mapping[str, None]) -> list[str]:
+    """Return the queues with anybody in them in whose trees something happened, those where it did first."""
+    roots = {state.holdings.root_of(name) for name in moved}
+    known = [name for name in state.places.queues() if state.holdings.root_of(name) in roots]
+    return sorted(known, key=lambda name: name not in moved)
+
+
+def _holds(state: State, told: float | None, at: float | None) -> bool:
+    """Whether an expected start that was told is still near enough."""
+    if told is None or at is None:
+        return told is at
+    return abs(told - at) <= max(LEAST_SLACK, SLACK * (at - state.now))

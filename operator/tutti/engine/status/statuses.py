@@ -2,23 +2,33 @@
 
 Everything is worked out from the records; only what differs from what the object last said is written, as a merge
 patch on the status subresource.
+
+Types and reasons of conditions are Kueue's (0.20, apis/kueue/v1beta2) where it has them. `Admitted` is false from the
+moment that a workload is taken out, `QuotaReserved` only when its last member has gone: until then it uses quota. The
+pod group of another project is told by one condition whether it has been scheduled: that of the native API, by its
+rules (Kubernetes 1.36): true for good once the required members have been bound together; before that false with why
+not, except while members are still missing, when nothing is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
+from tutti.api.conditions import Json, Status, as_json
 from tutti.api.kinds import Object, PodGroup
 from tutti.api.resources import describe
-from tutti.engine.records.counting import NOWHERE
-from tutti.engine.records.members import Group, Loss, Tally
-from tutti.engine.records.spoilt import Spoilt
+from tutti.api.wording import HAS, agreeing
+from tutti.engine.lifecycle.member_loss import describe_degraded
+from tutti.engine.reading.objects import InvalidObject
+from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.status.conditions import conditions_of
 from tutti.quota.flavors import VIRTUAL
 
 MOST_KEPT = 128
@@ -27,14 +37,14 @@ OF_A_PART = ("Scheduled", "PodsReady", "Degraded", "Finished")
 """The conditions that a PodGroup of a Workload has, too."""
 
 
-class Place(NamedTuple):
+class PositionReport(NamedTuple):
     """What a workload is told anew of its place: its position, and when to expect its start, Unix seconds."""
 
     position: int | None
     starts: float | None
 
 
-def status_of(state: State, workload: Workload, found: Object, place: Place | None = None) -> dict[str, Any]:
+def status_of(state: State, workload: Workload, found: Object, place: PositionReport | None = None) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is.
 
     Its place is told anew where one is given, or where it waits for another reason than it was told.
@@ -47,12 +57,12 @@ def status_of(state: State, workload: Workload, found: Object, place: Place | No
         pending = _pending(state, workload, told.get("pendingReason"), place)
         wanted = _pod_group_status(workload.phase, workload.tally(), workload.losses, told) | {"pendingReason": pending}
     state.places.note(workload, pending)
-    workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
+    workload.status, news = _changed_status(state, told, wanted, conditions_of(state, workload))
     return news
 
 
 def part_status_of(
-    state: State, workload: Workload, group: Group, found: PodGroup, place: Place | None = None
+    state: State, workload: Workload, group: MemberGroup, found: PodGroup, place: PositionReport | None = None
 ) -> dict[str, Any]:
     """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
 
@@ -62,11 +72,11 @@ def part_status_of(
     pending = _pending(state, workload, told.get("pendingReason"), place)
     wanted = _pod_group_status(workload.phase, group.tally(), (), told) | {"pendingReason": pending}
     conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
-    workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
+    workload.group_status[found.metadata.uid], news = _changed_status(state, told, wanted, conditions)
     return news
 
 
-def _told_anew(
+def _changed_status(
     state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
@@ -85,7 +95,7 @@ def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any
     return {**told, **wanted}, news
 
 
-def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
+def invalid_status(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
 
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
@@ -103,9 +113,9 @@ def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
     return {"conditions": conditions}
 
 
-def count(state: State, workload: Workload) -> None:
+def count_in_queues(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
-    if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
+    if workload.counted == NOT_COUNTED and not (workload.queue or workload.cluster_queue):
         return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
@@ -150,7 +160,7 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
     )
 
 
-def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
@@ -164,7 +174,9 @@ def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     return {"kept": list(found.values())[:MOST_KEPT]}
 
 
-def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _pod_group_status(
+    phase: Phase, tally: MemberCounts, losses: Iterable[LostMember], told: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "phase": phase.value,
         "members": tally.live + tally.succeeded + tally.failed,
@@ -179,7 +191,7 @@ def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: 
     }
 
 
-def told_start(workload: Workload) -> float | None:
+def reported_start(workload: Workload) -> float | None:
     """Return when the object of a workload says that it starts, Unix seconds; None where it does not say."""
     said = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason")
     start = said.get("estimatedStart") if said else None
@@ -187,7 +199,7 @@ def told_start(workload: Workload) -> float | None:
 
 
 def _pending(
-    state: State, workload: Workload, told: dict[str, Any] | None, place: Place | None
+    state: State, workload: Workload, told: dict[str, Any] | None, place: PositionReport | None
 ) -> dict[str, Any] | None:
     why = workload.shown
     if why is None:
@@ -212,3 +224,139 @@ def as_found(found: Object) -> dict[str, Any]:
         return {FENCE: None}
     said: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
     return {FENCE: None, **said}
+
+
+AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
+"""Reasons after which a workload is queued again without waiting for anything."""
+
+
+def conditions_of(state: State, workload: Workload) -> list[Json]:
+    """Return what the conditions of a workload's object should say now; those that say nothing new may be left out."""
+    told = {known["type"]: known for known in workload.status.get("conditions", [])}
+    ended = workload.phase is Phase.FINISHED
+    if ended and told.get("Finished", {}).get("status") == "True":
+        return []  # how it ended stays true when its pods are cleaned up
+    is_told = {kind: known["status"] == "True" for kind, known in told.items()}
+    said = [*_progress(workload, is_told), *_eviction(state, workload, told)]
+    return [as_json(kind, status, reason, text, generation=workload.generation) for kind, status, reason, text in said]
+
+
+Said = tuple[str, Status, str, str]
+"""Type, status, reason and message."""
+
+
+def _condition(kind: str, so: bool, reason: str, message: str = "") -> Said:
+    return kind, "True" if so else "False", reason, message
+
+
+def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
+    why, tally, ended = workload.shown, workload.tally(), workload.phase is Phase.FINISHED
+    admitted = workload.phase in ADMITTED or ended
+    if workload.key[0] == "Workload":
+        reason, message = ("Admitted", "") if admitted else _reason(why)
+        leaving = workload.phase is Phase.LEAVING
+        so = admitted or leaving
+        yield _condition("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
+        yield _condition("Admitted", admitted, reason, message)
+    scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
+    reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(why)
+    yield _condition("Scheduled", scheduled, reason, message)
+    ready = scheduled and workload.ready
+    if workload.degraded_since is not None:
+        yield _condition(
+            "Degraded", so=True, reason=EvictionReason.MEMBER_LOST.value, message=describe_degraded(workload)
+        )
+    elif "Degraded" in told:
+        whole = workload.phase is Phase.SCHEDULED and workload.complete
+        yield _condition("Degraded", so=False, reason="WholeAgain" if whole else "NotRunning")
+    waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"
+    yield _condition("PodsReady", ready, "PodsReady" if ready else waits_for)
+    if ended:
+        text = f"{tally.succeeded} succeeded, {tally.failed} failed"
+        yield _condition("Finished", so=True, reason="Succeeded" if workload.has_succeeded else "Failed", message=text)
+    elif "Finished" in told:
+        yield _condition("Finished", so=False, reason="Revived", message="new members have come")
+
+
+def _eviction(state: State, workload: Workload, told: dict[str, dict[str, str]]) -> Iterator[Said]:
+    """Say why a workload was taken out; once it is admitted again, that it was."""
+    why = None if workload.phase in ADMITTED else workload.evicted
+    for kind in ("Evicted", "Preempted"):
+        before = told.get(kind, {})
+        if why is not None and (kind == "Evicted" or why.preempted):
+            yield _condition(
+                kind, so=True, reason=why.preempted if kind == "Preempted" else why.reason, message=why.message
+            )
+        elif before.get("status") == "True":
+            yield _condition(kind, so=False, reason="QuotaReserved", message=f"Previously: {before.get('message', '')}")
+    if workload.deactivated:
+        text = why.message if why is not None else ""
+        yield _condition("DeactivationTarget", so=True, reason=workload.deactivated, message=text)
+    elif told.get("DeactivationTarget", {}).get("status") == "True":
+        yield _condition("DeactivationTarget", so=False, reason="Deactivated", message="spec.active is false")
+    if why is not None:
+        reason = _requeued_by(state, workload, why.reason)
+        yield _condition(
+            "Requeued", so=bool(reason), reason=reason or why.reason, message="" if reason else why.message
+        )
+    elif told.get("Requeued", {}).get("status") == "False":
+        yield _condition(
+            "Requeued", so=True, reason=_requeued_by(state, workload, told["Requeued"]["reason"]) or "Admitted"
+        )
+
+
+def _requeued_by(state: State, workload: Workload, why: str) -> str:
+    """Return what has put a workload that was taken out back into its queue; "" while nothing has."""
+    if why in AT_ONCE:
+        return why
+    if workload.phase is Phase.LEAVING or workload.not_before > state.now or not workload.active:
+        return ""
+    if why == EvictionReason.CLUSTER_QUEUE_STOPPED:
+        queue = state.catalog.queues.get(state.leads_to(workload.key[1], workload.queue))
+        return "" if queue is not None and queue.hold else "ClusterQueueRestarted"
+    if why == EvictionReason.LOCAL_QUEUE_STOPPED:
+        local = state.catalog.local_queue(workload.key[1], workload.queue)
+        return "" if local is not None and local.hold else "LocalQueueRestarted"
+    return "Reactivated" if why.startswith(EvictionReason.DEACTIVATED) else "BackoffFinished"
+
+
+def _together(workload: Workload, tally: MemberCounts, required: int) -> str:
+    if workload.complete or workload.phase is Phase.FINISHED:
+        return "all required members have a node"
+    have = f"{tally.placed} of {required} {agreeing(tally.placed, HAS)}"
+    return f"all required members have had a node; {have} one now"
+
+
+def _reason(why: Explanation | None) -> tuple[str, str]:
+    return ("Binding", "its members are being bound") if why is None else (why.reason, why.message)
+
+
+SCHEDULED = (Phase.SCHEDULED, Phase.FINISHED)
+
+
+def report_gang_condition(state: State, workload: Workload) -> None:
+    """Write the condition of the object that a gang is described by, where it has one and says otherwise."""
+    gang = workload.gang
+    if gang is None or not gang.condition:
+        return
+    told: Mapping[str, Any] = next((one for one in gang.conditions if one.get("type") == gang.condition), {})
+    if workload.gang_told is not None and workload.gang_told[0] == gang.uid:
+        told = workload.gang_told[1]  # what was written may not have been seen yet
+    said = _gang_condition(workload, gang.condition, gang.generation)
+    if said is None or told.get("status") == "True" or {**told, cond.SINCE: ""} == said:
+        return
+    others = [one for one in gang.conditions if one.get("type") != gang.condition]
+    conditions = cond.merge([*others, *([told] if told else [])], [said], now=state.now)
+    workload.gang_told = (gang.uid, conditions[-1])
+    about = (gang.namespace, gang.name, gang.uid)
+    state.out.append(PatchStatus("PodGroup", *about, {"conditions": conditions}, api_version=gang.api_version))
+
+
+def _gang_condition(workload: Workload, kind: str, generation: int) -> cond.Json | None:
+    if workload.was_scheduled and workload.phase in SCHEDULED:
+        text = "all required members have a node"
+        return cond.as_json(kind, "True", "Scheduled", text, generation=generation)
+    why = workload.shown
+    if why is None or why.gate is Gate.GATHER:
+        return None
+    return cond.as_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)

@@ -15,14 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, Rows, Scores, at_rows
-from tutti.placement.wildcards import longest_match
-
-Counts = NDArray[np.int64]
+from tutti.placement.framework import MAX_SCORE, Counts, Rows, Scores, at_rows
+from tutti.placement.plugins.node_resources import longest_match
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,23 @@
-"""Required affinity and anti-affinity between pods, in both directions (kube-scheduler 1.36, plugins/interpodaffinity).
+"""Affinity and anti-affinity between pods, in both directions (kube-scheduler 1.36, plugins/interpodaffinity).
 
 A namespaceSelector means what the API documents: one with NotIn or DoesNotExist does not match namespaces that it
-excludes (kube-scheduler 1.34 to 1.36 does, kubernetes issue 141526).
+excludes (kube-scheduler 1.34 to 1.36 does, kubernetes issue 141526). What pods on the nodes prefer, or require, about
+the incoming pod counts in scores as well as what it prefers about them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tutti.cluster.classes import PodClass
-from tutti.cluster.kin import Kin, Query, Term
+from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.residents import Codes
-from tutti.placement.domains import Counts, Domains, count_by_domain
-from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
+from tutti.cluster.signatures import InterPodConstraints, PodQuery, PodSignature, PodTerm
+from tutti.placement.domains import Domains, count_by_domain
+from tutti.placement.framework import MAX_SCORE, Counts, Features, FlavorConstraints, Mask, Rejection, Rows, Scores
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -24,7 +25,7 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 @dataclass(slots=True)
-class Counted:
+class DomainCounts:
     """The pods that matter for one topology key: how many in each domain, and how many more for each pod placed.
 
     Attributes:
@@ -47,9 +48,9 @@ class Counted:
         if code >= 0:
             self.counts[code] += self.step
 
-    def at(self, rows: Rows) -> Counted:
+    def at(self, rows: Rows) -> DomainCounts:
         """Return the same of these rows only."""
-        return Counted(self.domains.at(rows), self.counts, self.step)
+        return DomainCounts(self.domains.at(rows), self.counts, self.step)
 
     def is_single(self, nodes: NodeColumns) -> bool:
         """Whether every node is a domain of its own."""
@@ -57,20 +58,22 @@ class Counted:
         return bool((codes >= 0).all()) and len(codes) == len(np.unique(codes))
 
 
-Group = list[Counted]
+ManyCounts = list[DomainCounts]
 
 
-class AffinityTally:
+class AffinityState:
     """Who is where, as far as a class's terms and the terms of others about it ask."""
 
-    def __init__(self, rows: int, *, is_own_company: bool, near: Group, apart: Group, existing: Group) -> None:
+    def __init__(
+        self, rows: int, *, is_own_company: bool, near: ManyCounts, apart: ManyCounts, existing: ManyCounts
+    ) -> None:
         self._rows = rows
         self._is_own_company = is_own_company
         self._near, self._apart, self._existing = near, apart, existing
         self.alone = self.moves = self.own = False
 
     @classmethod
-    def of(cls, klass: PodClass, nodes: NodeColumns) -> AffinityTally:
+    def of(cls, klass: PodClass, nodes: NodeColumns) -> AffinityState:
         """Count who is where."""
         company = klass.company
         own = all(means(term.query, klass, nodes) for term in company.affinity)
@@ -127,10 +130,10 @@ class AffinityTally:
         """Return each row's domains."""
         return [one.domains.codes + 1 for one in (*self._near, *self._apart, *self._existing)]
 
-    def at(self, rows: Rows) -> AffinityTally:
+    def at(self, rows: Rows) -> AffinityState:
         """Return the tally of these rows only."""
         near, apart, existing = ([one.at(rows) for one in some] for some in (self._near, self._apart, self._existing))
-        out = AffinityTally(len(rows), is_own_company=self._is_own_company, near=near, apart=apart, existing=existing)
+        out = AffinityState(len(rows), is_own_company=self._is_own_company, near=near, apart=apart, existing=existing)
         out.moves = self.moves
         return out
 
@@ -144,7 +147,7 @@ class AffinityTally:
             lonely |= ~(one.domains.known if first else one.any_there())
         return lonely
 
-    def _any(self, counted: list[Counted]) -> Mask | None:
+    def _any(self, counted: list[DomainCounts]) -> Mask | None:
         if not counted:
             return None
         out = counted[0].any_there()
@@ -153,13 +156,13 @@ class AffinityTally:
         return out
 
 
-def means(query: Query, klass: PodClass, nodes: NodeColumns) -> bool:
+def means(query: PodQuery, klass: PodClass, nodes: NodeColumns) -> bool:
     """Whether a query means the pods of a class."""
     return query.matches(klass.namespace, nodes.around.namespace_labels(klass.namespace), klass.labels)
 
 
 @dataclass(slots=True)
-class Weights:
+class TermWeights:
     """Of one topology key: int64[codes], what residents count, and bool[codes], which of them count at all.
 
     Weights may cancel out.
@@ -169,18 +172,18 @@ class Weights:
     meant: Codes
 
     @classmethod
-    def none(cls, nodes: NodeColumns) -> Weights:
+    def none(cls, nodes: NodeColumns) -> TermWeights:
         """Nobody counts yet."""
         codes = nodes.residents.codes
         return cls(np.zeros(codes, dtype=np.int64), np.zeros(codes, dtype=np.bool_))
 
 
 def weigh_terms(
-    klass: PodClass, nodes: NodeColumns, terms: Callable[[Kin], Iterator[tuple[Term, int]]]
-) -> dict[str, Weights]:
+    klass: PodClass, nodes: NodeColumns, terms: Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
+) -> dict[str, TermWeights]:
     """Return per topology key the weights of each resident's terms that mean the class."""
-    answers: dict[Query, bool] = {}
-    out: dict[str, Weights] = {}
+    answers: dict[PodQuery, bool] = {}
+    out: dict[str, TermWeights] = {}
     for code, kin in nodes.residents.with_terms_about(klass.namespace):
         for term, weight in terms(kin):
             answer = answers.get(term.query)
@@ -189,7 +192,7 @@ def weigh_terms(
             if answer:
                 weights = out.get(term.topology_key)
                 if weights is None:
-                    weights = out[term.topology_key] = Weights.none(nodes)
+                    weights = out[term.topology_key] = TermWeights.none(nodes)
                 weights.of_codes[code] += weight
                 weights.meant[code] = True
     return out
@@ -199,15 +202,15 @@ def weigh_terms(
 class InterPodAffinity:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> AffinityTally | None:  # noqa: ARG002 - a filter's signature
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where neither the class nor anybody on a node has terms."""
         company = klass.company
         if not company.affinity and not company.anti_affinity and not nodes.residents.has_terms:
             return None
-        return AffinityTally.of(klass, nodes)
+        return AffinityState.of(klass, nodes)
 
 
-def _count_near(nodes: NodeColumns, terms: Sequence[Term], *, step: int) -> list[Counted]:
+def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> list[DomainCounts]:
     """Count, for each term's topology, the pods that all terms mean."""
     if not terms:
         return []
@@ -215,13 +218,13 @@ def _count_near(nodes: NodeColumns, terms: Sequence[Term], *, step: int) -> list
     out = []
     for key in dict.fromkeys(term.topology_key for term in terms):
         domains = Domains.of(nodes, key)
-        out.append(Counted(domains, count_by_domain(nodes, chosen, domains), step))
+        out.append(DomainCounts(domains, count_by_domain(nodes, chosen, domains), step))
     return out
 
 
-def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
+def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods that any term of the class means; a key that no node has keeps nobody off."""
-    by_key: dict[str, list[Term]] = {}
+    by_key: dict[str, list[PodTerm]] = {}
     for term in klass.company.anti_affinity:
         by_key.setdefault(term.topology_key, []).append(term)
     out = []
@@ -230,11 +233,11 @@ def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
         if domains.size:
             kins = np.logical_or.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
             step = any(means(term.query, klass, nodes) for term in terms)
-            out.append(Counted(domains, count_by_domain(nodes, kins, domains), int(step), kins))
+            out.append(DomainCounts(domains, count_by_domain(nodes, kins, domains), int(step), kins))
     return out
 
 
-def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
+def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods whose own anti-affinity means the class."""
     weights = weigh_terms(klass, nodes, lambda kin: ((one, 1) for one in kin.company.anti_affinity))
     own = {term.topology_key for term in klass.company.anti_affinity if means(term.query, klass, nodes)}
@@ -243,7 +246,136 @@ def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
         domains = Domains.of(nodes, key)
         if not domains.size:
             continue
-        found = weights.get(key) or Weights.none(nodes)
+        found = weights.get(key) or TermWeights.none(nodes)
         rows, counts, codes = nodes.residents.where(found.meant)
-        out.append(Counted(domains, domains.sum(rows, counts * found.of_codes[codes]), int(key in own), found.meant))
+        out.append(
+            DomainCounts(domains, domains.sum(rows, counts * found.of_codes[codes]), int(key in own), found.meant)
+        )
     return out
+
+
+WeightedTerms = Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Points per domain of one topology key; `touched` once any pod has counted, if only to cancel another out."""
+
+    domains: Domains
+    points: Counts
+    touched: bool = False
+    step: int = 0
+    steps: bool = False
+
+
+class PreferredAffinityState:
+    """Points per domain, from what either side wants of the other."""
+
+    def __init__(self, nodes: NodeColumns, sums: dict[str, _Sum]) -> None:
+        self._nodes = nodes
+        self._sums = sums
+        self.own = False
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, weighted: WeightedTerms) -> PreferredAffinityState:
+        """Sum up what either side wants."""
+        out = cls(nodes, {})
+        wanted: dict[str, TermWeights] = {}
+        for term in klass.company.preferred:
+            key = term.topology_key
+            if not nodes.label(key).values:
+                continue  # no node is in any such domain
+            chosen = nodes.residents.matching(term.query, nodes.around)
+            sums = wanted.get(key) or wanted.setdefault(key, TermWeights.none(nodes))
+            sums.of_codes += chosen * np.int64(term.weight)
+            sums.meant |= chosen
+            if means(term.query, klass, nodes):
+                out._will_add(key, term.weight)
+        for weights in (wanted, weigh_terms(klass, nodes, weighted)):
+            for key, found in weights.items():
+                out._add(key, found.of_codes, found.meant)
+        for term, weight in weighted(klass.kin):
+            if means(term.query, klass, nodes):
+                out._will_add(term.topology_key, weight)
+        return out
+
+    def scores(self, rows: Rows, many: Counts | None = None) -> Scores | None:  # noqa: ARG002 - only the range counts
+        """Return int64[len(rows)]: 0 for the least of the feasible, MAX_SCORE for the best; None where nobody cares."""
+        if not any(one.touched for one in self._sums.values()):
+            return None
+        raw = np.zeros(len(rows), dtype=np.int64)
+        for one in self._sums.values():
+            raw += np.append(one.points, 0)[one.domains.codes[rows]]
+        if not len(raw):
+            return raw
+        low, high = int(raw.min()), int(raw.max())
+        if high == low:
+            return np.zeros_like(raw)
+        return (float(MAX_SCORE) * ((raw - low) / float(high - low))).astype(np.int64)
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self._sums.values():
+            code = one.domains.codes[row]
+            if one.steps and code >= 0:
+                one.points[code] += one.step
+                one.touched = True
+
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row; its own is not special."""
+        self.add(row)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains."""
+        return [one.domains.codes + 1 for one in self._sums.values()]
+
+    def at(self, rows: Rows) -> PreferredAffinityState:
+        """Return the tally of these rows only."""
+        sums = {key: replace(one, domains=one.domains.at(rows)) for key, one in self._sums.items()}
+        return PreferredAffinityState(self._nodes, sums)
+
+    def _sum(self, key: str) -> _Sum:
+        one = self._sums.get(key)
+        if one is None:
+            domains = Domains.of(self._nodes, key)
+            one = self._sums[key] = _Sum(domains, np.zeros(domains.size, dtype=np.int64))
+        return one
+
+    def _add(self, key: str, of_codes: Counts, meant: np.typing.NDArray[np.bool_]) -> None:
+        one = self._sum(key)
+        rows, counts, codes = self._nodes.residents.where(meant)
+        one.points += one.domains.sum(rows, counts * of_codes[codes])
+        one.touched = one.touched or bool((one.domains.codes[rows] >= 0).any())
+
+    def _will_add(self, key: str, weight: int) -> None:
+        one = self._sum(key)
+        one.step += weight
+        one.steps = True
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredPodAffinity:
+    """The score.
+
+    Attributes:
+        hard_weight: What a required affinity term of a pod on a node counts (args.hardPodAffinityWeight).
+        ignore_existing: Whether preferences of pods on nodes count only for pods that have preferences themselves.
+    """
+
+    hard_weight: int = 1
+    ignore_existing: bool = False
+    name: str = "InterPodAffinity"
+    weight: int = 2
+
+    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
+        """Count for one choice; None where nobody has terms."""
+        mine = klass.company
+        if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.residents.has_terms)):
+            return None
+        return PreferredAffinityState.of(klass, nodes, self._weighted)
+
+    def _weighted(self, kin: PodSignature) -> Iterator[tuple[PodTerm, int]]:
+        company: InterPodConstraints = kin.company
+        if self.hard_weight:
+            yield from ((term, self.hard_weight) for term in company.affinity)
+        yield from ((term, term.weight) for term in company.preferred)

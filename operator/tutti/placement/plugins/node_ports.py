@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.cluster.classes import PodClass
+from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.residents import Codes
-from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.framework import FlavorConstraints, Mask, Rejection
 
-REASON = "node(s) didn't have free ports for the requested pod ports"
+PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
 
 @dataclass(slots=True)
-class PortTally:
+class PortState:
     """Where the ports of a class are taken; pods of one class always conflict with each other.
 
     Attributes:
@@ -31,7 +31,7 @@ class PortTally:
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes where a port is taken."""
-        return (Rejection(REASON, self.taken),)
+        return (Rejection(PORT_TAKEN, self.taken),)
 
     def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such tally is asked
         """Return bool[codes]: those that take a port."""
@@ -46,7 +46,7 @@ class PortTally:
 class NodePorts:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> PortTally | None:  # noqa: ARG002 - a filter's signature
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
         """Find where a port of the class is taken; None where the class takes none."""
         wanted = klass.company.ports
         if not wanted:
@@ -57,4 +57,4 @@ class NodePorts:
             conflicting[code] = any(port.conflicts(one) for port in kin.company.ports for one in wanted)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[residents.where(conflicting)[0]] = True
-        return PortTally(taken, conflicting)
+        return PortState(taken, conflicting)

@@ -1,10 +1,14 @@
-"""Where the volumes of a pod can be used, found or made (kube-scheduler 1.36, plugins/volumebinding).
+"""Where the volumes of a pod can be had: bound ones used, free ones taken, new ones made; and how far those reach.
 
-One thing differs: where several pods of a gang use one claim whose volume is yet to be found or made, the first of them
-chooses the volume, or the node that one is made for, and the others go where that can be used (`reaches.py`).
-kube-scheduler would let them wait until the volume exists; a gang that is placed as a whole cannot. How far a volume
-reaches whose driver does not say so is only supposed: that is tried first (`sharing.py`), but where no one reach holds
-the gang it is spread. Should the volume turn out to be out of reach of some then, the gang is placed again, by it.
+Rules: kube-scheduler 1.36, plugins/volumebinding/binder.go. Claims that several pods of a gang share have one volume:
+the first of them chooses the volume, or the node that one is made for, and the others go where that can be used.
+kube-scheduler would let them wait until the volume exists; a gang that is placed as a whole cannot.
+
+A volume that is made for a node can be used on the nodes that its CSI driver cannot tell from that one: it says by
+which node labels (the topology keys in the CSINodes, storage.k8s.io/v1); without any, its volumes are used everywhere.
+Of a provisioner that no CSINode knows it can only be supposed: volumes stay in a zone, or where the class allows them
+(`allowedTopologies`). That is tried first (`shared_claims.py`), but where no one place holds the gang it is spread.
+Should the volume turn out to be out of reach of some then, the gang is placed again, by it.
 """
 
 from __future__ import annotations
@@ -19,12 +23,65 @@ from numpy.typing import NDArray
 from tutti.api.storage import CSIStorageCapacity, StorageClass
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.storage import StorageBook
 from tutti.cluster.transaction import Transaction
-from tutti.cluster.volumes import Wanted
-from tutti.placement import selection
-from tutti.placement.framework import Mask, Rejection, Where
-from tutti.placement.reaches import Reaches, reaches_of
-from tutti.placement.static_volumes import NONE, StaticVolumes
+from tutti.cluster.volumes import UnboundClaim
+from tutti.placement.framework import FlavorConstraints, Mask, Rejection
+from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.static_volumes import NONE, StaticVolumes
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeTopology:
+    """Which nodes can use one another's volumes.
+
+    Attributes:
+        codes: int64[rows], equal where a volume that is made for the one can be used on the other.
+        count: How many there are: codes are less.
+        known: Whether the driver says so; else it is supposed.
+    """
+
+    codes: NDArray[np.int64]
+    count: int
+    known: bool
+
+    def of(self, row: int) -> Mask:
+        """Return bool[rows]: where a volume can be used that is made for a row."""
+        mask: Mask = self.codes == self.codes[row]
+        return mask
+
+
+def volume_topology(klass: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
+    """Return how far a volume reaches that is made for a claim of a class of pods; None where it is used everywhere."""
+    stamp = (nodes.version, len(nodes), nodes.volumes.book.version)
+    return klass.keep(("reaches", wanted.storage_class), stamp, lambda: _volume_topology(wanted.storage_class, nodes))
+
+
+def _volume_topology(storage_class: str, nodes: NodeColumns) -> VolumeTopology | None:
+    keys, known = _topology_keys(storage_class, nodes.volumes.book)
+    codes = np.zeros(len(nodes), dtype=np.int64)
+    for key in keys:
+        column = nodes.label(key)
+        codes = codes * (len(column.values) + 1) + column.codes[: len(nodes)] + 1
+        codes = np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    count = int(codes.max(initial=0)) + 1
+    several = len(np.unique(codes[nodes.present])) > 1
+    return VolumeTopology(codes, count, known) if several else None
+
+
+def _topology_keys(storage_class: str, book: StorageBook) -> tuple[tuple[str, ...], bool]:
+    """Return the labels that a volume of a class goes by, and whether its driver says so."""
+    found = book.classes.get(storage_class)
+    if found is None:
+        return (), True  # nothing is made
+    said = book.topology_keys(found.provisioner)
+    if said is not None:
+        return said, True
+    allowed = {one.key for term in found.allowed_topologies for one in term.match_label_expressions}
+    return tuple(sorted({ZONE, *allowed})), False
+
 
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
@@ -35,7 +92,7 @@ NO_SUCH_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-exi
 _CAN_BE_MADE, _CANNOT, _NO_SPACE = 0, 1, 2
 
 
-class BindingTally:
+class BindingState:
     """Where the volumes of one class can be used, as its pods take free volumes one after another."""
 
     alone = False
@@ -55,7 +112,7 @@ class BindingTally:
         ]
         self._free = StaticVolumes(nodes, self._wanted)
         self._given: list[tuple[int, tuple[str, ...]]] = []
-        self._reaches = [_reaches(klass, one, nodes) for one in self._wanted]
+        self._reaches = [_shared_topology(klass, one, nodes) for one in self._wanted]
         self._homes: dict[int, Mask] = {}
         for i, one in enumerate(self._wanted):
             kept = nodes.volumes.pledges.shared(one.shared) if one.shared else None
@@ -132,16 +189,16 @@ class BindingTally:
 class VolumeBinding:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> BindingTally | None:  # noqa: ARG002 - a filter's signature
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
         """Look where the volumes can be had; None where the class has none."""
         if not klass.volumes.bound and not klass.volumes.wanted:
             return None
-        return BindingTally(klass, nodes)
+        return BindingState(klass, nodes)
 
 
-def _reaches(klass: PodClass, wanted: Wanted, nodes: NodeColumns) -> Reaches | None:
+def _shared_topology(klass: PodClass, wanted: UnboundClaim, nodes: NodeColumns) -> VolumeTopology | None:
     """Return how far a volume reaches that is made for a claim which others may use; None where that is no matter."""
-    return reaches_of(klass, wanted, nodes) if wanted.shared and not wanted.selected else None
+    return volume_topology(klass, wanted, nodes) if wanted.shared and not wanted.selected else None
 
 
 def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
@@ -152,19 +209,19 @@ def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
             out.append(Rejection(NO_SUCH_VOLUME, left.copy(), final=True))
             break
         if reach.affinity is not None:
-            rows = left & ~selection.any_term(nodes, reach.affinity)
+            rows = left & ~node_affinity.matches_any_term(nodes, reach.affinity)
             left &= ~rows
             out.append(Rejection(OUT_OF_REACH, rows, final=True))
     return out
 
 
-def makeable(wanted: Wanted, nodes: NodeColumns) -> Mask:
+def makeable(wanted: UnboundClaim, nodes: NodeColumns) -> Mask:
     """Return bool[rows]: for which nodes a volume can be made."""
     mask: Mask = _makeable(wanted, nodes) == _CAN_BE_MADE
     return mask
 
 
-def _makeable(wanted: Wanted, nodes: NodeColumns) -> NDArray[np.int8]:
+def _makeable(wanted: UnboundClaim, nodes: NodeColumns) -> NDArray[np.int8]:
     """Return int8[rows]: whether a volume can be made for a node."""
     book = nodes.volumes.book
     out = np.full(len(nodes), _CANNOT, dtype=np.int8)
@@ -189,7 +246,7 @@ def _in_topology(storage_class: StorageClass, nodes: NodeColumns) -> Mask:
     for term in storage_class.allowed_topologies:
         fits = nodes.present.copy() if term.match_label_expressions else np.zeros_like(out)
         for one in term.match_label_expressions:
-            fits &= selection.has_one_of(nodes, one.key, one.values)
+            fits &= node_affinity.has_label_among(nodes, one.key, one.values)
         out |= fits
     return out
 
@@ -198,4 +255,4 @@ def _has_access(capacity: CSIStorageCapacity, nodes: NodeColumns) -> Mask:
     """Return bool[rows]: which nodes can use the storage of a place."""
     if capacity.node_topology is None:
         return np.zeros(len(nodes), dtype=np.bool_)
-    return selection.labelled(nodes, capacity.node_topology)
+    return node_affinity.matches_label_selector(nodes, capacity.node_topology)

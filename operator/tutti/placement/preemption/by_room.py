@@ -1,46 +1,213 @@
 """Choosing victims on columns: for equal pods that mind nothing but the room on each node, and who is on it now.
 
 The lowest priority up to which all may go such that the gang fits is found by halving. Units on several nodes are kept
-where the others alone make room; the nodes to clear are then those that yield most for the least harm, per pod of the
-gang (`options`). At last whoever is not needed after all is put back, the most important first.
+where the others alone make room. The nodes to clear are then those that yield most for the least cost, per pod of the
+gang: an option is a node and a number of pods; its victims are those who cannot be reprieved while room for so many is
+kept. At last whoever is not needed after all is reprieved, the most important first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.cluster.cluster import Cluster
-from tutti.placement.company import allowed
-from tutti.placement.framework import Mask, Rationed
+from tutti.cluster.pods import PodRecord
+from tutti.placement.framework import Counts, LimitingPerNode, Mask, Rows
 from tutti.placement.gang import Ask
-from tutti.placement.judging import standing, tallies
-from tutti.placement.preemption.budgets import Coverage
-from tutti.placement.preemption.closed import Closed
-from tutti.placement.preemption.enough import Enough
-from tutti.placement.preemption.options import Options, Walk
-from tutti.placement.preemption.pool import Counts, Free, Pool, Wish
-from tutti.placement.preemption.remaining import Remaining
-from tutti.placement.preemption.units import NO_GRADE, Numbers, Units
-from tutti.placement.profile import Profile
+from tutti.placement.preemption.pool import Free, Remaining, ResourceWish, VictimPool
+from tutti.placement.preemption.units import NO_BAND, BarredNodes, Numbers, VictimPredicate, VictimUnits
+from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage
+from tutti.placement.profile import Profile, pre_filter, static_filter_result
+from tutti.placement.sequential import feasible
 
 
-def looks_around(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
+@dataclass(slots=True)
+class ClearingOptions:
+    """All options for one wish, as columns.
+
+    Attributes:
+        pool: Who may go.
+        hurting: bool[pool], those whose leaving hurts somebody.
+        gone: Per depth bool[pool], the victims of its options.
+        depth: int64[k], which depth an option is of.
+        row: int64[k], its node.
+        gain: int64[k], for how many more pods there would be room.
+        sums: int64[4, k], of its victims: beyond a budget, highest priority, sum of priorities, number (`Harm`).
+        first: float64[k], when the first of those with the highest priority was started, Unix seconds.
+    """
+
+    pool: VictimPool
+    hurting: Mask
+    gone: list[Mask]
+    depth: Counts
+    row: Rows
+    gain: Counts
+    sums: Counts
+    first: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, cluster: Cluster, wish: ResourceWish, pool: VictimPool, free: Free, hurting: Mask) -> ClearingOptions:
+        """Work out all options.
+
+        Args:
+            cluster: Where the pods are.
+            wish: What is wanted.
+            pool: Who may go.
+            free: What is free before any of them does.
+            hurting: bool[pool], those whose leaving hurts somebody.
+        """
+        lifted = pool.lift(free)
+        now, most = wish.capacity(free), wish.capacity(lifted)
+        reached, step = now, 1
+        gone: list[Mask] = []
+        rows: list[Rows] = []
+        gains: list[Counts] = []
+        while (deeper := np.minimum(now + step, most) > reached).any():
+            reached = np.where(deeper, np.minimum(now + step, most), reached)
+            gone.append(pool.put_back(lifted, wish.request[:, None] * reached, deeper))
+            rows.append(np.flatnonzero(deeper))
+            gains.append((reached - now)[rows[-1]])
+            step *= 2
+        hurt = [_hurt(cluster, pool, one & hurting, at) for one, at in zip(gone, rows, strict=True)]
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(
+            pool,
+            hurting,
+            gone,
+            np.repeat(np.arange(len(rows)), [len(at) for at in rows]),
+            np.concatenate((nothing, *rows)),
+            np.concatenate((nothing, *gains)),
+            np.concatenate((np.zeros((4, 0), dtype=np.int64), *(sums for sums, _ in hurt)), axis=1),
+            np.concatenate((np.zeros(0), *(first for _, first in hurt))),
+        )
+
+    def victims(self, option: int) -> Rows:
+        """Return who would have to go, as indices into the pool."""
+        begin, end = np.searchsorted(self.pool.row, (self.row[option], self.row[option] + 1)).tolist()
+        victims: Rows = begin + np.flatnonzero(self.gone[self.depth[option]][begin:end])
+        return victims
+
+    def best_first(self, missing: int, *, by_highest: bool) -> list[int]:
+        """Return all options, those with the least harm per pod gained first, where only so many pods are missing."""
+        gain = np.minimum(self.gain, missing)
+        violations, highest, total, number = self.sums
+        keys = [self.row, -self.first, number / gain, total / gain]
+        if by_highest:
+            keys.append(highest)
+        if violations.any():
+            keys.append(violations / gain)
+        order: list[int] = np.lexsort(keys).tolist()
+        return order
+
+
+@dataclass(slots=True)
+class OptionWalk:
+    """One walk along the options, best first.
+
+    Attributes:
+        left: What the budgets still allow.
+        missing: For how many pods there is no room yet.
+        strict: Whether nobody beyond a budget may go at all; else such options are put off.
+    """
+
+    cluster: Cluster
+    options: ClearingOptions
+    coverage: Coverage
+    left: list[int]
+    missing: int
+    strict: bool
+    _taken: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> Rows | None:
+        """Return the victims that make room for all that are missing, as indices into the pool; None where none do."""
+        within = True
+        while self.missing > 0:
+            if self._take_best(within=within):
+                continue
+            if self.strict or not within:
+                return None
+            within = False
+        chosen = [self.options.victims(option) for option in self._taken.values()]
+        return np.concatenate((np.zeros(0, dtype=np.int64), *chosen))
+
+    def _take_best(self, *, within: bool) -> bool:
+        """Take options in order until one gains more than is missing by then, or none is left; whether any was."""
+        any_taken = False
+        gains, rows = self.options.gain, self.options.row
+        for option in self.options.best_first(self.missing, by_highest=not self.strict):
+            row = int(rows[option])
+            before = self._taken.get(row)
+            more = int(gains[option]) - (int(gains[before]) if before is not None else 0)
+            if more <= 0:
+                continue
+            if any_taken and more > self.missing:
+                return True  # what it gains is worth less now: look again
+            if not self._charge(option, before, within=within):
+                continue
+            self._taken[row], any_taken = option, True
+            self.missing -= more
+            if self.missing <= 0:
+                return True
+        return any_taken
+
+    def _charge(self, option: int, before: int | None, *, within: bool) -> bool:
+        """Take the victims from the budgets; where one of them has no room, whether that is accepted."""
+        if not self.left:
+            return True
+        trial = list(self.left)
+        if before is not None:
+            for pod in self._pods(before):
+                for index in self.coverage.of(pod):
+                    trial[index] += 1
+        over = [self.coverage.use(trial, pod) for pod in self._pods(option)]
+        if within and any(over):
+            return False
+        self.left = trial
+        return True
+
+    def _pods(self, option: int) -> Sequence[PodRecord]:
+        return self.cluster.tenants.at(self.options.pool.slots[self.options.victims(option)])
+
+
+def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[Counts, NDArray[np.float64]]:
+    """Return for some nodes what their victims sum up to: int64[4, k] and float64[k] as in `Options`."""
+    size = int(rows.max(initial=-1)) + 1
+    mine = np.flatnonzero(gone)
+    mine = mine[pool.row[mine] < size]
+    row, slots = pool.row[mine], pool.slots[mine]
+    priority, started = cluster.tenants.priority[slots], cluster.tenants.started[slots]
+    out = np.zeros((4, size), dtype=np.int64)
+    out[1] = -PRIORITY_OFFSET
+    np.add.at(out[0], row, pool.violating[mine].astype(np.int64))
+    np.maximum.at(out[1], row, priority)
+    np.add.at(out[2], row, priority + PRIORITY_OFFSET)
+    np.add.at(out[3], row, 1)
+    first = np.full(size, np.inf)
+    among = priority == out[1][row]
+    np.minimum.at(first, row[among], started[among])
+    first[out[3] == 0] = 0.0
+    return out[:, rows], first[rows]
+
+
+def has_inter_pod_constraints(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether it can matter to the pods of an ask, beyond the room they take, who else is where, or who leaves."""
     return ask.klass.minds_company or any(
         tally.moves
         or tally.alone
-        or isinstance(tally, Rationed)
+        or isinstance(tally, LimitingPerNode)
         or any(rejection.rows.any() for rejection in tally.rejections())
-        for tally in tallies(ask.klass, cluster.nodes, ask.where, profile)
+        for tally in pre_filter(ask.klass, cluster.nodes, ask.where, profile)
     )
 
 
-def moves(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
+def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
-    found = tallies(ask.klass, cluster.nodes, ask.where, profile)
-    return ask.klass.minds_company or any(tally.moves or isinstance(tally, Rationed) for tally in found)
+    found = pre_filter(ask.klass, cluster.nodes, ask.where, profile)
+    return ask.klass.minds_company or any(tally.moves or isinstance(tally, LimitingPerNode) for tally in found)
 
 
 class ByRoom:
@@ -53,17 +220,17 @@ class ByRoom:
         self,
         cluster: Cluster,
         ask: Ask,
-        units: Units,
+        units: VictimUnits,
         coverage: Coverage,
         profile: Profile,
-        enough: Enough,
+        enough: VictimPredicate,
         *,
         within: Mask | None = None,
-        closed: Closed | None = None,
+        closed: BarredNodes | None = None,
     ) -> None:
         nodes = cluster.nodes
-        company = tallies(ask.klass, nodes, ask.where, profile)
-        mask = allowed(standing(ask.klass, nodes, ask.where, profile).mask, company)
+        company = pre_filter(ask.klass, nodes, ask.where, profile)
+        mask = feasible(static_filter_result(ask.klass, nodes, ask.where, profile).mask, company)
         if closed is not None:
             mask = mask | closed.rows
         if within is not None:
@@ -72,7 +239,7 @@ class ByRoom:
         most = 1 if any(tally.alone for tally in company) else ask.required
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
-        self._wish = Wish.of(cluster, ask, profile, mask, most=most, barring=barring)
+        self._wish = ResourceWish.of(cluster, ask, profile, mask, most=most, barring=barring)
         self._row = cluster.tenants.row[units.slots].astype(np.int64)
         self._held = self._wish.held(cluster, units.slots)
         self._several = units.size > 1
@@ -160,11 +327,11 @@ class ByRoom:
         mine = np.flatnonzero(singles[units.of])
         number_of = np.full(len(tenants), -1, dtype=np.int64)
         number_of[units.slots[mine]] = units.of[mine]
-        harmless = units.grade[units.of[mine]] == NO_GRADE
-        pool = Pool.of(self._cluster, units.slots[mine], self._wish, self._coverage, harmless)
-        hurting = units.grade[number_of[pool.slots]] != NO_GRADE
-        options = Options.of(self._cluster, self._wish, pool, free, hurting)
-        victims = Walk(self._cluster, options, self._coverage, self._left(gone), missing, strict).run()
+        harmless = units.grade[units.of[mine]] == NO_BAND
+        pool = VictimPool.of(self._cluster, units.slots[mine], self._wish, self._coverage, harmless)
+        hurting = units.grade[number_of[pool.slots]] != NO_BAND
+        options = ClearingOptions.of(self._cluster, self._wish, pool, free, hurting)
+        victims = OptionWalk(self._cluster, options, self._coverage, self._left(gone), missing, strict).run()
         if victims is None:
             return None
         out = gone.copy()

@@ -1,26 +1,40 @@
-"""Choosing victims by trying: for gangs whose pods mind who is where, so that no sum tells whether they fit.
+"""Choosing victims by trying, for pods with inter-pod constraints, so that no sum tells whether they fit.
 
-Units are put in order from the least harm; the shortest beginning of that order without which the gang fits is found by
-halving. Then those that are not needed are put back, the most important first, halves at a time.
+For a gang, units are put in order from the least cost; the shortest beginning of that order without which the gang
+fits is found by halving. Then those that are not needed are reprieved, the most important first, halves at a time.
+
+For one pod, so it is for nodes that inter-pod constraints rule out, or may rule out once some pods are gone. From such
+a node everybody who may go is removed, and reprieved one by one, the most important first, as long as the pod still
+fits; those that cannot be are the victims. The node where that costs least is chosen.
+Rule: kube-scheduler 1.36, plugins/defaultpreemption and framework/preemption. Ours differs in budgets: for how many
+they have no room is counted over those that leave and not over all that might; whoever is less important may use them
+first. A node hardly costs less than for room alone, which is known of all nodes at once. So they are tried in that
+order, and no more of them once the rest would cost more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.label_index import NamespaceIndex
+from tutti.cluster.pods import PodRecord
+from tutti.cluster.signatures import UNCONSTRAINED, PodQuery
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first
-from tutti.placement.preemption.budgets import Coverage
-from tutti.placement.preemption.enough import Enough
-from tutti.placement.preemption.lifting import Lifting
-from tutti.placement.preemption.units import Numbers, Units
-from tutti.placement.profile import Profile
-from tutti.placement.together import Shortfall, in_order, place_together
+from tutti.placement.plugins.spread_constraints import HARD, spread_constraints
+from tutti.placement.plugins.topology_spread import PodTopologySpread
+from tutti.placement.preemption.pool import ResourceWish, VictimPool
+from tutti.placement.preemption.units import NO_BAND, Numbers, SimulatedRemoval, VictimPredicate, VictimUnits
+from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage, VictimCost
+from tutti.placement.profile import Profile, pre_filter, static_filter_result
+from tutti.placement.sequential import feasible
+from tutti.placement.together import Diagnosis, in_order, place_together
 
 
 @dataclass(slots=True)
@@ -34,10 +48,10 @@ class ByTrial:
 
     cluster: Cluster
     asks: Sequence[Ask]
-    units: Units
+    units: VictimUnits
     coverage: Coverage
     profile: Profile
-    enough: Enough
+    enough: VictimPredicate
     seen: bool
     searching: bool = False
     _rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -91,15 +105,15 @@ class ByTrial:
     def _fits(self, gone: Mask) -> bool:
         if not self.enough(gone):
             return False
-        lifting = Lifting(self.cluster, self.units.pods(gone), seen=self.seen)
+        lifting = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
         with lifting, self.cluster.transaction() as transaction:
             found = self._place(transaction)
-        if isinstance(found, Shortfall | int):
+        if isinstance(found, Diagnosis | int):
             return False
         self._rows = np.concatenate(found)
         return True
 
-    def _place(self, transaction: Transaction) -> list[Rows] | Shortfall | int:
+    def _place(self, transaction: Transaction) -> list[Rows] | Diagnosis | int:
         nodes = self.cluster.nodes
         if self.searching:
             return place_together(nodes, transaction, self.asks, self.profile)
@@ -109,3 +123,196 @@ class ByTrial:
         out = np.zeros(len(self.units), dtype=np.bool_)
         out[some] = True
         return out
+
+
+MOST_NODES = 100
+"""How many nodes are tried: as many as kube-scheduler looks for candidates at least (minCandidateNodesAbsolute)."""
+
+FEW_NODES = 16
+"""So many are tried even if they would, for room alone, be hurt no less than the best found by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A node and who must leave it: bool[units]."""
+
+    row: int
+    gone: Mask
+    harm: VictimCost
+
+
+@dataclass(slots=True)
+class _Queries:
+    """At whom a pod looks, beyond the room they take.
+
+    Attributes:
+        queries: Whom its own terms and constraints mean.
+    """
+
+    queries: list[PodQuery]
+    around: NamespaceIndex
+    _known: dict[int, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cluster: Cluster, ask: Ask, profile: Profile) -> Self:
+        """Return at whom the pods of an ask look."""
+        klass, nodes = ask.klass, cluster.nodes
+        queries = [term.query for term in klass.company.terms]
+        for plugin in profile.company:
+            if isinstance(plugin, PodTopologySpread):
+                queries += [one.query for one in spread_constraints(klass, nodes, HARD, plugin.defaults)[0]]
+        return cls(queries, nodes.around)
+
+    def at(self, pod: PodRecord) -> bool:
+        """Whether a pod is among them, or brings something along that others may mind."""
+        kin = pod.kin
+        known = self._known.get(id(kin))
+        if known is None:
+            labels = self.around.namespace_labels(kin.namespace)
+            means = any(query.matches(kin.namespace, labels, kin.labels) for query in self.queries)
+            known = self._known[id(kin)] = means or kin.company != UNCONSTRAINED
+        return known or bool(pod.uses)
+
+
+@dataclass(slots=True)
+class ByNode:
+    """One choice for one pod."""
+
+    cluster: Cluster
+    ask: Ask
+    units: VictimUnits
+    coverage: Coverage
+    profile: Profile
+    wish: ResourceWish
+    looks: _Queries
+
+    @classmethod
+    def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, coverage: Coverage, profile: Profile) -> Self:
+        """Begin a choice."""
+        nodes = cluster.nodes
+        mask = static_filter_result(ask.klass, nodes, ask.where, profile).mask
+        for tally in pre_filter(ask.klass, nodes, ask.where, profile):
+            for rejection in tally.rejections():
+                mask = mask & ~(rejection.rows & rejection.final)
+        wish = ResourceWish.of(cluster, ask, profile, mask, most=1)
+        return cls(cluster, ask, units, coverage, profile, wish, _Queries.of(cluster, ask, profile))
+
+    def choose(self, besides: Mask, *, than: VictimCost | None) -> Cleared | None:
+        """Return the node that is hurt least, and less than something else would; None where there is none.
+
+        Args:
+            besides: bool[rows], nodes of which it is known already what clearing them would do.
+            than: What else would be hurt, if anything.
+        """
+        rows, highest, total = self._worth_trying(besides)
+        best: Cleared | None = None
+        for tried, (row, *least) in enumerate(zip(rows.tolist(), highest.tolist(), total.tolist(), strict=True)):
+            if than is not None and not than.violations and least[0] > than.highest:
+                break
+            if tried >= (FEW_NODES if than is not None and least >= [than.highest, than.total] else MOST_NODES):
+                break
+            found = self._clear(row)
+            if found is not None and (than is None or found.harm < than):
+                best, than = found, found.harm
+        return best
+
+    def _worth_trying(self, besides: Mask) -> tuple[Rows, Numbers, Numbers]:
+        """Return the nodes where leaving makes room, and what that hurts if only room decides, the least first.
+
+        Returns:
+            The rows; the highest priority of those that must leave, and the sum of their priorities, as in `Harm`.
+        """
+        cluster, units = self.cluster, self.units
+        pool = VictimPool.of(cluster, units.slots, self.wish, Coverage(()), units.grade[units.of] == NO_BAND)
+        lifted = pool.lift(self.wish.free(cluster))
+        there = np.zeros(len(cluster.nodes), dtype=np.bool_)
+        there[pool.row] = True
+        rows = there & ~besides & (self.wish.capacity(lifted) > 0)
+        gone = pool.put_back(lifted, np.broadcast_to(self.wish.request[:, None], lifted.shape), rows)
+        grade = _bands(units, cluster)[pool.slots]
+        least, highest = np.full(len(rows), np.iinfo(np.int64).max), np.full(len(rows), NO_BAND)
+        np.minimum.at(least, pool.row, grade)
+        np.maximum.at(highest, pool.row[gone], grade[gone])
+        hurting = gone & (grade != NO_BAND)
+        total = np.zeros(len(rows), dtype=np.int64)
+        np.add.at(total, pool.row[hurting], grade[hurting] + PRIORITY_OFFSET)
+        np.maximum(highest, np.where(total == 0, least, highest), out=highest)
+        number, first = np.bincount(pool.row[hurting], minlength=len(rows)), np.full(len(rows), np.inf)
+        among = np.flatnonzero(hurting & (grade == highest[pool.row]))
+        np.minimum.at(first, pool.row[among], cluster.tenants.started[pool.slots[among]])
+        found = np.flatnonzero(rows)
+        found = found[np.lexsort((-first[found], number[found], total[found], highest[found]))]
+        return found, highest[found], total[found]
+
+    def _clear(self, row: int) -> Cleared | None:
+        """Find who must leave a node; None where that is no help."""
+        there = np.zeros(len(self.units), dtype=np.bool_)
+        there[self.units.of[self.cluster.tenants.row[self.units.slots] == row]] = True
+        units = self.units.some(there)
+        found: list[tuple[VictimCost, Mask]] = []
+        for over in self._over_budget(units):
+            gone = self._left_out(row, units, units.least_harm_first(over)[::-1])
+            if gone is None:
+                return None
+            found.append((units.harm(self.cluster, gone, self.coverage), gone))
+        harm, gone = min(found, key=lambda one: one[0])
+        there[there] = gone
+        return Cleared(row, there, harm)
+
+    def _over_budget(self, units: VictimUnits) -> list[Mask]:
+        """Return who might be beyond a budget, bool[units]: if the least important use it first, or the most."""
+        everybody = np.ones(len(units), dtype=np.bool_)
+        least = units.over_budget(self.cluster, everybody, self.coverage)
+        if not least.any():
+            return [least]
+        return [least, units.over_budget(self.cluster, everybody, self.coverage, reverse=True)]
+
+    def _left_out(self, row: int, units: VictimUnits, order: Numbers) -> Mask | None:
+        """Lift units off a node and put them back in an order; returns bool[units], those that must leave."""
+        lifted: dict[int, SimulatedRemoval] = {}
+        try:
+            for unit in order.tolist():
+                lifted[unit] = SimulatedRemoval(self.cluster, units.pods_of(unit), seen=True)
+                lifted[unit].lift()
+            if not (self._has_room(row) and self._is_open(row)):
+                return None
+            self._put_back(row, units, lifted)
+        finally:
+            for lifting in lifted.values():
+                lifting.put_back()
+        gone = np.zeros(len(units), dtype=np.bool_)
+        gone[list(lifted)] = True
+        return gone
+
+    def _put_back(self, row: int, units: VictimUnits, lifted: dict[int, SimulatedRemoval]) -> None:
+        """Put back who need not leave, in order."""
+        for unit, lifting in list(lifted.items()):
+            lifting.put_back()
+            pods = self.cluster.tenants.at(units.pods_of(unit))
+            if self._has_room(row) and (not any(map(self.looks.at, pods)) or self._is_open(row)):
+                del lifted[unit]
+            else:
+                lifting.lift()
+
+    def _has_room(self, row: int) -> bool:
+        nodes, columns = self.cluster.nodes, self.wish.columns
+        return bool((nodes.allocatable[row, columns] - nodes.requested[row, columns] >= self.wish.request).all())
+
+    def _is_open(self, row: int) -> bool:
+        """Whether the company on the nodes lets the pod go to one of them."""
+        found = pre_filter(self.ask.klass, self.cluster.nodes, self.ask.where, self.profile)
+        return not any(rejection.rows[row] for tally in found for rejection in tally.rejections())
+
+
+def open_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> Mask:
+    """Return bool[rows]: the nodes that may take a pod of an ask, as far as it is not for room."""
+    nodes = cluster.nodes
+    mask = static_filter_result(ask.klass, nodes, ask.where, profile).mask
+    return feasible(mask, pre_filter(ask.klass, nodes, ask.where, profile))
+
+
+def _bands(units: VictimUnits, cluster: Cluster) -> Numbers:
+    """Return int64[slots]: the grade of each pod's unit."""
+    out = np.full(len(cluster.tenants), NO_BAND)
+    out[units.slots] = units.grade[units.of]
+    return out

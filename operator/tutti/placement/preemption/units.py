@@ -1,28 +1,42 @@
-"""What leaves together: a pod by itself, or a whole gang; as columns, for there may be one for each pod there is."""
+"""What leaves together, a pod by itself or a whole gang, as columns; and removing it while a question is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.label_index import Codes
+from tutti.cluster.placed_pods import Slots
 from tutti.cluster.pods import PodRecord
-from tutti.cluster.tenants import Slots
-from tutti.placement.framework import Mask
-from tutti.placement.preemption.budgets import Coverage
-from tutti.placement.preemption.harm import PRIORITY_OFFSET, Harm
+from tutti.placement.framework import Excluding, Mask
+from tutti.placement.gang import Ask
+from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage, VictimCost
+from tutti.placement.profile import Profile, pre_filter, static_filter_result
+from tutti.placement.sequential import feasible
+
+VictimPredicate = Callable[[Mask], bool]
+"""Given bool[units] that are gone, whether what else must hold does; more that are gone must not undo it."""
+
+
+def always_true(gone: Mask) -> bool:  # noqa: ARG001 - what is asked of every such rule
+    """Nothing else must hold."""
+    return True
+
 
 Numbers = NDArray[np.int64]
 """int64[n]: units by their number, or something of each."""
 
-NO_GRADE = np.iinfo(np.int64).min
+NO_BAND = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class GangUnit:
     """Pods that leave together or not at all.
 
     Attributes:
@@ -36,7 +50,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class VictimUnits:
     """Everybody who may be taken out.
 
     Attributes:
@@ -54,7 +68,7 @@ class Units:
     started: NDArray[np.float64]
 
     @classmethod
-    def among(cls, cluster: Cluster, singles: Slots, parties: Iterable[Party] = ()) -> Units:
+    def among(cls, cluster: Cluster, singles: Slots, parties: Iterable[GangUnit] = ()) -> VictimUnits:
         """Return the units made of pods by themselves, and of parties; pods without room are left out.
 
         Args:
@@ -68,8 +82,8 @@ class Units:
         sizes = [np.ones(len(singles), dtype=np.int64), np.array([len(slots) for _, slots in there], dtype=np.int64)]
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
         slots = np.concatenate((singles, *(np.array(slots, dtype=np.int64) for _, slots in there)))
-        grades = [NO_GRADE if party.harmless else party.priority for party, _ in there]
-        own = np.where(tenants.leaving[singles], NO_GRADE, tenants.priority[singles])
+        grades = [NO_BAND if party.harmless else party.priority for party, _ in there]
+        own = np.where(tenants.leaving[singles], NO_BAND, tenants.priority[singles])
         return cls(
             slots=slots,
             of=np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
@@ -78,11 +92,11 @@ class Units:
             started=np.minimum.reduceat(tenants.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
         )
 
-    def some(self, which: Mask) -> Units:
+    def some(self, which: Mask) -> VictimUnits:
         """Return some of them, numbered anew: bool[n]."""
         pods = which[self.of]
         size = self.size[which]
-        return Units(
+        return VictimUnits(
             slots=self.slots[pods],
             of=np.repeat(np.arange(len(size)), size),
             starts=np.concatenate(([0], np.cumsum(size))),
@@ -118,15 +132,15 @@ class Units:
         """Return the pods of one unit."""
         return self.slots[self.starts[unit] : self.starts[unit + 1]]
 
-    def harm(self, cluster: Cluster, chosen: Mask, coverage: Coverage) -> Harm:
+    def harm(self, cluster: Cluster, chosen: Mask, coverage: Coverage) -> VictimCost:
         """Return what taking out some units, bool[units], would do; those that hurt nobody do not count.
 
         A pod counts with the priority of what it leaves with.
         """
-        hurting = chosen & (self.grade != NO_GRADE)
+        hurting = chosen & (self.grade != NO_BAND)
         grade, size, started = self.grade[hurting], self.size[hurting], self.started[hurting]
         highest = int(grade.max(initial=-PRIORITY_OFFSET))
-        return Harm(
+        return VictimCost(
             violations=self.violations(cluster, chosen, coverage),
             highest=highest,
             total=int((size * (grade + PRIORITY_OFFSET)).sum()),
@@ -151,3 +165,103 @@ class Units:
                 else:
                     over[unit] = True
         return over
+
+
+class SimulatedRemoval:
+    """A context manager: inside, these pods take no room; `seen`, nor are they company to anybody or hold volumes."""
+
+    def __init__(self, cluster: Cluster, slots: Slots, *, seen: bool) -> None:
+        tenants, axis = cluster.tenants, cluster.nodes.axis
+        self._nodes = cluster.nodes
+        self._row = tenants.row[slots].astype(np.int64)
+        self._held = tenants.held(slots, axis)
+        self._weight = tenants.weight(slots, axis)
+        self._records = tenants.at(slots) if seen else []
+
+    def __enter__(self) -> Self:
+        self.lift()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.put_back()
+
+    def lift(self) -> None:
+        """Take them off; `put_back` them before anything else happens."""
+        self._change(-1)
+
+    def put_back(self) -> None:
+        """Undo `lift`."""
+        self._change(1)
+
+    def _change(self, sign: int) -> None:
+        nodes = self._nodes
+        for columns, amounts in ((nodes.requested, self._held), (nodes.scored, self._weight)):
+            for column, amount in zip(columns.T, amounts.T, strict=False):
+                np.add.at(column, self._row, sign * amount)
+        for record, row in zip(self._records, self._row.tolist(), strict=False):
+            nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+            if record.uses and sign > 0:
+                nodes.volumes.users.mount(record.key, nodes.names[row], record.uses)
+            elif record.uses:
+                nodes.volumes.users.unmount(record.key)
+
+
+MOST_BARRED = 512
+"""How many closed nodes are looked at, those with the least important pods first: their pods are asked one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarredNodes:
+    """Nodes that are closed now, and open once some pods have left.
+
+    Attributes:
+        rows: bool[rows], which nodes.
+        slots: int64[m], the pods that keep them closed; all of them may leave.
+    """
+
+    rows: Mask
+    slots: Slots
+
+    @classmethod
+    def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, profile: Profile) -> BarredNodes | None:
+        """Return the nodes that are closed to pods of an ask by some of the units only; None where none is."""
+        nodes, tenants = cluster.nodes, cluster.tenants
+        static = static_filter_result(ask.klass, nodes, ask.where, profile).mask
+        company = pre_filter(ask.klass, nodes, ask.where, profile)
+        codes = np.zeros(nodes.residents.codes, dtype=np.bool_)
+        for tally in company:
+            if isinstance(tally, Excluding):
+                codes |= tally.in_the_way(nodes)
+        at, counts, _ = nodes.residents.where(codes)
+        there = np.zeros(len(nodes), dtype=np.int64)
+        np.add.at(there, at, counts)
+        shut = static & ~feasible(static, company) & (there > 0)
+        if not shut.any():
+            return None
+        row = tenants.row[units.slots].astype(np.int64)
+        known = np.flatnonzero(_least_important(units, row, shut)[row])
+        mine = known[_are_of(codes, tenants.at(units.slots[known]))]
+        rows = (there == np.bincount(row[mine], minlength=len(nodes))) & shut
+        slots = units.slots[mine[rows[row[mine]]]]
+        with SimulatedRemoval(cluster, slots, seen=True):
+            rows &= feasible(static, pre_filter(ask.klass, nodes, ask.where, profile))
+        return cls(rows, slots[rows[tenants.row[slots]]]) if rows.any() else None
+
+
+def _least_important(units: VictimUnits, row: Slots, shut: Mask) -> Mask:
+    """Return bool[rows]: so many of the nodes as are looked at."""
+    least = np.full(len(shut), np.iinfo(np.int64).max)
+    np.minimum.at(least, row, units.grade[units.of])
+    order = np.flatnonzero(shut)
+    order = order[np.argsort(least[order], kind="stable")][:MOST_BARRED]
+    out = np.zeros_like(shut)
+    out[order] = True
+    return out
+
+
+def _are_of(codes: Codes, records: list[PodRecord]) -> Mask:
+    """Return bool[records]: which are of these codes."""
+    of = [one.kin.leaving_code if one.deleting else one.kin.code for one in records]
+    return codes[of] if of else np.zeros(0, dtype=np.bool_)

@@ -16,11 +16,85 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.placement.topology.pouring import Poured
-from tutti.placement.topology.request import Wish
-from tutti.placement.topology.room import Room, summed
-from tutti.placement.topology.subsets import least_subset
-from tutti.placement.topology.tree import Index, Tree
+from tutti.placement.framework import Counts
+from tutti.placement.topology.fill import DomainCapacity, FillCounts, sum_of_children
+from tutti.placement.topology.request import SizedRequest
+from tutti.placement.topology.tree import DomainTree, Index
+
+WORK = 20_000
+"""How many steps (numbers times how many are chosen) a search may take; each is a few passes over an array as long as
+the sum. Beyond it, as with thousands of nodes one by one, the caller takes the largest numbers instead."""
+
+
+def least_subset(plain: Counts, led: Counts | None, needed: int, count: int) -> Index | None:
+    """Choose exactly `count` of the numbers with the least sum that is at least `needed`.
+
+    Args:
+        plain: int64[k], at least 0; a 0 is never chosen for itself.
+        led: int64[k], what one of the chosen counts instead, just one of them, -1 where it cannot be that one; None
+            where all count `plain`.
+        needed: More than 0.
+        count: How many to choose: the fewest that will do.
+
+    Returns:
+        Indexes in rising order, of equal sums the one found first in the order of the numbers; None where there is
+        none, or where the search would take too long.
+    """
+    if len(plain) * count > WORK:
+        return None
+    search = _Search(count, needed + int(plain.max(initial=0)) + 1, with_leader=led is not None)
+    for index, number in enumerate(plain.tolist()):
+        search.add(index, number, int(led[index]) if led is not None else -1)
+    return search.best(needed)
+
+
+class _Search:
+    """Sums that can be reached, by how many numbers are chosen and whether one of them leads.
+
+    `last[i, l, s]` is the number through which the sum s was first reached with i numbers, -1 where it has not been;
+    `led` whether that one leads; `step` what it counts.
+    """
+
+    def __init__(self, count: int, sums: int, *, with_leader: bool) -> None:
+        self.count, self.leads = count, int(with_leader)
+        shape = (count + 1, self.leads + 1, sums)
+        self.last = np.full(shape, -1, dtype=np.int32)
+        self.last[0, 0, 0] = 0
+        self.step = np.zeros(shape, dtype=np.int32)
+        self.led = np.zeros(shape, dtype=np.bool_)
+
+    def add(self, index: int, plain: int, led: int) -> None:
+        """Let one more number be chosen."""
+        for chosen in range(min(self.count, index + 1), 0, -1):
+            for leading in range(self.leads + 1):
+                if plain > 0:
+                    self._reach(chosen, leading, index, plain, leading)
+                if leading and led >= 0:
+                    self._reach(chosen, leading, index, led, 0)
+
+    def best(self, needed: int) -> Index | None:
+        """Return the numbers of the least sum that is enough."""
+        reached = np.flatnonzero(self.last[self.count, self.leads, needed:] >= 0)
+        if not len(reached):
+            return None
+        chosen, leading, total = self.count, self.leads, needed + int(reached[0])
+        out = []
+        while chosen:
+            at = (chosen, leading, total)
+            out.append(int(self.last[at]))
+            chosen, leading, total = chosen - 1, leading - int(self.led[at]), total - int(self.step[at])
+        return np.array(out[::-1], dtype=np.int64)
+
+    def _reach(self, chosen: int, leading: int, index: int, step: int, before: int) -> None:
+        """Reach sums with this number as the last of `chosen`, from those with one less and `before` leading."""
+        size = self.last.shape[2] - step
+        if size <= 0:
+            return
+        into = (chosen, leading, slice(step, None))
+        new = (self.last[chosen - 1, before, :size] >= 0) & (self.last[into] < 0)
+        self.last[into][new] = index
+        self.step[into][new] = step
+        self.led[into][new] = before != leading
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,13 +102,13 @@ class _Thinned:
     """Domains of one parent, with what is left of their level and the one below without those that hold little."""
 
     domains: Index
-    room: Room
-    below: Room
+    room: DomainCapacity
+    below: DomainCapacity
     least: int
     used: int
 
 
-def balanced(tree: Tree, rooms: Sequence[Room], wish: Wish) -> tuple[int, Poured] | None:
+def balanced(tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest) -> tuple[int, FillCounts] | None:
     """Return the level and its domains, with how many slices go to each; None where it cannot be balanced."""
     if not wish.slices:
         return None
@@ -46,7 +120,7 @@ def balanced(tree: Tree, rooms: Sequence[Room], wish: Wish) -> tuple[int, Poured
     if best is None or best.least <= 0:
         return None
     if wish.level >= wish.slice_level:
-        poured = _fill(best.room, wish, best.domains, best.least)
+        poured = _fill_fewest(best.room, wish, best.domains, best.least)
         return None if poured is None else (wish.level, poured)
     spread = _evenness(best.below, tree.parents[wish.level + 1])
     slices = best.room.slices_led if wish.leaders else best.room.slices
@@ -55,18 +129,20 @@ def balanced(tree: Tree, rooms: Sequence[Room], wish: Wish) -> tuple[int, Poured
     if chosen is None:
         return None
     below = np.flatnonzero(np.isin(tree.parents[wish.level + 1], chosen))
-    poured = _fill(best.below, wish, below, best.least)
+    poured = _fill_fewest(best.below, wish, below, best.least)
     return None if poured is None else (wish.level + 1, poured)
 
 
-def _siblings(tree: Tree, wish: Wish) -> Iterator[Index]:
+def _siblings(tree: DomainTree, wish: SizedRequest) -> Iterator[Index]:
     """Yield the domains of the level asked for, those of each parent together."""
     parents = tree.parents[wish.level]
     starts = tree.starts(wish.level) if wish.level else np.zeros(min(1, len(parents)), dtype=np.int64)
     yield from (domains for domains in np.split(np.arange(len(parents)), starts[1:]) if len(domains))
 
 
-def _thin(tree: Tree, rooms: Sequence[Room], wish: Wish, domains: Index, at_least: int) -> _Thinned | None:
+def _thin(
+    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest, domains: Index, at_least: int
+) -> _Thinned | None:
     """Return what is left of some domains if each used is to have as many slices as possible; None if less than that.
 
     With a leader, a second try leaves room for it in the last domain used.
@@ -91,7 +167,7 @@ def _thin(tree: Tree, rooms: Sequence[Room], wish: Wish, domains: Index, at_leas
     return None
 
 
-def _greedy(room: Room, wish: Wish, domains: Index) -> tuple[int, list[int], list[int]] | None:
+def _greedy(room: DomainCapacity, wish: SizedRequest, domains: Index) -> tuple[int, list[int], list[int]] | None:
     """Fill the domains with the most room first.
 
     Returns:
@@ -114,34 +190,36 @@ def _greedy(room: Room, wish: Wish, domains: Index) -> tuple[int, list[int], lis
     return len(led) + more, led, [int(domains[order[more - 1]])] if more else []
 
 
-def _without(tree: Tree, rooms: Sequence[Room], wish: Wish, least: int) -> tuple[Room, Room]:
+def _without(
+    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest, least: int
+) -> tuple[DomainCapacity, DomainCapacity]:
     """Return the level asked for, and the one below, without the domains that hold fewer slices than that."""
     if wish.level >= wish.slice_level:
         here = _kept(rooms[wish.level], wish, least)
         return here, here
     level = wish.level + 1
     below = _kept(rooms[level], wish, least)
-    return _kept(summed(below, tree.starts(level), wish, level), wish, least), below
+    return _kept(sum_of_children(below, tree.starts(level), wish, level), wish, least), below
 
 
-def _kept(room: Room, wish: Wish, least: int) -> Room:
+def _kept(room: DomainCapacity, wish: SizedRequest, least: int) -> DomainCapacity:
     enough = room.slices >= least
     leaders = room.leaders & enough & (room.slices_led >= least)
     led = leaders if wish.leaders else enough
-    return Room(room.pods * enough, leaders, room.pods_led * led, room.slices * enough, room.slices_led * led)
+    return DomainCapacity(room.pods * enough, leaders, room.pods_led * led, room.slices * enough, room.slices_led * led)
 
 
-def _fill(room: Room, wish: Wish, domains: Index, least: int) -> Poured | None:
+def _fill_fewest(room: DomainCapacity, wish: SizedRequest, domains: Index, least: int) -> FillCounts | None:
     """Give each of the fewest domains that will do its least, and what is left over to the first."""
     for whole in (False, True):
         chosen = _smallest(room, wish, domains, whole=whole)
-        poured = None if chosen is None else _pour_evenly(room, wish, _led_first(room, chosen), least)
+        poured = None if chosen is None else _fill_evenly(room, wish, _led_first(room, chosen), least)
         if poured is not None:
             return poured
     return None
 
 
-def _pour_evenly(room: Room, wish: Wish, order: Index, least: int) -> Poured | None:
+def _fill_evenly(room: DomainCapacity, wish: SizedRequest, order: Index, least: int) -> FillCounts | None:
     over = room.slices[order] - least
     if wish.leaders:
         over[0] = room.slices_led[order[0]] - least
@@ -149,10 +227,10 @@ def _pour_evenly(room: Room, wish: Wish, order: Index, least: int) -> Poured | N
     units = least + np.clip(extra - (np.cumsum(over) - over), 0, np.maximum(over, 0))
     if extra < 0 or over[0] < 0 or int(units.sum()) < wish.slices:
         return None
-    return Poured(order, units, int(order[0]) if wish.leaders else -1, np.zeros(1, dtype=np.int64))
+    return FillCounts(order, units, int(order[0]) if wish.leaders else -1, np.zeros(1, dtype=np.int64))
 
 
-def _smallest(room: Room, wish: Wish, domains: Index, *, whole: bool) -> Index | None:
+def _smallest(room: DomainCapacity, wish: SizedRequest, domains: Index, *, whole: bool) -> Index | None:
     """Return, of the sets with as few domains as possible, the one with the least room that is enough.
 
     Room is counted in pods, as upstream, which may not be enough in whole slices; or in these.
@@ -167,12 +245,12 @@ def _smallest(room: Room, wish: Wish, domains: Index, *, whole: bool) -> Index |
     return _led_first(room, domains)[: greedy[0]] if chosen is None else domains[chosen]
 
 
-def _led_first(room: Room, domains: Index) -> Index:
+def _led_first(room: DomainCapacity, domains: Index) -> Index:
     keys = (domains, room.pods_led[domains], -room.slices_led[domains], ~room.leaders[domains])
     return domains[np.lexsort(keys)]
 
 
-def _evenness(below: Room, parents: Index) -> NDArray[np.float64]:
+def _evenness(below: DomainCapacity, parents: Index) -> NDArray[np.float64]:
     """Return float64[domains]: the entropy of what the children of each hold, rounded so that equals are equal."""
     size = int(parents[-1]) + 1
     total = np.bincount(parents, below.pods, size)[parents]

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tutti.placement.framework import Counts
 from tutti.placement.topology.balancing import balanced
-from tutti.placement.topology.pouring import Lots, Poured, pour
-from tutti.placement.topology.request import Wish
-from tutti.placement.topology.room import Room
-from tutti.placement.topology.tree import Counts, Index, Tree
+from tutti.placement.topology.fill import DomainCapacity, FillCounts, FillTargets, fill_domains
+from tutti.placement.topology.request import SizedRequest
+from tutti.placement.topology.tree import DomainTree, Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spots:
+class TopologyAssignment:
     """Where pods go.
 
     Attributes:
@@ -35,7 +35,7 @@ class Spots:
 
 
 @dataclass(frozen=True, slots=True)
-class TooFew:
+class InsufficientRoom:
     """There is too little room.
 
     Attributes:
@@ -49,7 +49,9 @@ class TooFew:
     domain: int = -1
 
 
-def fit(tree: Tree, rooms: Sequence[Room], wish: Wish) -> Spots | TooFew:
+def assign_domains(
+    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest
+) -> TopologyAssignment | InsufficientRoom:
     """Choose leaves.
 
     Args:
@@ -62,16 +64,16 @@ def fit(tree: Tree, rooms: Sequence[Room], wish: Wish) -> Spots | TooFew:
         at, poured = found
         return _descend(tree, rooms, wish, at, poured, pooled=False)
     chosen = _choose(rooms, wish, wish.level)
-    if isinstance(chosen, TooFew):
+    if isinstance(chosen, InsufficientRoom):
         return chosen
     return _descend(tree, rooms, wish, *chosen, pooled=True)
 
 
-def _choose(rooms: Sequence[Room], wish: Wish, at: int) -> tuple[int, Poured] | TooFew:
+def _choose(rooms: Sequence[DomainCapacity], wish: SizedRequest, at: int) -> tuple[int, FillCounts] | InsufficientRoom:
     """Return the level, and the domains of it, in which there is room for all."""
     room, led = rooms[at], bool(wish.leaders)
     if not len(room.pods):
-        return TooFew(0, at)
+        return InsufficientRoom(0, at)
     units = room.units(led=led, whole=True)
     enough = units >= wish.slices
     if led:
@@ -83,23 +85,25 @@ def _choose(rooms: Sequence[Room], wish: Wish, at: int) -> tuple[int, Poured] | 
     order = _led_order(room, wish)
     if at == wish.limit:
         top = int(order[0])
-        return TooFew(int(room.slices[top]), at, top)
+        return InsufficientRoom(int(room.slices[top]), at, top)
     if at > 0 and not wish.loose:
         return _choose(rooms, wish, at - 1)
     return _several(room, wish, order, at)
 
 
-def _only(domain: int, wish: Wish) -> Poured:
-    return Poured(
+def _only(domain: int, wish: SizedRequest) -> FillCounts:
+    return FillCounts(
         np.array([domain]), np.array([wish.slices]), domain if wish.leaders else -1, np.zeros(1, dtype=np.int64)
     )
 
 
-def _several(room: Room, wish: Wish, order: Index, at: int) -> tuple[int, Poured] | TooFew:
+def _several(
+    room: DomainCapacity, wish: SizedRequest, order: Index, at: int
+) -> tuple[int, FillCounts] | InsufficientRoom:
     """Return as many domains as it takes: the leader's first."""
     if wish.leaders:
         if not room.leaders.any():
-            return TooFew(0, at)
+            return InsufficientRoom(0, at)
         spare = int(room.slices.sum()) - wish.slices
         cheap = room.leaders[order] & (room.slices[order] - room.slices_led[order] <= spare)
         first = order[int(cheap.argmax())]
@@ -107,12 +111,14 @@ def _several(room: Room, wish: Wish, order: Index, at: int) -> tuple[int, Poured
         order = np.concatenate(([first], rest))
     else:
         order = _order(room, wish, np.arange(len(order)))
-    poured = _pour_one(room, wish, order)
+    poured = _fill_pooled(room, wish, order)
     missing = int(poured.missing[0])
-    return TooFew(wish.slices - missing, at) if missing else (at, poured)
+    return InsufficientRoom(wish.slices - missing, at) if missing else (at, poured)
 
 
-def _descend(tree: Tree, rooms: Sequence[Room], wish: Wish, at: int, poured: Poured, *, pooled: bool) -> Spots | TooFew:
+def _descend(
+    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest, at: int, poured: FillCounts, *, pooled: bool
+) -> TopologyAssignment | InsufficientRoom:
     """Go down to the leaves: above the slice level all domains used are one, below each keeps its own."""
     pods, leader = poured.units * wish.size, poured.leader
     domains = poured.domains
@@ -123,22 +129,22 @@ def _descend(tree: Tree, rooms: Sequence[Room], wish: Wish, at: int, poured: Pou
         whose[domains] = np.arange(len(domains))
         below = np.flatnonzero(whose[parents] >= 0)
         if pooled and level <= wish.slice_level:
-            poured = _pour_one(room, wish, _order(room, wish, below))
+            poured = _fill_pooled(room, wish, _order(room, wish, below))
             size = wish.size
         else:
             size = wish.size if level <= wish.slice_level else wish.inner.get(level, 1)
             led = int(whose[leader]) if leader >= 0 else -1
-            poured = _pour_each(room, wish, below, whose[parents[below]], pods // size, led, level, size)
+            poured = _fill_each(room, wish, below, whose[parents[below]], pods // size, led, level, size)
         if poured.missing.any() or (wish.leaders and poured.leader < 0):
-            return TooFew(int(poured.units.sum()), level)
+            return InsufficientRoom(int(poured.units.sum()), level)
         domains, pods, leader = poured.domains, poured.units * size, poured.leader
     order = np.argsort(domains)
-    return Spots(domains[order], pods[order], leader)
+    return TopologyAssignment(domains[order], pods[order], leader)
 
 
-def _pour_one(room: Room, wish: Wish, order: Index) -> Poured:
+def _fill_pooled(room: DomainCapacity, wish: SizedRequest, order: Index) -> FillCounts:
     """Pour all slices into these domains, in order."""
-    lots = Lots(
+    lots = FillTargets(
         order,
         np.zeros(len(order), dtype=np.int64),
         room.slices[order],
@@ -147,12 +153,19 @@ def _pour_one(room: Room, wish: Wish, order: Index) -> Poured:
         np.array([wish.slices]),
         0 if wish.leaders else -1,
     )
-    return pour(lots, tight=not wish.loose)
+    return fill_domains(lots, tight=not wish.loose)
 
 
-def _pour_each(
-    room: Room, wish: Wish, below: Index, lot: Index, needed: Counts, led_lot: int, level: int, size: int
-) -> Poured:
+def _fill_each(
+    room: DomainCapacity,
+    wish: SizedRequest,
+    below: Index,
+    lot: Index,
+    needed: Counts,
+    led_lot: int,
+    level: int,
+    size: int,
+) -> FillCounts:
     """Pour what each parent has into its children, in units of `size` pods.
 
     Args:
@@ -171,17 +184,17 @@ def _pour_each(
         units, led = room.pods[below] // size, room.pods_led[below] // size
     slices = room.slices[below]  # as upstream, smaller slices do not count in the order
     order = np.lexsort((below, room.pods[below], slices if wish.loose else -slices, lot))
-    lots = Lots(below, lot, units, led, room.leaders[below], needed, led_lot).at(order)
-    return pour(lots, tight=not wish.loose)
+    lots = FillTargets(below, lot, units, led, room.leaders[below], needed, led_lot).at(order)
+    return fill_domains(lots, tight=not wish.loose)
 
 
-def _order(room: Room, wish: Wish, domains: Index) -> Index:
+def _order(room: DomainCapacity, wish: SizedRequest, domains: Index) -> Index:
     """Return domains in the order of their use: with the most slices first, or the fewest where all are loose."""
     slices = room.slices[domains]
     return domains[np.lexsort((domains, room.pods[domains], slices if wish.loose else -slices))]
 
 
-def _led_order(room: Room, wish: Wish) -> Index:
+def _led_order(room: DomainCapacity, wish: SizedRequest) -> Index:
     """Return all domains in this order, those with room for a leader first."""
     slices = room.slices_led
     every = np.arange(len(slices))

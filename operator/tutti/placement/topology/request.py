@@ -1,4 +1,4 @@
-"""Where pods want to be in a topology, and what that means in the levels of a given one.
+"""Where pods want to be in a topology, what that means in the levels of a given one, and what goes into placement.
 
 Rules: Kueue, tas_flavor_snapshot.go (0.20). A level is a node label, a domain all nodes with one value of it (and of
 the levels above).
@@ -6,9 +6,10 @@ the levels above).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from tutti.api.wording import counted
 
@@ -32,7 +33,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyRequest:
+class LevelRequest:
     """Where pods want to be.
 
     Attributes:
@@ -55,7 +56,7 @@ class TopologyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SizedRequest:
     """A request in the levels of one topology, for so many pods.
 
     Attributes:
@@ -86,7 +87,7 @@ class Wish:
         return self.count // self.size
 
 
-def wish(asked: TopologyRequest, levels: Sequence[str], count: int, leaders: int = 0) -> Wish | str:
+def sized_request(asked: LevelRequest, levels: Sequence[str], count: int, leaders: int = 0) -> SizedRequest | str:
     """Return what a request means for so many pods in a topology, or why it cannot be met there."""
     first = asked.slices[0] if asked.slices else None
     loose = asked.together is Together.ANYWHERE
@@ -105,7 +106,7 @@ def wish(asked: TopologyRequest, levels: Sequence[str], count: int, leaders: int
     inner = _inner(asked, levels, first.size if first else 1, levels.index(slice_level))
     if isinstance(inner, str):
         return inner
-    return Wish(
+    return SizedRequest(
         count,
         leaders,
         first.size if first else 1,
@@ -118,7 +119,7 @@ def wish(asked: TopologyRequest, levels: Sequence[str], count: int, leaders: int
     )
 
 
-def _inner(asked: TopologyRequest, levels: Sequence[str], size: int, at: int) -> dict[int, int] | str:
+def _inner(asked: LevelRequest, levels: Sequence[str], size: int, at: int) -> dict[int, int] | str:
     """Return the sizes of smaller slices per level, or why they cannot be."""
     sizes: dict[int, int] = {}
     for one in asked.slices[1:]:
@@ -132,3 +133,40 @@ def _inner(asked: TopologyRequest, levels: Sequence[str], size: int, at: int) ->
         sizes |= dict.fromkeys(range(at + 1, below + 1), one.size)
         size, at = one.size, below
     return sizes
+
+
+class RequiredDomain(NamedTuple):
+    """A domain: of a level of some levels, the one that the node of a row is in."""
+
+    levels: tuple[str, ...]
+    level: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPlacement:
+    """Where the pods of an ask want to be.
+
+    Attributes:
+        levels: The node labels that make the topology, the widest first.
+        asked: The request, in these levels.
+        party: Asks of one party go to one domain together; "" for none.
+        group: The pod group they are of; one party may have several.
+        there: Rows of the nodes where others of the party are already, once for each of them.
+        own: Those of them that are of the same pod group; slices are counted in these.
+        growth: How many more are hoped for later; of several domains that will do, one with room for them is better.
+        home: All must be in this domain; it may be of other levels than these.
+    """
+
+    levels: tuple[str, ...]
+    asked: LevelRequest
+    party: object = ""
+    group: str = ""
+    there: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
+    growth: int = 0
+    home: RequiredDomain | None = None
+
+    def joining(self, party: Iterable[int], own: Iterable[int]) -> TopologyPlacement:
+        """Return the same with more pods there: those of the party, and of these those of the same pod group."""
+        return replace(self, there=(*self.there, *party), own=(*self.own, *own))

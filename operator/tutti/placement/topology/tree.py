@@ -1,4 +1,4 @@
-"""The domains of a topology as arrays: level by level, each in the order of its values.
+"""The domains of a topology as arrays: level by level, each in the order of its values; and how scattered free room is.
 
 The children of a domain stand side by side, so that what is counted in them is summed up in one pass; and a domain
 with a lower index has lesser values, which is what decides between equals.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.nodes import LabelColumn, NodeColumns
-from tutti.placement.framework import Mask
+from tutti.placement.framework import Counts, Mask
 
 Index = NDArray[np.int64]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class DomainTree:
     """The domains of some places (nodes, or whatever has the labels).
 
     Attributes:
@@ -78,20 +78,20 @@ class Tree:
         return out
 
 
-def tree_of(nodes: NodeColumns, levels: Sequence[str]) -> Tree:
+def domain_tree(nodes: NodeColumns, levels: Sequence[str]) -> DomainTree:
     """Return the tree of all nodes by these labels; kept while no node's label of them changes."""
     columns = [nodes.label(level) for level in levels]
     key, stamp = ("topology", *levels), (len(nodes), *(column.version for column in columns))
     kept = nodes.derived.get(key)
     if isinstance(kept, tuple) and kept[0] == stamp:
-        known: Tree = kept[1]
+        known: DomainTree = kept[1]
         return known
-    tree = grow(levels, [_ranks(column, len(nodes)) for column in columns])
+    tree = grow_tree(levels, [_ranks(column, len(nodes)) for column in columns])
     nodes.derived[key] = (stamp, tree)
     return tree
 
 
-def grow(levels: Sequence[str], ranks: Sequence[Index]) -> Tree:
+def grow_tree(levels: Sequence[str], ranks: Sequence[Index]) -> DomainTree:
     """Build a tree.
 
     Args:
@@ -110,7 +110,7 @@ def grow(levels: Sequence[str], ranks: Sequence[Index]) -> Tree:
         at, samples = at_next.astype(np.int64), places[first]
     leaf_of = np.full(len(known), -1, dtype=np.int64)
     leaf_of[places] = at
-    return Tree(tuple(levels), leaf_of, tuple(parents), samples, np.bincount(at, minlength=len(samples)))
+    return DomainTree(tuple(levels), leaf_of, tuple(parents), samples, np.bincount(at, minlength=len(samples)))
 
 
 def _ranks(column: LabelColumn, rows: int) -> Index:
@@ -120,3 +120,53 @@ def _ranks(column: LabelColumn, rows: int) -> Index:
     rank[order] = np.arange(len(order))
     rank[-1] = -1
     return rank[column.codes[:rows]]
+
+
+WHOLE = 0.9
+
+
+class Fragmentation(NamedTuple):
+    """What is free in the domains of one level, per resource column.
+
+    Attributes:
+        scattered: float64[resources], the part of what is free that lies in domains which are not whole; 0 to 1.
+        largest: int64[resources], the most that is free in any one domain, in scheduling units.
+    """
+
+    scattered: NDArray[np.float64]
+    largest: NDArray[np.int64]
+
+
+def of_domains(free: NDArray[np.int64], offered: NDArray[np.int64]) -> Fragmentation:
+    """Return it for any domains, such as single nodes: of int64[domains, resources] twice, what is free and offered."""
+    total = free.sum(axis=0)
+    in_whole = np.where(free >= WHOLE * offered, free, 0).sum(axis=0)
+    scattered = np.divide(total - in_whole, total, out=np.zeros(total.shape), where=total > 0)
+    return Fragmentation(scattered, free.max(axis=0, initial=0))
+
+
+def of_levels(
+    nodes: NodeColumns, levels: tuple[str, ...], free: NDArray[np.int64], offered: NDArray[np.int64]
+) -> list[Fragmentation]:
+    """Return it for each level of a topology, the widest first; nodes that lack a label of it are in no domain.
+
+    Args:
+        nodes: All nodes.
+        levels: The labels of the topology.
+        free: int64[rows, resources], what is free on each node, in scheduling units.
+        offered: int64[rows, resources], what each offers.
+    """
+    tree = domain_tree(nodes, levels)
+    known = np.flatnonzero(tree.leaf_of >= 0)
+    found: list[Fragmentation] = []
+    for level in range(len(levels)):
+        domains = tree.above(tree.leaf_of[known], tree.lowest, level)
+        found.append(of_domains(_sum(free[known], domains), _sum(offered[known], domains)))
+    return found
+
+
+def _sum(amounts: NDArray[np.int64], domains: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64[domains, resources]: sums of int64[places, resources] by the domain of each place."""
+    out = np.zeros((int(domains.max(initial=-1)) + 1, amounts.shape[1]), dtype=np.int64)
+    np.add.at(out, domains, amounts)
+    return out

@@ -15,12 +15,22 @@ from tutti.api.core import Pod
 from tutti.api.model import GROUP
 from tutti.api.owners import controller_of
 from tutti.api.wording import agreeing, counted
-from tutti.cli.views.asking import Asked
-from tutti.cli.views.changing import changed, key_of, successors, with_nodes, without_pods
-from tutti.cli.views.claims import claims_of
-from tutti.cli.views.drain.model import NOBODY_MAKES_THEM, BudgetHit, Drain, Fate, GangHit, Leaver
-from tutti.cli.views.drain.trying import Course, Scene, Tried, cordoned, look, tried
+from tutti.cli.views.drain.trial import (
+    NOBODY_MAKES_THEM,
+    BudgetHit,
+    Course,
+    Drain,
+    Fate,
+    GangHit,
+    Leaver,
+    Scene,
+    Tried,
+    cordoned,
+    look,
+    tried,
+)
 from tutti.cli.views.drawing import first_few
+from tutti.cli.views.what_if import Asked, changed, claims_of, key_of, successors, with_nodes, without_pods
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.records.observations import AnyObservation, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey

@@ -1,21 +1,225 @@
-"""`tutti explain workload`: why it waits, gate by gate, and what would unblock it."""
+"""`tutti explain workload`: why it waits, gate by gate, and what would unblock it.
+
+Of a gang that runs with fewer members than it needs: what becomes of its successors, and what would end its window.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import click
-from msgspec.structs import replace
+import msgspec
 
-from tutti.cli.grouping import Group
-from tutti.cli.views.asking import Asked
-from tutti.cli.views.completing import names
-from tutti.cli.views.explain.answer import explained
-from tutti.cli.views.explain.as_told import as_told
+from tutti.api.wording import counted
+from tutti.cli.grouping import CommandGroup
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
+from tutti.cli.views.degraded import Degraded, degraded_of, waiting_for
+from tutti.cli.views.explain.changes import Case
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.naming import named
-from tutti.cli.views.viewing import NO, Way, fail, view
+from tutti.cli.views.explain.gates import GateContext, rooms, steps, uses
+from tutti.cli.views.explain.lookup import as_told, named
+from tutti.cli.views.explain.model import Explained, GateOutcome, QuotaUse, Remedy, Room, Step, Successors
+from tutti.cli.views.explain.remedies import hopeless, remedies
+from tutti.cli.views.what_if import Asked, claims_of, pod_of, successors, waits_for
+from tutti.cluster.pods import PodPhase
+from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.observations import AnyObservation
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.quota.flavors import Queue
+
+
+def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked | None:
+    """Return who is asked as if all members were there again that a degraded gang lacks.
+
+    Each is made like one that is left; None where none is left of a group to be like.
+    """
+    seen = asked.listed.seen
+    more: list[AnyObservation] = []
+    for group in short_groups(workload) if lacks.missing else ():
+        tally = group.tally()
+        missing = group.lacking - tally.waiting - tally.gated - tally.reserved
+        if missing <= 0:
+            continue
+        model = next(iter(group.members), None)
+        if model is None:
+            return None
+        first = pod_of(seen, model)
+        made = successors(first, missing)
+        more += [claim for one in made for claim in claims_of(seen, first, one.pod)]
+        more += made
+    return replace(asked, listed=replace(asked.listed, seen=[*seen, *more])) if more else asked
+
+
+def outcome(asked: Asked, key: WorkloadKey) -> tuple[Successors, Explanation | None]:
+    """Return what becomes of the members of a degraded gang that wait, and what it waits for then."""
+    state, _ = asked.decided(asked.listed.seen)
+    workload = state.workloads[key]
+    places = [member.pod.place for member in workload.members() if member.pod.place and not member.pod.node]
+    why = waits_for(workload)
+    return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message), why
+
+
+def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
+    """Return what is needed for a gang to be whole again where its members are placed as they come (Keep)."""
+    out = []
+    for need in needs:
+        least = 0 if need.required else min(need.extra, need.group.missing)
+        out.append(replace(need, required=need.required + least, extra=need.extra - least))
+    return out
+
+
+def early(workload: Workload) -> Iterator[str]:
+    """Yield what would have a degraded gang restarted at once, because its window could not help any more."""
+    if restarts_at(workload) is None:
+        return
+    if workload.queue:
+        yield f"ClusterQueue {workload.cluster_queue} can never have as much as all of it needs"
+    near = [group.near for group in workload.groups.values()] + [member.near for member in workload.members()]
+    for level in dict.fromkeys(one.required[-1] for one in near if one is not None and one.required):
+        yield f"the {level} of the others has no room for successors that are there, and a node of theirs is gone"
+
+
+_LEAVES = "it is taken out at once, and starts again whole"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How a workload fares at the gates, in numbers, and what would help it."""
+
+    steps: Sequence[Step]
+    quota: Sequence[QuotaUse] = ()
+    rooms: Sequence[Room] = ()
+    remedies: Sequence[Remedy] = ()
+    hopeless: str = ""
+    successors: Successors | None = None
+
+
+def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = True) -> Explained:
+    """Explain a workload.
+
+    Args:
+        asked: Who can be asked.
+        state: What is known before anybody is tried (`Asked.stock`).
+        key: A workload in it.
+        trying: Whether to find out what would unblock it.
+    """
+    workload = state.workloads[key]
+    why = asked.what_if(asked.listed.seen, key)
+    lacks, restarts = degraded_of(state, workload), is_restarting(workload)
+    leaves = "" if why is None or why.reason != EvictionReason.MEMBER_LOST else why.message
+    if lacks is None or leaves:
+        found = _look(asked, state, key, why, trying=trying)
+    else:
+        lacks = waiting_for(lacks, why)
+        found = _look_at_degraded(asked, state, key, why, lacks, trying=trying)
+    queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+    kind, namespace, name = key
+    tally = workload.tally()
+    cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
+    return Explained(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        phase=workload.phase.value,
+        summary="it is taken out at once, and starts again whole"
+        if leaves
+        else _summary(workload, why, lacks, restarts=restarts),
+        queue=workload.queue,
+        cluster_queue=cluster_queue,
+        cohort=queue.cohort if isinstance(queue, Queue) else "",
+        priority=workload.priority,
+        since=workload.queued_at,
+        required=workload.required,
+        members=tally.live + tally.succeeded + tally.failed,
+        bound=tally.bound,
+        position=state.places.of(workload),
+        line=state.counts.of(cluster_queue).pending if cluster_queue else 0,
+        steps=tuple(found.steps),
+        quota=tuple(found.quota),
+        rooms=tuple(found.rooms),
+        remedies=tuple(found.remedies),
+        told=None if (said := as_told(asked.listed, namespace, name)) is None else said.told,
+        placed=_on_nodes(workload, lost=False),
+        hopeless=found.hopeless,
+        degraded=lacks,
+        successors=found.successors,
+        early=() if lacks is None else tuple(early(workload)),
+        leaves_now=leaves,
+        lost=_on_nodes(workload, lost=True),
+    )
+
+
+def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
+    """Return how many of its pods are on each node: those that are lost to it, or the others."""
+    pods = (member.pod for member in workload.members() if member.pod.node)
+    return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
+
+
+def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
+    """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
+    workload = state.workloads[key]
+    with lending_kept(state, workload):
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        needs = pending_pod_sets(workload)
+        at = None if isinstance(queue, Explanation) else queue
+        needs = needs if isinstance(needs, Explanation) else _required(workload, needs)
+        mine = [] if isinstance(needs, Explanation) else needs
+        quota: Sequence[QuotaUse] = () if at is None else uses(state, at, mine)
+        room: Sequence[Room] = () if isinstance(queue, Explanation) else rooms(state, workload, at, mine)
+        told = steps(GateContext(state, workload, queue, needs, quota, why))
+        if why is None or not trying:
+            return _Look(told, quota, room)
+        remedy = remedies(Case(asked, state, workload, at, why, mine, quota, room))
+    return _Look(told, quota, room, remedy, "" if remedy else hopeless(workload, why))
+
+
+def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
+    return needs if workload.degraded_since is None else as_required(needs)
+
+
+def _look_at_degraded(
+    asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, lacks: Degraded, *, trying: bool
+) -> _Look:
+    """Look at the gates of the members that a gang lacks; where some do not exist yet, as if they did."""
+    then = with_successors(asked, state.workloads[key], lacks)
+    if then is None or then is asked:
+        found = _look(asked, state, key, why, trying=trying)
+        return found if then is None else replace(found, successors=outcome(asked, key)[0])
+    gather, *_ = _look(asked, state, key, why, trying=False).steps
+    coming, would = outcome(then, key)
+    found = _look(then, then.stock().state, key, would, trying=trying)
+    ahead = [Step(one.gate, _AHEAD.get(one.verdict, one.verdict), one.message) for one in found.steps[1:]]
+    return replace(found, steps=[gather, *ahead], successors=coming)
+
+
+_AHEAD = {GateOutcome.PASSED: GateOutcome.WOULD_PASS, GateOutcome.WAITS: GateOutcome.WOULD_WAIT}
+
+
+def _summary(workload: Workload, why: Explanation | None, lacks: Degraded | None, *, restarts: bool) -> str:
+    if lacks is not None:
+        waits = lacks.waits_for.partition(":")[0]
+        return f"it runs with {lacks.has} of {counted(lacks.required, 'required member')}, and {waits}"
+    again = "; it starts again whole, after it had lost members" if restarts else ""
+    if why is not None:
+        some = " with some of its members" if workload.phase in ADMITTED and workload.tally().bound else ""
+        return f"it waits{some} at the {why.gate.value} gate: {why.reason}{again}"
+    match workload.phase:
+        case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:
+            return f"it fits now: Tutti places it as soon as it looks (is the operator running?){again}"
+        case Phase.BINDING:
+            return "it has its nodes, and is being bound"
+        case Phase.SCHEDULED:
+            return "it runs"
+        case Phase.FINISHED:
+            return "it has ended"
+
 
 _WORKLOADS = ("workloads", "wl", "podgroup", "podgroups", "pg", "gang", "gangs", "pod", "pods", "po", "job", "jobs")
 _INSTEAD: Mapping[str, str] = MappingProxyType(
@@ -39,7 +243,7 @@ def _advice(called: str, words: Sequence[str]) -> str:
     return f"say `{called} workload {name}`: it explains a Workload, a gang and a pod, whichever has that name"
 
 
-@click.group("explain", cls=Group, advice=_advice)
+@click.group("explain", cls=CommandGroup, advice=_advice)
 def command() -> None:
     """Say why something is as it is."""
 
@@ -49,7 +253,7 @@ def command() -> None:
 @click.option("-n", "--namespace", help="Its namespace, where NAME has none; that of the context if not given.")
 @click.option("--what-if/--no-what-if", default=True, help="Whether to try out what would unblock it.")
 @view
-def workload(way: Way, *, name: str, namespace: str | None, what_if: bool) -> None:
+def explain_workload(way: ViewOptions, *, name: str, namespace: str | None, what_if: bool) -> None:
     """Say gate by gate, with numbers, why a Workload, gang or pod waits, and what would unblock it."""
     space, _, own = name.rpartition("/")
     asked = way.ask(space or namespace)
@@ -67,10 +271,10 @@ def workload(way: Way, *, name: str, namespace: str | None, what_if: bool) -> No
     way.show(found, lambda page: draw_explained(found, asked.at, page))
 
 
-def _tell(way: Way, asked: Asked, namespace: str, name: str, missing: str) -> None:
+def _tell(way: ViewOptions, asked: Asked, namespace: str, name: str, missing: str) -> None:
     """Answer with what the operator has written, since there is no answer of one's own."""
     found = as_told(asked.listed, namespace, name)
     if found is None:
         fail(f"there is no Workload, PodGroup or pod {namespace}/{name} that you may see, and {missing}", NO)
-    told = replace(found, limits=missing)
+    told = msgspec.structs.replace(found, limits=missing)
     way.show(told, lambda page: draw_explained(told, asked.at, page))

@@ -13,7 +13,7 @@ import msgspec
 from tutti.cli.views.degraded import Degraded
 
 
-class Verdict(enum.StrEnum):
+class GateOutcome(enum.StrEnum):
     """How a workload fares at one gate."""
 
     PASSED = "Passed"
@@ -29,7 +29,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     """One gate; a gate behind the one that a workload waits at is asked as if it were there already."""
 
     gate: str
-    verdict: Verdict
+    verdict: GateOutcome
     message: str
 
 

@@ -1,0 +1,194 @@
+"""What all views share on the command line: how to reach the cluster, how to write the answer, and how errors end.
+
+And names of objects of the cluster that the command line so far leads to, for the shell to complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from rich.console import Console, RenderableType
+
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration
+from tutti.api.configuration import load as read
+from tutti.cli.terminal import Terminal, echo
+from tutti.cli.views.drawing import WIDE, Page
+from tutti.cli.views.listing import list_cluster
+from tutti.cli.views.what_if import Asked
+from tutti.controller import logs
+from tutti.controller.crds import RESOURCES
+from tutti.controller.plugins import load
+from tutti.kube.client import Client
+from tutti.kube.credentials import Credentials, CredentialsError
+from tutti.kube.errors import ApiError, WireError
+from tutti.kube.listing import Scope, fetch_all
+from tutti.kube.resources import NODES, Resource
+from tutti.kube.watching import read_meta
+
+_PATIENCE_SECONDS = 3.0
+"""A shell that waits longer seems to hang."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names(*kinds: str) -> Complete:
+    """Return what completes the name of a Node or of an object of ours; with its namespace, where it has one."""
+    resources = [NODES if kind == "Node" else RESOURCES[kind] for kind in kinds]
+
+    def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+        logs.configure("console", level="critical")
+        kubeconfig = ctx.params.get("kubeconfig")
+        try:
+            found = asyncio.run(_names(kubeconfig, ctx.params.get("context"), resources))
+        except (CredentialsError, WireError):
+            return []  # the command itself will say what is wrong; a completion has nowhere to
+        return [CompletionItem(name) for name in found if name.startswith(begun)]
+
+    return complete
+
+
+async def _names(kubeconfig: Path | None, context: str | None, resources: Sequence[Resource]) -> list[str]:
+    credentials = await Credentials.load(kubeconfig, context)
+    found: list[str] = []
+    async with Client(credentials, timeout_seconds=_PATIENCE_SECONDS) as client:
+        for resource in resources:
+            metas = (read_meta(raw) for raw in await fetch_all(client, Scope(resource.path())))
+            found += [f"{meta.namespace}/{meta.name}".lstrip("/") for meta in metas if meta is not None]
+    return sorted(dict.fromkeys(found))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NO = 1
+"""Exit code of an answer that is no: there is no such thing, or it would not go well."""
+USAGE = 2
+"""Exit code of what the caller has to mend, as click's own."""
+_PATH = click.Path(path_type=Path, dir_okay=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """How to reach the cluster and how to answer, as the command line says.
+
+    Whoever calls a command may give it a Console to draw on, as the object of click's context.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+    config: Path | None
+    output: str
+
+    def ask(self, namespace: str | None = None) -> Asked:
+        """List the cluster; ends the process with one line where that cannot be done.
+
+        Where the caller may not list a kind in all namespaces, it is listed in this one, or that of the context.
+        """
+        logs.configure("console", level="error")
+        try:
+            configuration = TuttiConfiguration() if self.config is None else _read(self.config)
+            plugins = load(configuration)
+            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions, namespace))
+        except ConfigurationError as error:
+            fail(f"configuration {error}")
+        except (CredentialsError, WireError) as error:
+            fail(error.message if isinstance(error, ApiError) else str(error))
+        if listed.missing:
+            unknown = "any of Tutti's kinds" if len(listed.missing) == len(RESOURCES) else ", ".join(listed.missing)
+            fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
+        for one in listed.unreadable:
+            echo(f"left out, as it cannot be read: {one}", err=True)
+        return Asked(listed, time.time(), configuration, plugins)
+
+    def lacks(self, asked: Asked) -> str:
+        """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
+        refused = asked.listed.refused
+        needed = ("pods", "nodes", *(resource.label for resource in RESOURCES.values()))
+        wanting = [label for label in needed if label in refused]
+        if not wanting:
+            return ""
+        return f"you may not list {', '.join(wanting)} in all namespaces ({refused[wanting[0]]})"
+
+    def require(self, asked: Asked) -> None:
+        """End the process where what could be listed gives no answer; tell what else is missing from it."""
+        lacking = self.lacks(asked)
+        if lacking:
+            fail(f"{lacking}; an administrator can let you: see manifests/viewer.yaml")
+        for label, message in asked.listed.refused.items():
+            echo(f"left out, as it may not be listed: {label} ({message})", err=True)
+
+    @contextmanager
+    def busy(self, doing: str) -> Iterator[None]:
+        """Say on a terminal, as long as this takes, what is being done; next to the answer, not in it."""
+        with (
+            Terminal(stderr=True, highlight=False).status(doing, spinner="dots")
+            if sys.stderr.isatty()
+            else nullcontext()
+        ):
+            yield
+
+    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[Page], RenderableType]) -> None:
+        """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""
+        if self.output == "json":
+            click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+            return
+        console = click.get_current_context().find_object(Console) or Terminal(highlight=False)
+        if console.is_terminal:
+            console.print(drawn(Page(console.width)))
+        else:
+            click.echo(plain(drawn(WIDE)), nl=False)
+
+
+def view(function: F) -> F:
+    """Give a command the options that say how to reach the cluster and how to answer, handed over as a `Way`."""
+
+    @click.option("--kubeconfig", type=_PATH, help="File that says how to reach the cluster.")
+    @click.option("--context", help="Context of the kubeconfig; its current one if not given.")
+    @click.option("--config", type=_PATH, help="The operator's TuttiConfiguration, where it runs with one.")
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the answer is written; in JSON cpu is in milli-cores and memory in bytes.",
+    )
+    @wraps(function)
+    def wrapped(
+        *, kubeconfig: Path | None, context: str | None, config: Path | None, output: str, **options: Any
+    ) -> Any:
+        return function(ViewOptions(kubeconfig, context, config, output), **options)
+
+    return wrapped  # type: ignore[return-value]  # click replaces the first parameter
+
+
+def plain(drawn: RenderableType) -> str:
+    """Return what is drawn as text without colours; no line is cut, and none ends in spaces."""
+    console = Terminal(width=WIDE.width, color_system=None, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def fail(message: str, code: int = USAGE) -> NoReturn:
+    """End with one line that says what is wrong."""
+    context = click.get_current_context()
+    echo(f"{context.command_path}: {message}", err=True)
+    context.exit(code)
+
+
+def _read(file: Path) -> TuttiConfiguration:
+    try:
+        return read(file.read_text("utf-8"), str(file))
+    except OSError as error:
+        fail(f"configuration {file} cannot be read: {error.strerror}")

@@ -1,0 +1,287 @@
+"""What users and administrators could change about members, queues and quota so that a workload is placed.
+
+Each change is tried out on an engine that is told that it had been made. Which are worth trying is a guess; what is
+said of them is not. So that the answer comes soon, only so many are tried, the least first.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from tutti.api.conventions import kueue, tutti
+from tutti.api.core import Pod, ResourceRequirements
+from tutti.api.resources import amounts, describe
+from tutti.api.wording import IS, agreeing, counted
+from tutti.cli.views.explain.model import QuotaUse, Remedy, Room
+from tutti.cli.views.what_if import (
+    Asked,
+    Seen,
+    changed,
+    claims_of,
+    copies,
+    pod_of,
+    with_object,
+    with_pods,
+    without_pods,
+)
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.workloads import Workload
+from tutti.engine.state import State
+from tutti.placement.diagnosis import too_large
+from tutti.quota.flavors import Queue, uncovered
+from tutti.quota.policy import Who
+from tutti.quota.tree import UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload that waits, and why.
+
+    Attributes:
+        asked: Who can be asked about other clusters.
+        state: What is known before anything is tried.
+        why: What it waits for.
+        needs: The pods that want nodes; none where that is not known yet.
+        quota: What it asks of its queue.
+        rooms: Where its pods could go.
+    """
+
+    asked: Asked
+    state: State
+    workload: Workload
+    queue: Queue | None
+    why: Explanation
+    needs: Sequence[PodSetRequest]
+    quota: Sequence[QuotaUse]
+    rooms: Sequence[Room]
+
+    @property
+    def seen(self) -> Seen:
+        """What was listed."""
+        return self.asked.listed.seen
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """Something that could be done, and what would be seen then."""
+
+    what: str
+    seen: Seen
+
+
+def helping(case: Case, ideas: Iterable[Idea], *, good: int, most: int) -> list[Remedy]:
+    """Try at most so many ideas in order, and return the first few after which the workload would be placed."""
+    found: list[Remedy] = []
+    for idea in islice(ideas, most):
+        remedy = tried(case, idea)
+        if not remedy.then:
+            found.append(remedy)
+        if len(found) == good:
+            break
+    return found
+
+
+def tried(case: Case, idea: Idea) -> Remedy:
+    """Try an idea; room that others are taken out for counts as had."""
+    then = case.asked.what_if(idea.seen, case.workload.key)
+    if then is None:
+        return Remedy(idea.what)
+    if then.gate is Gate.VICTIMS:
+        return Remedy(f"{idea.what}: {then.message.partition(';')[0]}")
+    return Remedy(idea.what, then.message)
+
+
+Json = dict[str, Any]
+QUEUE_LABELS = (tutti.QUEUE_NAME, kueue.QUEUE_NAME)
+"""The labels of pods that name their queue."""
+MOST_BEFORE = 4
+"""How many of those who stand before a workload in its queue are looked at."""
+
+
+def members(case: Case) -> Iterator[Idea]:
+    """Yield what would make a gang complete: gates taken off, strangers handed over, the members that are missing."""
+    _, namespace, name = case.workload.key
+    for group in case.workload.groups.values():
+        gated = [key for key, member in group.members.items() if member.pod.gated]
+        if gated:
+            seen = with_pods(case.seen, gated, _ungated)
+            yield Idea(f"the scheduling gates of {counted(len(gated), 'member')} are taken off", seen)
+        strangers = list(case.state.strangers.get((namespace, name), {}))
+        if strangers:
+            ours = next(iter(case.state.profiles))
+            seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
+            yield Idea(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
+        tally = group.tally()
+        missing = group.min_count - tally.live - tally.succeeded
+        waiting = [key for key, member in group.members.items() if member.pod.placeable]
+        if missing > 0 and waiting:
+            first = pod_of(case.seen, waiting[0])
+            more = copies(first, missing)
+            claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
+            seen = [*case.seen, *claims, *more]
+            yield Idea(f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen)
+
+
+def smaller(case: Case) -> Iterator[Idea]:
+    """Yield that pods ask for no more than the largest node offers, where they ask for more."""
+    nodes, seen, told = case.state.cluster.nodes, case.seen, dict[str, int]()
+    for need in case.needs:
+        most = too_large(nodes, need.klass.requests)
+        told |= most
+        seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
+    if told and nodes.count:
+        limits = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in told.items())
+        yield Idea(f"none of its pods asks for more than the largest node offers: {limits}", seen)
+
+
+def queues(case: Case) -> Iterator[Idea]:
+    """Yield what would let a workload into a queue: another name, or a queue that is not on hold any more."""
+    kind, namespace, name = case.workload.key
+    wanted = case.workload.queue
+    known = case.state.catalog.local_queues(namespace)
+    if case.why.reason in ("LocalQueueNotFound", "NoQueue") and kind in ("Workload", "PodGroup"):
+        for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
+            seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
+            instead = f" instead of {wanted}" if wanted else ""
+            yield Idea(f"its queueName is {other}{instead}", seen)
+    if case.why.reason == "LocalQueueNotFound" and kind == "Pod":
+        for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
+            seen = with_pods(case.seen, {(namespace, name)}, partial(_relabelled, before=wanted, after=other))
+            yield Idea(f"the queue that its label names is {other} instead of {wanted}", seen)
+    if case.why.reason == "BehindHead" and case.queue is not None:
+        before = itertools.takewhile(
+            lambda one: one is not case.workload, case.state.places.heads(case.queue.name, MOST_BEFORE)
+        )
+        first = {member.pod.key: one for one in before for member in one.members()}
+        names = list(dict.fromkeys("/".join(one.key[1:]) for one in first.values()))
+        if names:
+            yield Idea(
+                f"{' and '.join(names)}, before it, {agreeing(len(names), IS)} taken back",
+                without_pods(case.seen, first),
+            )
+    if case.why.reason == "OnHold":
+        leads = case.state.leads_to(namespace, wanted)
+        seen = with_object(case.seen, "LocalQueue", namespace, wanted, _setting(["spec", "stopPolicy"], "None"))
+        yield Idea(
+            f"stopPolicy of LocalQueue {namespace}/{wanted} and ClusterQueue {leads} is None",
+            with_object(seen, "ClusterQueue", "", leads, _setting(["spec", "stopPolicy"], "None")),
+        )
+    if case.why.reason == "Deactivated" and kind == "Workload":
+        seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "active"], value=True))
+        yield Idea("its spec.active is set to true", seen)
+
+
+def reclaiming(case: Case) -> Iterator[Idea]:
+    """Yield that the queue takes back what it has lent, where it may not."""
+    queue = case.queue
+    if queue is None or queue.policy.reclaim is not Who.NEVER or not any(one.lent for one in case.quota if one.missing):
+        return
+    seen = with_object(
+        case.seen, "ClusterQueue", "", queue.name, _setting(["spec", "preemption", "reclaimWithinCohort"], "Any")
+    )
+    yield Idea(f"ClusterQueue {queue.name} takes back what it has lent (preemption.reclaimWithinCohort: Any)", seen)
+
+
+def covered(case: Case) -> Iterator[Idea]:
+    """Yield that the queue has quota of what is asked for and it has none of: as much as is asked for."""
+    queue = case.queue
+    if queue is None:
+        return
+    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.klass.requests)}
+    for need in case.needs:
+        for name in missing:
+            missing[name] += need.klass.requests.get(name, 0) * need.required
+    if missing:
+        seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
+        told = ", ".join(f"{describe(name, units)} {name}" for name, units in missing.items())
+        yield Idea(f"ClusterQueue {queue.name} is given quota of {told} or more", seen)
+
+
+def more_quota(case: Case) -> Iterator[Idea]:
+    """Yield, for each flavor, that the queue is given as much more of it as is lacking."""
+    queue = case.queue
+    if queue is None:
+        return
+    for flavor in dict.fromkeys(one.flavor for one in case.quota):
+        short = [one for one in case.quota if one.flavor == flavor and one.missing and one.own < UNLIMITED]
+        if short:
+            seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_raise, short=short))
+            told = ", ".join(_raised(one) for one in short)
+            yield Idea(f"the quota of ClusterQueue {queue.name} in {flavor} is raised: {told}", seen)
+
+
+def _ungated(pod: Pod) -> Pod:
+    return changed(pod, spec=changed(pod.spec, scheduling_gates=[]))
+
+
+def _limited(pod: Pod, most: Mapping[str, int]) -> Pod:
+    """Return a pod that asks for no more than so much; what its first containers ask for is cut last."""
+    left = dict(most)
+    kept = []
+    for one in pod.spec.containers:
+        kept.append(changed(one, resources=_cut(one.resources, left)))
+        left = {name: units - amounts(kept[-1].resources.requests).get(name, 0) for name, units in left.items()}
+    inits = [changed(one, resources=_cut(one.resources, most)) for one in pod.spec.init_containers]
+    whole = None if pod.spec.resources is None else _cut(pod.spec.resources, most)
+    return changed(pod, spec=changed(pod.spec, containers=kept, init_containers=inits, resources=whole))
+
+
+def _cut(asked: ResourceRequirements, most: Mapping[str, int]) -> ResourceRequirements:
+    """Return requests of which none is more than so much; what is cut to nothing is not asked for."""
+    has = amounts(asked.requests)
+    cut = {name: most[name] for name, units in has.items() if units > most.get(name, units)}
+    kept = {name: text for name, text in asked.requests.items() if name not in cut}
+    return ResourceRequirements(requests=kept | {name: describe(name, units) for name, units in cut.items() if units})
+
+
+def _relabelled(pod: Pod, before: str, after: str) -> Pod:
+    labels = pod.metadata.labels
+    mended = {key: after for key in QUEUE_LABELS if labels.get(key) == before}
+    return changed(pod, metadata=changed(pod.metadata, labels={**labels, **mended}))
+
+
+def _handed_over(pod: Pod, to: str) -> Pod:
+    return changed(pod, spec=changed(pod.spec, scheduler_name=to))
+
+
+def _setting(path: Sequence[str], value: object) -> Callable[[Json], None]:
+    """Return what sets one field of a document."""
+
+    def change(raw: Json) -> None:
+        at = raw
+        for part in path[:-1]:
+            at = at.setdefault(part, {})
+        at[path[-1]] = value
+
+    return change
+
+
+def _raised(one: QuotaUse) -> str:
+    before, after = describe(one.resource, one.own), describe(one.resource, one.own + one.missing)
+    return f"{one.resource} from {before} to {after}"
+
+
+def _cover(raw: Json, missing: Mapping[str, int]) -> None:
+    """Add resources to the first resource group, with so much quota in each of its flavors."""
+    group = raw["spec"]["resourceGroups"][0]
+    group["coveredResources"] = [*group["coveredResources"], *missing]
+    for flavor in group["flavors"]:
+        for name, units in missing.items():
+            flavor["resources"].append({"name": name, "nominalQuota": describe(name, units)})
+
+
+def _raise(raw: Json, short: Sequence[QuotaUse]) -> None:
+    """Raise nominal quotas by what is missing."""
+    wanted = {(one.flavor, one.resource): describe(one.resource, one.own + one.missing) for one in short}
+    for group in raw["spec"].get("resourceGroups", []):
+        for flavor in group.get("flavors", []):
+            for resource in flavor.get("resources", []):
+                if (flavor["name"], resource["name"]) in wanted:
+                    resource["nominalQuota"] = wanted[flavor["name"], resource["name"]]

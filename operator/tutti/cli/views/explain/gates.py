@@ -1,0 +1,305 @@
+"""The gates on a workload's way: what it has passed, what it waits at, and how it would fare behind that, in numbers.
+
+The quota gate: what it asks of its queue, flavor by flavor, and who has what it lacks. The placement gate: how many
+nodes are ruled out for what, which have room, and in which domains.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.resources import describe
+from tutti.api.wording import all_of, counted
+from tutti.cli.views.explain.model import GateOutcome, QuotaUse, Room, Ruled, Step
+from tutti.cli.views.what_if import missing
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
+from tutti.engine.admission.shortages import closest, misfit, short_of_quota
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
+from tutti.engine.records.workloads import Workload
+from tutti.engine.state import State
+from tutti.placement.gang import Ask, feasible_capacity, place_ask
+from tutti.placement.profile import Profile, counted_rejections
+from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.topology.request import Together
+from tutti.quota.assignment import Verdict
+from tutti.quota.flavors import Assignment, Queue, assignments
+from tutti.quota.tree import UNLIMITED, FlavorResource
+
+
+def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]) -> Explanation | None:
+    """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
+    required = [need for need in needs if need.required]
+    if not required:
+        return None
+    choice = flavor_chooser(state, queue, workload).choose(quota_pod_sets(required))
+    return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
+
+
+def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
+    """Return every flavor that the resources asked for may be counted in."""
+    asked: dict[str, int] = {}
+    for need in needs:
+        for resource, amount in need.klass.requests.items():
+            asked[resource] = asked.get(resource, 0) + amount * need.required
+    return tuple(
+        _use(state, queue, (flavor, resource), asked[resource])
+        for group in queue.groups
+        for flavor in group.flavors
+        for resource in group.covered
+        if asked.get(resource)
+    )
+
+
+def _use(state: State, queue: Queue, what: FlavorResource, needs: int) -> QuotaUse:
+    node = state.holdings.tree.queues[queue.name]
+    free, own, used = max(0, node.available(what)), node.nominal(what), node.usage.get(what, 0)
+    others = (one for one in node.root().leaves() if one is not node)
+    borrowers = {one.name: one.borrowed(what) for one in others if one.borrowed(what)}
+    lent = max(0, own - used - free)
+    return QuotaUse(
+        *what, needs, min(free, UNLIMITED), own, node.potential(what), used, lent, borrowers if lent else {}
+    )
+
+
+MOST_WAYS = 4
+"""How many ways to count pods in flavors are looked at."""
+EXAMPLES = 3
+"""How many nodes, or domains, are named."""
+
+
+def by_nodes(
+    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Explanation | None:
+    """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
+    required = [need for need in needs if need.required]
+    whys = []
+    for given in _ways(state, queue, required):
+        with state.cluster.transaction() as transaction:
+            attempt = AdmissionAttempt(state, workload, queue, transaction)
+            pairs = zip(required, given, strict=True)
+            asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
+            found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
+        if not isinstance(found, Diagnosis):
+            return None
+        whys.append(misfit(found.misfit, given[found.index], tried=found.tried))
+    return closest(whys) if whys else None
+
+
+def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
+    """Return where pods of each kind could go, in each flavor that they may be counted in."""
+    with state.cluster.transaction() as transaction:
+        profile = AdmissionAttempt(state, workload, queue, transaction).profile
+    wanting = [need for need in needs if need.required or need.extra]
+    found: dict[tuple[int, str], Room] = {}
+    for given in _ways(state, queue, wanting):
+        for index, (need, one) in enumerate(zip(wanting, given, strict=True)):
+            flavor = ", ".join(dict.fromkeys(one.values()))
+            if (index, flavor) not in found:
+                found[index, flavor] = _room(state, need, one, profile)
+    return tuple(found.values())
+
+
+def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[Assignment]]:
+    """Yield ways to count all needs in flavors, like ones alike."""
+    if queue is None or not needs:
+        yield [{} for _ in needs]
+        return
+    flavors = state.catalog.flavors
+    each = [
+        list(itertools.islice(assignments(queue, flavors, need.klass.requests, need.klass.spec.tolerations), MOST_WAYS))
+        for need in needs
+    ]
+    for at in range(max(map(len, each))):
+        if all(each):
+            yield [one[min(at, len(one) - 1)] for one in each]
+
+
+def _room(state: State, need: PodSetRequest, given: Assignment, profile: Profile) -> Room:
+    nodes, pods = state.cluster.nodes, need.required or need.extra
+    ask = ask_for(state, need, given, required=pods)
+    free = _free(nodes, ask, profile)
+    with state.cluster.transaction() as transaction:
+        placed = place_ask(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
+    level, domains = _domains(nodes, ask, free)
+    return Room(
+        need.group.name,
+        pods,
+        dict(need.klass.requests),
+        ", ".join(dict.fromkeys(given.values())),
+        nodes.count,
+        0 if placed is None else len(placed),
+        int((free > 0).sum()),
+        {nodes.names[row]: int(free[row]) for row in _first(nodes, free > 0)},
+        _ruled(nodes, ask, profile),
+        level,
+        domains,
+    )
+
+
+def _free(nodes: NodeColumns, ask: Ask, profile: Profile) -> NDArray[np.int64]:
+    """Return for how many pods each node has room now: int64[rows]."""
+    if ask.klass.refusal:
+        return np.zeros(len(nodes), dtype=np.int64)
+    with Transaction(nodes) as transaction:
+        found = feasible_capacity(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
+    return np.asarray(found, dtype=np.int64)
+
+
+def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[Ruled, ...]:
+    found: dict[str, NDArray[np.bool_]] = {}
+    if ask.klass.refusal:
+        return (Ruled(ask.klass.refusal, nodes.count, ()),)
+    for rejection, hit in counted_rejections(ask.klass, nodes, ask.where, profile):
+        if hit.any():
+            found[rejection.reason] = found.get(rejection.reason, np.zeros_like(hit)) | hit
+    told = (
+        Ruled(reason, int(hit.sum()), tuple(nodes.names[row] for row in _first(nodes, hit)))
+        for reason, hit in found.items()
+    )
+    return tuple(sorted(told, key=lambda one: (-one.nodes, one.reason)))
+
+
+def _domains(nodes: NodeColumns, ask: Ask, free: NDArray[np.int64]) -> tuple[str, Mapping[str, int]]:
+    """Return the label of which pods must share one value, and what the values with the most room have."""
+    asked = None if ask.near is None else ask.near.asked
+    level = "" if asked is None else asked.level if asked.together is Together.REQUIRED else asked.within
+    if not level:
+        return "", {}
+    column = nodes.label(level)
+    codes = column.codes[: len(nodes)]
+    there = codes >= 0
+    sums = np.bincount(codes[there], weights=free[there], minlength=len(column.values)).astype(np.int64)
+    best = sorted(range(len(column.values)), key=lambda code: (-int(sums[code]), column.values[code]))
+    return level, {column.values[code]: int(sums[code]) for code in best[:EXAMPLES]}
+
+
+def _first(nodes: NodeColumns, which: NDArray[np.bool_]) -> list[int]:
+    """Return the rows of the first nodes by name, of some: bool[rows]."""
+    return sorted(np.flatnonzero(which).tolist(), key=lambda row: nodes.names[row])[:EXAMPLES]
+
+
+ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)
+"""The gates that every workload passes; it waits for victims or a permit only where there is reason to."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateContext:
+    """A workload on its way.
+
+    Attributes:
+        queue: Its ClusterQueue, None where it needs none, or why it has none.
+        needs: The pods that want nodes, or why none may have one yet.
+        quota: What it asks of its queue.
+        why: What it waits for; None where it has passed all gates.
+    """
+
+    state: State
+    workload: Workload
+    queue: Queue | Explanation | None
+    needs: Sequence[PodSetRequest] | Explanation
+    quota: Sequence[QuotaUse]
+    why: Explanation | None
+
+
+def steps(way: GateContext) -> tuple[Step, ...]:
+    """Return how a workload fares at each gate."""
+    told = []
+    passed = True
+    for gate in Gate:
+        if way.why is not None and gate is way.why.gate:
+            told.append(Step(gate.value, GateOutcome.WAITS, way.why.message))
+            passed = False
+        elif gate in ALWAYS and passed:
+            told.append(_behind(way, gate))
+        elif gate in ALWAYS:
+            told.append(_ahead(way, gate))
+    return tuple(told)
+
+
+def _behind(way: GateContext, gate: Gate) -> Step:
+    """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
+    if gate is Gate.GATHER and missing(way.workload) > 0:
+        return Step(gate.value, GateOutcome.SHORT, _passed(way, gate))
+    leaves = way.why is not None and way.why.reason == EvictionReason.MEMBER_LOST
+    if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
+        queue = way.queue if isinstance(way.queue, Queue) else None
+        why = by_nodes(way.state, way.workload, queue, way.needs)
+        if why is not None:
+            return Step(gate.value, GateOutcome.SHORT, why.message)
+    return Step(gate.value, GateOutcome.PASSED, _passed(way, gate))
+
+
+def _ahead(way: GateContext, gate: Gate) -> Step:
+    """Return how a workload would fare at a gate that it has not come to."""
+    queue, needs = way.queue, way.needs
+    if gate is Gate.QUEUE and isinstance(queue, Explanation):
+        return Step(gate.value, GateOutcome.WOULD_WAIT, queue.message)
+    if gate is Gate.QUEUE:
+        return Step(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
+    if isinstance(needs, Explanation) or isinstance(queue, Explanation):
+        what = "all members are" if isinstance(needs, Explanation) else "its queue is"
+        return Step(gate.value, GateOutcome.UNKNOWN, f"known once {what} there")
+    why = never_admitted(queue, needs)
+    if why is not None and why.gate is not gate:
+        why = None  # what keeps it from one gate says nothing of another
+    if why is None and gate is Gate.QUOTA and queue is not None:
+        why = by_quota(way.state, way.workload, queue, needs)
+    elif why is None and gate is Gate.PLACEMENT:
+        why = by_nodes(way.state, way.workload, queue, needs)
+    if why is not None:
+        return Step(gate.value, GateOutcome.WOULD_WAIT, why.message)
+    return Step(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
+
+
+def _passed(way: GateContext, gate: Gate) -> str:
+    required = 0 if isinstance(way.needs, Explanation) else sum(need.required for need in way.needs)
+    if gate is Gate.GATHER:
+        return _gathered(way.workload)
+    if gate is Gate.QUEUE:
+        return _queued(way.workload, way.queue)
+    if gate is Gate.QUOTA and way.queue is None:
+        return "it needs none"
+    if not required:
+        return "all required pods have theirs"
+    if gate is Gate.QUOTA:
+        return _has_quota(way.quota) or "there is enough once others have left"
+    if way.why is not None and way.why.gate is Gate.VICTIMS:
+        return "there is room once others have left"
+    return f"nodes have room for {all_of(required, 'pod')}"
+
+
+def _has_quota(quota: Sequence[QuotaUse]) -> str:
+    """Return what is free, in the flavors of which there is enough."""
+    short = {one.flavor for one in quota if one.missing}
+    return ", ".join(_had(one) for one in quota if one.flavor not in short)
+
+
+def _had(one: QuotaUse) -> str:
+    needs, free = describe(one.resource, one.needs), describe(one.resource, one.free)
+    return f"{needs} of {free} free {one.resource} in {one.flavor}"
+
+
+def _gathered(workload: Workload) -> str:
+    if workload.key[0] == "Pod":
+        return "it is a pod by itself"
+    tally = workload.tally()
+    there, wanted = tally.live + tally.succeeded, workload.required
+    groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
+    promised = 0 if missing(workload) > 0 else wanted - there
+    more = f", {promised} promised" if promised > 0 else ""
+    return f"{counted(there, 'member')}{groups} there{more}, {wanted} needed"
+
+
+def _queued(workload: Workload, queue: Queue | Explanation | None) -> str:
+    if not isinstance(queue, Queue):
+        return "it names no queue, so it needs no quota"
+    cohort = f", in cohort {queue.cohort}" if queue.cohort else ""
+    return f"LocalQueue {workload.key[1]}/{workload.queue} leads to ClusterQueue {queue.name}{cohort}"

@@ -1,0 +1,167 @@
+"""`tutti gangs`: every gang that an engine knows, its members, how far it has come, and why it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import click
+import msgspec
+from rich.console import RenderableType
+from rich.text import Text
+
+from tutti.cli.views.command_line import ViewOptions, view
+from tutti.cli.views.degraded import Degraded, degraded_of, end, numbers, waiting_for
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, ago, table
+from tutti.cli.views.what_if import FITS, Asked, waits_for
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+
+
+class Gang(msgspec.Struct, frozen=True, rename="camel"):
+    """A gang.
+
+    Attributes:
+        kind: Workload or PodGroup; the latter also for a gang that another project's conventions make.
+        required: How many members must run together.
+        members: How many there are, those that have ended included.
+        bound: How many have a node.
+        nodes: How many nodes these are on.
+        since: Since when it waits, or was created, Unix seconds.
+        gate: Where it waits, or "".
+        why: What it waits for, or "".
+        degraded: How far it is from what it needs, where it runs with less.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    queue: str
+    cluster_queue: str
+    phase: str
+    required: int
+    members: int
+    bound: int
+    ready: int
+    nodes: int
+    since: float
+    gate: str = ""
+    reason: str = ""
+    why: str = ""
+    degraded: Degraded | None = None
+
+
+def gangs(
+    asked: Asked, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
+) -> tuple[Gang, ...]:
+    """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
+    engine = asked.stock()
+    state = engine.state
+    before = {
+        key: (workload.phase, _nodes(workload), degraded_of(state, workload))
+        for key, workload in state.workloads.items()
+    }
+    engine.decide(asked.at)
+    found = [
+        _gang(state, state.workloads[key], phase, nodes, lacks)
+        for key, (phase, nodes, lacks) in before.items()
+        if key in state.workloads and key[0] != "Pod" and namespace in (None, key[1])
+    ]
+    found.sort(key=lambda one: (one.namespace, one.name, one.kind))
+    return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))
+
+
+def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: Degraded | None) -> Gang:
+    kind, namespace, name = workload.key
+    tally, why = workload.tally(), waits_for(workload)
+    fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)
+    return Gang(
+        kind,
+        namespace,
+        name,
+        workload.queue,
+        workload.cluster_queue or state.leads_to(namespace, workload.queue),
+        phase.value,
+        workload.required,
+        tally.live + tally.succeeded + tally.failed,
+        tally.bound,
+        tally.ready,
+        nodes,
+        workload.queued_at,
+        "" if why is None else why.gate.value,
+        "" if why is None else why.reason,
+        FITS if fits else "" if why is None else why.message,
+        None if lacks is None else waiting_for(lacks, why),
+    )
+
+
+def _nodes(workload: Workload) -> int:
+    return len({member.pod.node for member in workload.members() if member.pod.node})
+
+
+_STYLES: Mapping[str, str] = MappingProxyType(
+    {
+        Phase.WAITING: WAITS,
+        Phase.RESERVED: "cyan",
+        Phase.BINDING: "cyan",
+        Phase.SCHEDULED: GOOD,
+        Phase.LEAVING: BAD,
+        Phase.FINISHED: QUIET,
+    }
+)
+_DOTS = 16
+
+
+def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> RenderableType:
+    """Draw gangs as a table."""
+    if not found:
+        return Text("There are no gangs to show.")
+    right = ("NEEDS", "BOUND", "AGE")
+    counts = () if page.narrow else right[:2]  # the dots tell them, and what it waits for tells where
+    gate = () if page.narrow else ("AT",)
+    drawn = table(
+        *("NAMESPACE", "GANG", "QUEUE", "MEMBERS", *counts, "PHASE", "AGE", *gate, "WHY"),
+        right=right,
+        wraps=("WHY",),
+        page=page,
+    )
+    for one in found:
+        phase, style = ("Degraded", BAD) if one.degraded is not None else (one.phase, _STYLES.get(one.phase, ""))
+        drawn.add_row(
+            one.namespace,
+            one.name,
+            one.cluster_queue or one.queue or Text("-", QUIET),
+            members(one.bound, one.members, one.required),
+            *((str(one.required), str(one.bound)) if counts else ()),
+            Text(phase, style),
+            ago(now - one.since),
+            *((one.gate,) if gate else ()),
+            Text(_why(one, now), WAITS if one.gate or one.degraded else QUIET),
+        )
+    return drawn
+
+
+def _why(one: Gang, now: float) -> str:
+    lacks = one.degraded
+    return one.why if lacks is None else f"{numbers(lacks, now)}; {lacks.waits_for}; {end(lacks, now)}"
+
+
+def members(bound: int, there: int, required: int) -> Text:
+    """Return a dot for each member: bound, waiting, or not there yet; one for several where there are many."""
+    most = max(there, required, 1)
+    scale = max(1, -(-most // _DOTS))
+    full, some, missing = (-(-count // scale) for count in (bound, there - bound, most - there))
+    return Text.assemble(("●" * full, GOOD), ("○" * some, WAITS), ("·" * missing, QUIET))
+
+
+@click.command("gangs")
+@click.option("-n", "--namespace", help="Those of one namespace; all of them if not given.")
+@click.option("--waiting", is_flag=True, help="Only those that wait for nodes.")
+@click.option("--degraded", is_flag=True, help="Only those that run with fewer members than they need.")
+@view
+def command(way: ViewOptions, *, namespace: str | None, waiting: bool, degraded: bool) -> None:
+    """Show every gang: its members, where it is in its life, and what it waits for."""
+    asked = way.ask()
+    way.require(asked)
+    found = gangs(asked, namespace=namespace, waiting=waiting, degraded=degraded)
+    way.show(list(found), lambda page: draw_gangs(found, asked.at, page))

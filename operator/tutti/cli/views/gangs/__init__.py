@@ -1,1 +1,0 @@
-"""`tutti gangs`: every gang, how far it has come, and why it waits."""

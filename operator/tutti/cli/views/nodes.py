@@ -1,0 +1,243 @@
+"""`tutti top nodes`: devices used and free, per model and node, and how large the holes are.
+
+What nodes offer and what of it is free is worked out as one expression over columns each. All amounts are in
+scheduling units: cpu in milli-cores, memory in bytes, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tutti.cli.grouping import CommandGroup
+from tutti.cli.views.command_line import ViewOptions, view
+from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, Page, amount, bar, table
+from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
+from tutti.engine.state import State
+
+MODEL_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "gpu.intel.com/product",
+    "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-tpu-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "node.kubernetes.io/instance-type",
+)
+"""Node labels that tell models of devices apart, the most telling first: what vendors and clouds put there."""
+
+_NOTES = 3
+
+
+class NodeUse(msgspec.Struct, frozen=True, rename="camel"):
+    """One node and one resource.
+
+    Attributes:
+        used: What the pods there have asked for, and what is reserved.
+        free: What is left, whether or not pods may go there.
+        open: Whether pods may go there: it is ready and not cordoned.
+        notes: What keeps pods off: a cordon, and its taints.
+    """
+
+    node: str
+    model: str
+    resource: str
+    allocatable: int
+    used: int
+    free: int
+    open: bool
+    notes: tuple[str, ...]
+
+
+class ModelUse(msgspec.Struct, frozen=True, rename="camel"):
+    """All nodes of one model, and one resource.
+
+    Attributes:
+        nodes: How many nodes there are; `open` of them take pods, and only these count for what is free.
+        largest: The most that is free on any one node.
+        fits: How many pods of a size fit at once, by size.
+        holes: How many nodes have exactly so much free, by amount; those that are full are left out.
+    """
+
+    model: str
+    resource: str
+    nodes: int
+    open: int
+    allocatable: int
+    used: int
+    free: int
+    largest: int
+    fits: Mapping[int, int]
+    holes: Mapping[int, int]
+
+
+class Top(msgspec.Struct, frozen=True, rename="camel"):
+    """All models, and all nodes that offer any of the resources asked for."""
+
+    models: tuple[ModelUse, ...]
+    nodes: tuple[NodeUse, ...]
+
+
+def devices(state: State) -> list[str]:
+    """Return the resources of devices that any node offers, by name; cpu and memory where there are none."""
+    nodes = state.cluster.nodes
+    offered = nodes.allocatable.sum(axis=0) > 0
+    found = [name for column, name in enumerate(nodes.axis.names) if "/" in name and offered[column]]
+    return sorted(found) or ["cpu", "memory"]
+
+
+def top(state: State, resources: Sequence[str], label: str | None = None) -> Top:
+    """Return what nodes offer of these resources; `label` tells models apart, in place of those that usually do."""
+    nodes = state.cluster.nodes
+    rows = np.array(sorted(nodes.rows.values(), key=lambda row: nodes.names[row]), dtype=np.int64)
+    models = [_model(nodes.labels[row], label) for row in rows.tolist()]
+    open_to = taking_pods(nodes, ())[rows]
+    by_node: list[NodeUse] = []
+    by_model: list[ModelUse] = []
+    for resource in resources:
+        column = nodes.axis.column(resource)
+        if column >= nodes.allocatable.shape[1]:
+            continue  # nobody has ever offered any
+        offers, used = nodes.allocatable[rows, column], nodes.requested[rows, column]
+        which = np.flatnonzero(offers)
+        by_node += [
+            _node(state, int(rows[at]), models[at], resource, int(offers[at]), int(used[at]), bool(open_to[at]))
+            for at in which.tolist()
+        ]
+        for model in sorted({models[at] for at in which.tolist()}):
+            mine = np.array([at for at in which.tolist() if models[at] == model], dtype=np.int64)
+            by_model.append(_of_model(model, resource, offers[mine], used[mine], open_to[mine]))
+    return Top(tuple(by_model), tuple(by_node))
+
+
+def _node(state: State, row: int, model: str, resource: str, offers: int, used: int, is_open: bool) -> NodeUse:
+    nodes = state.cluster.nodes
+    notes = ["cordoned"] if nodes.unschedulable[row] else []
+    for taint in nodes.taint_sets[nodes.taint_code[row]]:
+        if taint.key in UNSCHEDULABLE_TAINTS and taint.key != "node.kubernetes.io/unschedulable":
+            notes.append(taint.key.removeprefix("node.kubernetes.io/"))
+        elif taint.key not in UNSCHEDULABLE_TAINTS:
+            value = f"={taint.value}" if taint.value else ""
+            notes.append(f"{taint.key}{value}:{taint.effect}")
+    more = [f"and {len(notes) - _NOTES} more"] if len(notes) > _NOTES else []
+    said = tuple(dict.fromkeys([*notes[:_NOTES], *more]))
+    return NodeUse(nodes.names[row], model, resource, offers, used, max(0, offers - used), is_open, said)
+
+
+def _of_model(
+    model: str, resource: str, offers: NDArray[np.int64], used: NDArray[np.int64], is_open: NDArray[np.bool_]
+) -> ModelUse:
+    free = np.maximum(offers - used, 0)[is_open]
+    sizes = _sizes(int(offers.max()), whole="/" in resource)
+    amounts, counts = np.unique(free[free > 0], return_counts=True)
+    return ModelUse(
+        model,
+        resource,
+        len(offers),
+        int(is_open.sum()),
+        int(offers.sum()),
+        int(used.sum()),
+        int(free.sum()),
+        int(free.max(initial=0)),
+        {size: int((free // size).sum()) for size in sizes},
+        dict(zip(amounts.tolist(), counts.tolist(), strict=True)) if "/" in resource else {},
+    )
+
+
+def _sizes(most: int, *, whole: bool) -> list[int]:
+    """Return the sizes of pods to look at: of devices the powers of two up to a whole node, and a whole node."""
+    if not whole:
+        return []
+    powers = [1 << power for power in range(most.bit_length()) if 1 << power <= most]
+    return [*powers, *([most] if most not in powers else [])]
+
+
+def _model(labels: Mapping[str, str], label: str | None) -> str:
+    """Return what a node's labels say of its model, or ""."""
+    return next((labels[key] for key in ((label,) if label else MODEL_LABELS) if key in labels), "")
+
+
+_CELLS = 16
+
+
+def draw_top(found: Top, *, by_node: bool, page: Page = WIDE) -> RenderableType:
+    """Draw what models offer, then, where that is wanted, each node."""
+    if not found.models:
+        return Text("No node offers any of that.")
+    parts: list[RenderableType] = [_models(found, page)]
+    if by_node:
+        parts += [Text(), _nodes(found, page)]
+    return Group(*parts)
+
+
+def _models(found: Top, page: Page) -> RenderableType:
+    numbers = ("NODES", "USED", "OF", "FREE", "LARGEST")
+    texts = ("PODS THAT FIT", "HOLES")
+    drawn = table("MODEL", "RESOURCE", "NODES", "USE", *numbers[1:], *texts, right=numbers, wraps=texts, page=page)
+    for one in found.models:
+        drawn.add_row(
+            one.model or "-",
+            one.resource,
+            str(one.open) if one.open == one.nodes else f"{one.open} of {one.nodes}",
+            _bar(one.used, one.allocatable, page),
+            *(amount(one.resource, units) for units in (one.used, one.allocatable, one.free, one.largest)),
+            ", ".join(f"{pods} of {size}" for size, pods in one.fits.items()) or "-",
+            _holes(one),
+        )
+    return drawn
+
+
+def _nodes(found: Top, page: Page) -> RenderableType:
+    numbers = ("USED", "OF", "FREE")
+    drawn = table("NODE", "MODEL", "RESOURCE", "USE", *numbers, "", right=numbers, wraps=("",), page=page)
+    for one in found.nodes:
+        style = "" if one.open else QUIET
+        drawn.add_row(
+            Text(one.node, style),
+            Text(one.model or "-", style),
+            Text(one.resource, style),
+            _bar(one.used, one.allocatable, page),
+            *(Text(amount(one.resource, units), style) for units in (one.used, one.allocatable, one.free)),
+            _notes(one),
+        )
+    return drawn
+
+
+def _bar(used: int, whole: int, page: Page) -> Text:
+    """One column for each device, where there are few."""
+    most = page.cells(_CELLS)
+    cells = whole if 1 < whole <= most else most
+    return bar([(FULL, GOOD if used <= whole else BAD, used)], whole=whole, cells=cells)
+
+
+def _holes(one: ModelUse) -> str:
+    return ", ".join(f"{nodes} with {amount(one.resource, free)}" for free, nodes in one.holes.items()) or "-"
+
+
+def _notes(one: NodeUse) -> Text:
+    return Text(", ".join(one.notes), BAD if not one.open else QUIET)
+
+
+@click.group("top", cls=CommandGroup)
+def command() -> None:
+    """Show what is used and what is free."""
+
+
+@command.command("nodes")
+@click.option("-r", "--resource", "resources", multiple=True, help="Resource to show; may be given several times.")
+@click.option("--label", help="Node label that tells models apart, in place of those of vendors and clouds.")
+@click.option("--models", is_flag=True, help="Show models only, not each node.")
+@view
+def nodes(way: ViewOptions, *, resources: tuple[str, ...], label: str | None, models: bool) -> None:
+    """Show devices used and free per model and node, the holes, and how many pods of each size fit."""
+    asked = way.ask()
+    way.require(asked)
+    state = asked.stock().state
+    found = top(state, resources or devices(state), label)
+    way.show(found, lambda page: draw_top(found, by_node=not models, page=page))

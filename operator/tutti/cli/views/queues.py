@@ -1,0 +1,366 @@
+"""`tutti queue`: the tree of Cohorts and ClusterQueues, or one queue: who may use how much, who does, and who waits.
+
+All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import click
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
+from tutti.cli.views.degraded import Degraded, amounts, degraded_of, end, numbers
+from tutti.cli.views.drawing import (
+    BAD,
+    BORROWED,
+    DENSE,
+    FULL,
+    GOOD,
+    HATCHED,
+    LENT,
+    QUIET,
+    WAITS,
+    WIDE,
+    Page,
+    ago,
+    amount,
+    bar,
+    table,
+)
+from tutti.cli.views.what_if import FITS
+from tutti.engine.records.workloads import ADMITTED, Workload
+from tutti.engine.state import State
+from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
+
+MOST_WAITING = 50
+"""How many of those who wait at one queue are told of."""
+
+
+class Use(msgspec.Struct, frozen=True, rename="camel"):
+    """How much of one flavor and resource a queue or cohort uses.
+
+    Attributes:
+        used: What is used, borrowed quota included; of a cohort, by all queues in it.
+        own: What it is given; of a cohort, what it and everything in it is given.
+        most: What it could use with all that it may borrow; None: no limit.
+        borrowed: What it uses beyond its own.
+        lent: What of its own others use, so that it cannot have it now.
+        free: What it could still use now; None: no limit.
+    """
+
+    flavor: str
+    resource: str
+    used: int
+    own: int
+    most: int | None
+    borrowed: int
+    lent: int
+    free: int | None
+
+
+class Branch(msgspec.Struct, frozen=True, rename="camel"):
+    """A cohort or queue, and what is in it.
+
+    Attributes:
+        kind: Cohort or ClusterQueue.
+        waiting: How many workloads wait in it.
+        running: How many are admitted.
+        notes: What is special about it: how it orders, whether it is stopped, why it is inactive.
+    """
+
+    kind: str
+    name: str
+    waiting: int
+    running: int
+    notes: tuple[str, ...]
+    uses: tuple[Use, ...]
+    children: tuple[Branch, ...] = ()
+
+
+class Held(msgspec.Struct, frozen=True, rename="camel"):
+    """What a workload uses of one flavor and resource."""
+
+    flavor: str
+    resource: str
+    used: int
+
+
+class Entry(msgspec.Struct, frozen=True, rename="camel"):
+    """A workload of a queue.
+
+    Attributes:
+        position: Its place in the queue, the head being 1; 0 for one that runs.
+        queued_at: Since when it is in the queue, Unix seconds.
+        holds: What it uses of the queue's quota, with what is kept for members that it has lost.
+        gate: Where it waits, or "".
+        why: What it waits for, or "".
+        degraded: How far it is from what it needs, where it runs with less.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    position: int
+    priority: int
+    queued_at: float
+    holds: tuple[Held, ...] = ()
+    gate: str = ""
+    why: str = ""
+    degraded: Degraded | None = None
+
+
+class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """One queue, who runs in it and who waits; `beyond` are those who wait and are not told of."""
+
+    queue: Branch
+    running: tuple[Entry, ...]
+    waiting: tuple[Entry, ...]
+    beyond: int
+
+
+def forest(state: State) -> tuple[Branch, ...]:
+    """Return all cohorts and queues that are in no other, cohorts first; an inactive queue is in none."""
+    tree = state.holdings.tree
+    nodes = (*tree.cohorts.values(), *tree.queues.values())
+    roots = [_branch(state, node) for node in sorted(nodes, key=lambda one: one.name) if node.parent is None]
+    return tuple(sorted(roots, key=lambda one: one.kind != "Cohort"))
+
+
+def accelerators(roots: Collection[Branch]) -> list[str]:
+    """Return the resources of devices that any of these has quota of, by name."""
+    return sorted({use.resource for root in roots for use in root.uses if "/" in use.resource})
+
+
+def details(state: State, name: str) -> QueueDetails | None:
+    """Return one ClusterQueue with its workloads; None where there is none of that name."""
+    node = state.holdings.tree.queues.get(name)
+    if node is None:
+        return None
+    mine = [one for one in state.workloads.values() if one.cluster_queue == name and one.phase in ADMITTED]
+    running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
+    heads = state.places.heads(name, MOST_WAITING)
+    return QueueDetails(
+        _branch(state, node),
+        tuple(_entry(state, one, 0) for one in running),
+        tuple(_entry(state, one, at) for at, one in enumerate(heads, 1)),
+        max(0, state.counts.of(name).pending - len(heads)),
+    )
+
+
+def _branch(state: State, node: QuotaNode) -> Branch:
+    children = sorted(node.children, key=lambda one: (one.leaf, one.name))
+    whats = {what for leaf in node.leaves() for what in leaf.quotas} | set(node.quotas)
+    count = state.counts.of(node.name) if node.leaf else None
+    below = tuple(_branch(state, child) for child in children)
+    return Branch(
+        "ClusterQueue" if node.leaf else "Cohort",
+        node.name,
+        count.pending if count else sum(one.waiting for one in below),
+        count.admitted if count else sum(one.running for one in below),
+        _notes(state, node),
+        tuple(_use(node, what) for what in sorted(whats, key=lambda one: (one[1], one[0]))),
+        below,
+    )
+
+
+def _use(node: QuotaNode, what: FlavorResource) -> Use:
+    own = _own(node, what)
+    used = sum(leaf.usage.get(what, 0) for leaf in node.leaves())
+    free = node.available(what)
+    subtree = node.subtree.get(what, 0)
+    most = own + max(0, node.potential(what) - subtree)
+    lent = max(0, own - used - max(0, free)) if node.parent is not None else 0
+    return Use(
+        what[0],
+        what[1],
+        used,
+        own,
+        None if most >= UNLIMITED else most,
+        node.borrowed(what),
+        lent if node.leaf else 0,
+        None if free >= UNLIMITED else max(0, free),
+    )
+
+
+def _own(node: QuotaNode, what: FlavorResource) -> int:
+    return min(UNLIMITED, node.nominal(what) + sum(_own(child, what) for child in node.children))
+
+
+def _notes(state: State, node: QuotaNode) -> tuple[str, ...]:
+    queue = state.catalog.queues.get(node.name) if node.leaf else None
+    if queue is None:
+        return ()
+    notes = []
+    if queue.problem is not None:
+        notes.append(f"inactive: {queue.problem.message}")
+    if queue.drain:
+        notes.append("on hold, and drained")
+    elif queue.hold:
+        notes.append("on hold")
+    if queue.strict:
+        notes.append("strict")
+    return tuple(notes)
+
+
+def _entry(state: State, workload: Workload, position: int) -> Entry:
+    kind, namespace, name = workload.key
+    why = workload.explanation if position else None
+    return Entry(
+        kind,
+        namespace,
+        name,
+        position,
+        workload.priority,
+        workload.queued_at,
+        tuple(Held(*what, used) for what, used in state.holdings.held_by(workload.name).items() if used),
+        "" if why is None else why.gate.value,
+        "" if why is None else why.message,
+        degraded_of(state, workload),
+    )
+
+
+_CELLS = 24
+_NUMBERS = ("USED", "OWN", "MOST", "WAITING", "RUNNING")
+
+
+def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: Page = WIDE) -> RenderableType:
+    """Draw the tree with these resources."""
+    if not roots:
+        return Text("There are no ClusterQueues.")
+    drawn = table("COHORT / QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
+    for root in roots:
+        _add(drawn, root, resources, "", "", page=page)
+    return Group(drawn, Text(), _legend())
+
+
+def draw_details(found: QueueDetails, resources: Collection[str], now: float, page: Page = WIDE) -> RenderableType:
+    """Draw one queue."""
+    head = table("QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
+    _add(head, found.queue, resources, "", "", page=page)
+    running = table("RUNNING", "PRIORITY", "USES", right=("PRIORITY",), wraps=("USES",), page=page)
+    for one in found.running:
+        running.add_row(
+            _name(one), str(one.priority), Text(_holds(one, resources)).append_text(_kept(one, resources, now))
+        )
+    columns = ("", "WAITING", "PRIORITY", "SINCE", "AT", "WHY")
+    waiting = table(*columns, right=("", "PRIORITY", "SINCE"), wraps=("WHY",), page=page)
+    for one in found.waiting:
+        since = ago(now - one.queued_at)
+        why = Text(one.why or FITS, WAITS)
+        waiting.add_row(str(one.position), _name(one), str(one.priority), since, one.gate, why)
+    parts: list[RenderableType] = [head]
+    for rows, part in ((found.running, running), (found.waiting, waiting)):
+        if rows:
+            parts += [Text(), part]
+    if found.beyond:
+        parts.append(Text(f"... and {found.beyond} more", QUIET))
+    return Group(*parts, Text(), _legend())
+
+
+def _columns(page: Page) -> tuple[str, ...]:
+    most = () if page.narrow else ("MOST",)  # the bar shows it
+    return ("RESOURCE", "USE", "USED", "OWN", *most, "WAITING", "RUNNING", "")
+
+
+def _add(drawn: Table, branch: Branch, resources: Collection[str], first: str, further: str, *, page: Page) -> None:
+    """Add a branch, and what is in it, after what its lines begin with."""
+    shown = [use for use in branch.uses if use.resource in resources]
+    style = "bold" if branch.kind == "Cohort" else ""
+    left = _left(branch, first, further, max(1, len(shown)), style)
+    counts = (_count(branch.waiting, WAITS), _count(branch.running, GOOD), _draw_notes(branch))
+    for at, use in enumerate(shown):
+        drawn.add_row(next(left), *_figures(use, page), *(counts if at == 0 else ("", "", "")))
+    if not shown:
+        drawn.add_row(next(left), *[""] * (len(_columns(page)) - len(counts)), *counts)
+    for child in branch.children:
+        last = child is branch.children[-1]
+        ends = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        _add(drawn, child, resources, further + ends[0], further + ends[1], page=page)
+
+
+def _left(branch: Branch, first: str, further: str, rows: int, style: str) -> Iterator[Text]:
+    yield Text.assemble((first, QUIET), (branch.name, style))
+    below = "│" if branch.children else ""
+    for _ in range(rows - 1):
+        yield Text(further + below, QUIET)
+
+
+def _figures(use: Use, page: Page) -> tuple[Text | str, ...]:
+    own = min(use.used, use.own)
+    whole = max(use.own, use.used) if use.most is None else max(use.most, use.used)
+    parts = [(FULL, GOOD, own), (HATCHED, LENT, use.lent)]
+    if use.used > use.own:
+        parts = [(FULL, GOOD, own), (DENSE, BORROWED, use.used - use.own)]
+    mark = use.own if use.own < whole else None
+    drawn = bar(parts, whole=whole, cells=page.cells(_CELLS), mark=mark)
+    shown = (use.used, use.own) if page.narrow else (use.used, use.own, use.most)
+    numbers = (amount(use.resource, one) for one in shown)
+    return (Text.assemble(use.resource, (f" {use.flavor}", QUIET)), drawn, *numbers)
+
+
+def _count(number: int, style: str) -> Text:
+    return Text(str(number), style if number else QUIET)
+
+
+def _draw_notes(branch: Branch) -> Text:
+    return Text(", ".join(branch.notes), QUIET if branch.notes in ((), ("strict",)) else BAD)
+
+
+def _name(one: Entry) -> str:
+    return f"{one.namespace}/{one.name}"
+
+
+def _holds(one: Entry, resources: Collection[str]) -> str:
+    held = (part for part in one.holds if part.resource in resources)
+    parts = [f"{amount(part.resource, part.used)} {part.resource} ({part.flavor})" for part in held]
+    return ", ".join(parts)
+
+
+def _kept(one: Entry, resources: Collection[str], now: float) -> Text:
+    """Return what of it is not in use, but kept for members that it has lost."""
+    lacks = one.degraded
+    if lacks is None:
+        return Text()
+    kept = {(part.flavor, part.resource): part.amount for part in lacks.kept if part.resource in resources}
+    said = f", of which {amounts(kept)} for successors" if kept else ", degraded"
+    return Text(f"{said}: {numbers(lacks, now)}, {end(lacks, now)}", BAD)
+
+
+def _legend() -> Text:
+    return Text.assemble(
+        (FULL, GOOD), (" used of its own  ", QUIET), (DENSE, BORROWED), (" borrowed  ", QUIET),
+        (HATCHED, LENT), (" lent to others  ", QUIET), ("│", "bold"), (" where its own quota ends", QUIET),
+    )  # fmt: skip
+
+
+@click.command("queue")
+@click.argument("name", required=False, shell_complete=names("ClusterQueue"))
+@click.option("-r", "--resource", "resources", multiple=True, help="Resource to show; may be given several times.")
+@click.option("--all", "everything", is_flag=True, help="Show all resources; else devices only, where there are any.")
+@view
+def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], everything: bool) -> None:
+    """Show cohorts and queues: quota, use, borrowing, and how many wait; with NAME, one queue and who waits in it."""
+    asked = way.ask()
+    way.require(asked)
+    engine = asked.stock()
+    roots = forest(engine.state)
+    known = {use.resource for root in roots for use in root.uses}
+    if known and not known.issuperset(resources):
+        lacking = ", ".join(sorted(set(resources) - known))
+        fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known))}", NO)
+    chosen = set(resources) or (not everything and set(accelerators(roots)))
+    chosen = chosen or known
+    if name is None:
+        way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
+        return
+    engine.decide(asked.at)
+    found = details(engine.state, name)
+    if found is None:
+        there = ", ".join(sorted(engine.state.holdings.tree.queues)) or "none"
+        fail(f"there is no ClusterQueue {name}; there are: {there}", NO)
+    way.show(found, lambda page: draw_details(found, chosen, asked.at, page))

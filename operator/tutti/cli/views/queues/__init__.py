@@ -1,1 +1,0 @@
-"""`tutti queue`: who may use how much, who does, and who waits."""

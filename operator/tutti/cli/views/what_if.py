@@ -1,0 +1,250 @@
+"""Questions put to an engine of one's own: it is told what was listed, or otherwise, and decides as the operator would.
+
+So an answer cannot differ from what Tutti does, and a "what if" is the same question about a cluster that is told
+otherwise: nodes, pods and objects changed, added or left out. Nothing that is decided here is carried out.
+
+With a copy of a pod come the claims of its ephemeral volumes, and their volumes (kube-controller-manager 1.36,
+pkg/controller/volume/ephemeral: a claim for each, named after pod and volume; pkg/controller/volume/persistentvolume: a
+claim whose class binds at once is given a volume before its pod has a node).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.core import Node, ObjectMeta, Pod, PodStatus
+from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.model import GROUP
+from tutti.api.storage import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    ClaimReference,
+    CSISource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    StorageClass,
+    VolumeNodeAffinity,
+    VolumePhase,
+)
+from tutti.cli.views.listing import Listed
+from tutti.cluster.pods import PodKey
+from tutti.engine.engine import Engine
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.observations import (
+    AnyObservation,
+    ClaimSeen,
+    NodeSeen,
+    ObjectSeen,
+    PodSeen,
+    StorageClassSeen,
+    Synced,
+    VolumeSeen,
+)
+from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+
+FITS = "it fits now, and is not placed yet"
+"""Of a workload that waits for nothing and has no nodes."""
+_PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
+
+
+@dataclass(slots=True)
+class Asked:
+    """An engine, and what it was told.
+
+    Attributes:
+        listed: What it was told.
+        at: The time that it is, Unix seconds.
+    """
+
+    listed: Listed
+    at: float
+    configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
+    plugins: Plugins = field(default_factory=dict)
+
+    def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
+        """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
+        engine = Engine(self.configuration, self.plugins, discreet=False)  # it knows what its reader may list
+        for one in self.listed.seen if seen is None else seen:
+            engine.observe(one)
+        engine.observe(Synced())
+        engine.decide(self.at, most=0)
+        return engine
+
+    def what_if(self, seen: Iterable[AnyObservation], key: WorkloadKey) -> Explanation | None:
+        """Return why a workload would still wait if this were what there is; None where it would be placed."""
+        engine = self.stock(seen)
+        engine.decide(self.at)
+        workload = engine.state.workloads.get(key)
+        return None if workload is None else waits_for(workload)
+
+    def decided(self, seen: Iterable[AnyObservation]) -> tuple[State, Sequence[AnyDecision]]:
+        """Return what would be known and decided if this were what there is."""
+        engine = self.stock(seen)
+        return engine.state, engine.decide(self.at)
+
+
+def waits_for(workload: Workload) -> Explanation | None:
+    """Return why a workload has no nodes; None where it has them, or has got them just now."""
+    if workload.phase in _PLACED and not workload.tally().waiting:
+        return None
+    return workload.explanation
+
+
+def missing(workload: Workload) -> int:
+    """Return how many members a workload has too few of, of groups in which no others are promised."""
+    lacks = (
+        group.min_count - tally.live - tally.succeeded
+        for group, tally in ((group, group.tally()) for group in workload.groups.values())
+        if group.promised is None
+    )
+    return sum(max(0, lack) for lack in lacks)
+
+
+Seen = Sequence[AnyObservation]
+_HOSTNAME = "kubernetes.io/hostname"
+
+changed = msgspec.structs.replace
+
+
+def without_pods(seen: Seen, gone: Collection[PodKey]) -> Seen:
+    """Leave pods out, as if they had ended and were deleted."""
+    return [one for one in seen if not (isinstance(one, PodSeen) and key_of(one.pod) in gone)]
+
+
+def with_pods(seen: Seen, which: Collection[PodKey], change: Callable[[Pod], Pod]) -> Seen:
+    """Change some pods."""
+    return [PodSeen(change(one.pod)) if isinstance(one, PodSeen) and key_of(one.pod) in which else one for one in seen]
+
+
+def with_nodes(seen: Seen, which: Collection[str], change: Callable[[Node], Node]) -> Seen:
+    """Change some nodes."""
+    return [
+        NodeSeen(change(one.node)) if isinstance(one, NodeSeen) and one.node.metadata.name in which else one
+        for one in seen
+    ]
+
+
+def with_object(seen: Seen, kind: str, namespace: str, name: str, change: Callable[[dict[str, Any]], None]) -> Seen:
+    """Change an object of ours; `change` is given a copy of the document."""
+    out: list[AnyObservation] = []
+    for one in seen:
+        if isinstance(one, ObjectSeen) and one.kind == kind and _meta(one) == (namespace, name):
+            raw = copy.deepcopy(one.raw)
+            change(raw)
+            out.append(ObjectSeen(kind, raw))
+        else:
+            out.append(one)
+    return out
+
+
+def key_of(pod: Pod) -> PodKey:
+    """Return the namespace and name of a pod."""
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def node_of(seen: Seen, name: str) -> Node:
+    """Return a node that was listed."""
+    return next(one.node for one in seen if isinstance(one, NodeSeen) and one.node.metadata.name == name)
+
+
+def pod_of(seen: Seen, key: PodKey) -> Pod:
+    """Return a pod that was listed."""
+    return next(one.pod for one in seen if isinstance(one, PodSeen) and key_of(one.pod) == key)
+
+
+def like(node: Node, count: int) -> list[NodeSeen]:
+    """Return so many more nodes like one, with names of their own and nothing on them."""
+    made = []
+    for number in range(count):
+        name = f"{node.metadata.name}+{number + 1}"
+        labels = {**node.metadata.labels, _HOSTNAME: name}
+        made.append(NodeSeen(changed(node, metadata=changed(node.metadata, name=name, uid="", labels=labels))))
+    return made
+
+
+def copies(pod: Pod, count: int) -> list[PodSeen]:
+    """Return so many more pods like one, with names of their own, that wait for a node."""
+    meta = pod.metadata
+    names = [(f"{meta.name}+{number + 1}", f"{meta.uid}+{number + 1}") for number in range(count)]
+    return [PodSeen(changed(pod, metadata=changed(meta, name=name, uid=uid))) for name, uid in names]
+
+
+def successors(pod: Pod, count: int) -> list[PodSeen]:
+    """Return so many that whoever makes pods like one would make in its place: without a node, and not begun."""
+    annotations = {name: said for name, said in pod.metadata.annotations.items() if GROUP not in name}
+    meta = changed(pod.metadata, annotations=annotations, deletion_timestamp=None)
+    return copies(changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=PodStatus()), count)
+
+
+def _meta(one: ObjectSeen) -> tuple[str, str]:
+    meta = one.raw.get("metadata") or {}
+    return str(meta.get("namespace", "")), str(meta.get("name", ""))
+
+
+_OF_BINDING = (BIND_COMPLETED, SELECTED_NODE)
+
+
+def claims_of(seen: Seen, pod: Pod, copy_of_it: Pod) -> list[AnyObservation]:
+    """Return the claims that a copy of a pod is given for its ephemeral volumes: like the pod's own, but new.
+
+    A new claim is unbound; where its class makes volumes at once, it comes with one that was made for it.
+    """
+    old, new = pod.metadata, copy_of_it.metadata
+    named = {(old.namespace, f"{old.name}-{one.name}"): one.name for one in pod.spec.volumes if one.ephemeral}
+    if not named:
+        return []
+    made: list[AnyObservation] = []
+    for claim in (one.found for one in seen if isinstance(one, ClaimSeen) and one.found.key in named):
+        owners = [changed(one, name=new.name, uid=new.uid) for one in claim.metadata.owner_references]
+        said = {name: text for name, text in claim.metadata.annotations.items() if name not in _OF_BINDING}
+        name = f"{new.name}-{named[claim.key]}"
+        meta = changed(claim.metadata, name=name, uid=f"{new.uid}-{name}", annotations=said, owner_references=owners)
+        spec = changed(claim.spec, volume_name="")
+        unbound = changed(claim, metadata=meta, spec=spec, status=VolumePhase("Pending"))
+        made += _bound_at_once(seen, claim, unbound)
+    return made
+
+
+def _bound_at_once(seen: Seen, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> Iterator[AnyObservation]:
+    """Yield a new claim, and before it the volume that is made for it where its class does not wait for a pod."""
+    classes = (one.found for one in seen if isinstance(one, StorageClassSeen))
+    kind = next((one for one in classes if one.metadata.name == new.storage_class), None)
+    if kind is None or kind.waits or not kind.provisions:
+        yield ClaimSeen(new)
+        return
+    volumes = (one.found for one in seen if isinstance(one, VolumeSeen))
+    before = next((one for one in volumes if one.metadata.name == old.spec.volume_name), None)
+    volume = _made(new, kind, "" if before is None or before.spec.csi is None else before.spec.csi.driver)
+    yield VolumeSeen(volume)
+    annotations = {**new.metadata.annotations, BIND_COMPLETED: "yes"}
+    meta, spec = changed(new.metadata, annotations=annotations), changed(new.spec, volume_name=volume.metadata.name)
+    yield ClaimSeen(changed(new, metadata=meta, spec=spec, status=VolumePhase("Bound")))
+
+
+def _made(claim: PersistentVolumeClaim, kind: StorageClass, driver: str) -> PersistentVolume:
+    """Return the volume that is made for a claim: it can be used wherever its class may make volumes."""
+    name = f"pvc-{claim.metadata.uid}"
+    terms = [
+        NodeSelectorTerm([NodeSelectorRequirement(one.key, "In", one.values) for one in term.match_label_expressions])
+        for term in kind.allowed_topologies
+    ]
+    spec = PersistentVolumeSpec(
+        capacity={"storage": claim.asks},
+        access_modes=claim.spec.access_modes,
+        volume_mode=claim.spec.volume_mode,
+        storage_class_name=kind.metadata.name,
+        claim_ref=ClaimReference(*claim.key, claim.metadata.uid),
+        csi=CSISource(driver, name) if driver else None,
+        node_affinity=VolumeNodeAffinity(NodeSelector(terms)) if terms else None,
+    )
+    return PersistentVolume(ObjectMeta(name=name, uid=name), spec, VolumePhase("Bound"))

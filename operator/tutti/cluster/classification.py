@@ -1,0 +1,151 @@
+"""Which equivalence class each waiting pod is of, and when it has become another.
+
+What a selector reads of labels and what claims ask of a node can change while a pod waits: a label key comes to
+matter, a claim becomes shared, a volume is taken or free again. A pod that has a place keeps the class it was placed
+as. The class of a record is changed here and nowhere else, so that whoever goes by the classes of those who wait is
+told of every one that has become another (`take_changed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from tutti.api.core import Pod
+from tutti.api.selecting import owner_of
+from tutti.api.storage import PersistentVolumeClaim
+from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.storage import StorageKind, StorageObject
+from tutti.cluster.volume_needs import VolumeState
+from tutti.cluster.volumes import NO_VOLUMES, ClaimUse
+
+
+class Classifier:
+    """Keeps the classes of waiting pods up to date."""
+
+    def __init__(self, classes: ClassBook, volumes: VolumeState, pods: Mapping[PodKey, PodRecord]) -> None:
+        self._classes = classes
+        self._volumes = volumes
+        self._pods = pods
+        self._watched = 0
+        self._changed: dict[PodKey, None] = {}
+
+    @property
+    def changed(self) -> Collection[PodKey]:
+        """The pods that have become of another class while they waited, since these were last taken."""
+        return self._changed.keys()
+
+    def take_changed(self) -> Sequence[PodKey]:
+        """Return them in the order in which they did, for whoever takes note of all of them now."""
+        changed, self._changed = tuple(self._changed), {}
+        return changed
+
+    def assign(self, record: PodRecord, klass: PodClass) -> None:
+        """Have a pod be of a class."""
+        if klass is not record.klass:
+            record.klass = klass
+            if not record.place:
+                self._changed[record.key] = None
+
+    def of(self, pod: Pod, record: PodRecord | None, uses: Sequence[ClaimUse], *, waits: bool) -> PodClass:
+        """Return the class of a pod as it is seen now, which uses these claims."""
+        meta = pod.metadata
+        volumes = NO_VOLUMES
+        if record is not None and record.place:
+            volumes = record.klass.volumes
+        elif uses and waits:
+            volumes = self._volumes.needs((meta.namespace, meta.name), meta.uid, uses)
+        owner = owner_of(meta.owner_references)
+        return self._classes.of(pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, waits=waits)
+
+    def by_labels(self) -> None:
+        """Class the waiting pods again, where a label key has come to matter that did not before."""
+        if len(self._classes.watched) == self._watched:
+            return
+        self._watched = len(self._classes.watched)
+        for record in self._pods.values():
+            if not record.place:
+                self._again(record)
+
+    def by_volumes(self, pods: Iterable[PodKey]) -> bool:
+        """Class these pods again as far as they wait; returns whether any is of another class now."""
+        waiting = [record for key in pods if (record := self._pods.get(key)) is not None and not record.place]
+        changed = [record for record in waiting if self._again(record)]
+        return bool(changed)
+
+    def _again(self, record: PodRecord) -> bool:
+        before = record.klass
+        volumes = NO_VOLUMES
+        if record.uses and not record.terminated:
+            volumes = self._volumes.needs(record.key, record.uid, record.uses)
+        labels = record.kin.labels
+        now = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
+        self.assign(record, now)
+        return now is not before
+
+
+class PodsByClaim:
+    """Follows pods and storage; `helped` is called whenever somebody who waits for a node may profit."""
+
+    def __init__(
+        self, volumes: VolumeState, classing: Classifier, classes: ClassBook, *, helped: Callable[[], None]
+    ) -> None:
+        self._volumes = volumes
+        self._classing = classing
+        self._classes = classes
+        self._helped = helped
+
+    def put(self, seen: StorageObject) -> list[PodKey]:
+        """Add or change a storage object; returns the pods whose volumes it concerns."""
+        before = self._volumes.book.changes
+        pods = self._volumes.put(seen)
+        self._storage_changed(pods, before, is_claim=isinstance(seen, PersistentVolumeClaim))
+        return pods
+
+    def drop(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
+        """Forget a storage object; returns the pods whose volumes it concerned."""
+        before = self._volumes.book.changes
+        pods = self._volumes.drop(kind, namespace, name)
+        self._storage_changed(pods, before, is_claim=kind == "PersistentVolumeClaim")
+        return pods
+
+    def add(self, pod: PodKey, uses: Sequence[ClaimUse]) -> None:
+        """Note the claims that a pod uses."""
+        self.classed_anew(self._volumes.users.add(pod, uses))
+
+    def leave(self, pod: PodKey, uses: Sequence[ClaimUse]) -> None:
+        """Note that a pod, which has ended or is gone, uses its claims no more."""
+        self.classed_anew(self._volumes.users.drop(pod, uses))
+
+    def move(self, record: PodRecord, node: str, sign: int) -> None:
+        """Count what a pod attaches to a node; with `sign` -1 take it back."""
+        if sign > 0:
+            self._volumes.users.mount(record.key, node, record.uses)
+        else:
+            self._volumes.users.unmount(record.key)
+
+    def lose_node(self, record: PodRecord) -> None:
+        """Take back what a pod attached to a node that is gone; a claim for one pod is another's to use now."""
+        self._volumes.users.unmount(record.key)
+        if self._volumes.frees_one_of(record.uses):
+            self._helped()
+
+    def reserve(self, record: PodRecord) -> None:
+        """Count what a pod attaches to the node it is assumed on, and promise its claims what was chosen for them."""
+        self.move(record, record.assumed, 1)
+        self.classed_anew(self._volumes.pledge(record.key, record.klass, record.assumed, record.uses))
+
+    def release(self, record: PodRecord) -> None:
+        """Promise the claims of a pod nothing any more, since it is bound or its room was given back."""
+        self.classed_anew((record.key, *self._volumes.release(record.key)))
+
+    def classed_anew(self, pods: Iterable[PodKey]) -> None:
+        """Class pods again whose volumes may ask something else of a node now."""
+        if self._classing.by_volumes(pods):
+            self._helped()
+
+    def _storage_changed(self, pods: Iterable[PodKey], before: int, *, is_claim: bool) -> None:
+        """Let those who wait profit from a change, if there was any; a claim concerns only the pods that use it."""
+        self.classed_anew(pods)
+        if self._classes.claiming and not is_claim and self._volumes.book.changes != before:
+            self._helped()

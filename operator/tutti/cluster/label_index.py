@@ -1,0 +1,378 @@
+"""The label index: how many pods of which signature each node holds, as columns; and what selectors read besides.
+
+A selector is answered once per signature (`matching`), and the answer is kept and only extended for signatures that
+are new. One that asks for some label's value looks only at signatures that have it. What it costs to count over a
+topology depends on the number of distinct (signature, node) pairs; a pod without inter-pod constraints costs nothing
+here. Besides the labels of pods, selectors read those of namespaces, and Services and owners select pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.labels import LabelSelector
+from tutti.api.selecting import SERVICE, Owner
+from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature
+
+
+class PodSelecting(msgspec.Struct, frozen=True):
+    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.selecting`)."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector
+
+
+class NamespaceIndex:
+    """Namespaces, Services, and owners of pods.
+
+    Attributes:
+        version: Grows whenever a namespace changes.
+        selecting_version: Grows whenever something selects pods otherwise than before.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.selecting_version = 0
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._services: dict[str, dict[str, PodSelecting]] = {}
+        self._owners: dict[tuple[str, Owner], LabelSelector] = {}
+
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add a namespace or change its labels."""
+        if self._namespaces.get(name) != labels:
+            self._namespaces[name] = labels
+            self.version += 1
+
+    def drop_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        if self._namespaces.pop(name, None) is not None:
+            self.version += 1
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """Return the labels of a namespace; none where it is not known."""
+        return self._namespaces.get(name, NO_LABELS)
+
+    def put_selecting(self, found: PodSelecting) -> bool:
+        """Add or change an object that selects pods; returns whether that changed anything."""
+        if found.kind == SERVICE:
+            here = self._services.setdefault(found.namespace, {})
+            changed = here.get(found.name) != found
+            here[found.name] = found
+        else:
+            key = (found.namespace, (found.kind, found.name))
+            changed = self._owners.get(key) != found.selector
+            self._owners[key] = found.selector
+        self.selecting_version += changed
+        return changed
+
+    def drop_selecting(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object that selected pods; returns whether it was known."""
+        found: object
+        if kind == SERVICE:
+            found = self._services.get(namespace, {}).pop(name, None)
+        else:
+            found = self._owners.pop((namespace, (kind, name)), None)
+        self.selecting_version += found is not None
+        return found is not None
+
+    def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""
+        for service in self._services.get(namespace, {}).values():
+            wanted = service.selector.match_labels
+            if wanted and all(labels.get(key) == value for key, value in wanted.items()):
+                yield wanted
+
+    def selector_of(self, namespace: str, owner: Owner) -> LabelSelector | None:
+        """Return the selector of an owner of pods; None where it is not known."""
+        return self._owners.get((namespace, owner))
+
+
+Codes = NDArray[np.bool_]
+"""bool[codes]: which kins."""
+
+_MOST_ANSWERS = 512
+_ROW_BITS = 32
+_FEW_ROWS = 24
+"""So many pods are counted sooner one by one than as columns."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What a query says of each code; `seen` is how far in the list of changed codes it has been answered."""
+
+    says: Codes
+    seen: int
+    around: int
+
+
+class LabelIndex:
+    """Pods on nodes, by kin and whether they are leaving.
+
+    Attributes:
+        version: Grows whenever anybody comes, goes or is labelled anew.
+        terms_version: Grows whenever the set of kins that have terms of their own changes.
+        leaving: bool[codes], which codes stand for pods that are being deleted.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.terms_version = 0
+        self._kins: list[PodSignature | None] = []
+        self._totals: list[int] = []
+        self._free_codes: list[int] = []
+        self._changed: list[int] = []
+        self._by_label: dict[tuple[str, str], int | set[int]] = {}
+        self._with_terms: dict[int, PodSignature] = {}
+        self._with_ports: dict[int, PodSignature] = {}
+        self._with_disks: dict[int, PodSignature] = {}
+        self._answers: dict[PodQuery, _Answer] = {}
+        self._slot_of: dict[int, int] = {}
+        self._free_slots: list[int] = []
+        self._used = 0
+        self._leaving = np.zeros(64, dtype=np.bool_)
+        self._code = np.zeros(256, dtype=np.int32)
+        self._row = np.zeros(256, dtype=np.int32)
+        self._count = np.zeros(256, dtype=np.int64)
+
+    @property
+    def codes(self) -> int:
+        """How many codes there are; weights and choices have one entry each."""
+        return len(self._kins)
+
+    @property
+    def leaving(self) -> Codes:
+        """Which codes stand for pods that are being deleted: bool[codes], a view."""
+        return self._leaving[: len(self._kins)]
+
+    def add(self, kin: PodSignature, row: int, *, leaving: bool = False, count: int = 1) -> None:
+        """Count pods of a kin on a row; a negative count takes them away."""
+        code = kin.leaving_code if leaving else kin.code
+        if code < 0:
+            code = self._born(kin, leaving)
+        place = code << _ROW_BITS | row
+        slot = self._slot_of.get(place)
+        if slot is None:
+            slot = self._new_slot(place, code, row)
+        self._count[slot] += count
+        self._totals[code] += count
+        self.version += 1
+        if not self._count[slot]:
+            del self._slot_of[place]
+            self._free_slots.append(slot)
+        if not self._totals[code]:
+            self._died(code, kin, leaving)
+
+    def add_all(self, kin: PodSignature, rows: Sequence[int], *, leaving: bool = False) -> None:
+        """Count one pod of a kin on each of some rows, which may repeat."""
+        if len(rows) == 1:
+            self.add(kin, rows[0], leaving=leaving)
+            return
+        if len(rows) <= _FEW_ROWS:
+            for row, count in sorted(Counter(rows).items()):
+                self.add(kin, row, leaving=leaving, count=count)
+            return
+        code = kin.leaving_code if leaving else kin.code
+        if code < 0:
+            code = self._born(kin, leaving)
+        at, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
+        places = (code << _ROW_BITS | at).tolist()
+        slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
+        new = np.flatnonzero(slots < 0)
+        if len(new):
+            slots[new] = made = self._new_slots(code, at[new])
+            self._slot_of.update(zip([places[i] for i in new.tolist()], made.tolist(), strict=True))
+        self._count[slots] += counts
+        self._totals[code] += len(rows)
+        self.version += 1
+
+    def relabel(self, kin: PodSignature, labels: Mapping[str, str]) -> None:
+        """Have the pods of a kin seen with other labels, wherever they are."""
+        gone = [pair for pair in kin.labels.items() if labels.get(pair[0]) != pair[1]]
+        new = [pair for pair in labels.items() if kin.labels.get(pair[0]) != pair[1]]
+        kin.labels = labels
+        self.version += 1
+        for code in (kin.code, kin.leaving_code):
+            if code >= 0:
+                for pair in gone:
+                    self._unindex(pair, code)
+                for pair in new:
+                    self._index(pair, code)
+                self._ask_anew(code)
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether any pod on a node has affinity or anti-affinity terms of its own."""
+        return bool(self._with_terms)
+
+    def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
+        """Yield the codes and kins on a node with terms of their own that may mean pods of a namespace."""
+        return ((code, kin) for code, kin in self.with_terms() if kin.reach is None or namespace in kin.reach)
+
+    def with_terms(self) -> Iterator[tuple[int, PodSignature]]:
+        """Yield each code whose pods have affinity or anti-affinity terms of their own."""
+        yield from self._with_terms.items()
+
+    def with_ports(self) -> Iterator[tuple[int, PodSignature]]:
+        """Yield each code whose pods take ports of their node."""
+        yield from self._with_ports.items()
+
+    def with_disks(self) -> Iterator[tuple[int, PodSignature]]:
+        """Yield each code whose pods name disks of their own."""
+        yield from self._with_disks.items()
+
+    def matching(self, query: PodQuery, around: NamespaceIndex) -> Codes:
+        """Return bool[codes]: which codes a query means."""
+        answer = self._answers.get(query)
+        if answer is None or answer.around != around.version:
+            answer = self._answers[query] = _Answer(np.zeros(len(self._leaving), dtype=np.bool_), 0, around.version)
+            if len(self._answers) > _MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        if len(answer.says) < len(self._kins):
+            longer = np.zeros(len(self._leaving), dtype=np.bool_)
+            longer[: len(answer.says)] = answer.says
+            answer.says = longer
+        for code in self._changed[answer.seen :] if answer.seen else self._worth_asking(query):
+            kin = self._kins[code]
+            answer.says[code] = kin is not None and query.matches(
+                kin.namespace, around.namespace_labels(kin.namespace), kin.labels
+            )
+        answer.seen = len(self._changed)
+        return answer.says[: len(self._kins)]
+
+    def _worth_asking(self, query: PodQuery) -> Iterable[int]:
+        """Return the codes that a query may mean: those with one of the label values that it asks for, if any."""
+        if query.selector is None:
+            return ()
+        asked = [
+            *([pair] for pair in query.selector.match_labels.items()),
+            *([(one.key, v) for v in one.values] for one in query.selector.match_expressions if one.operator == "In"),
+        ]
+        if not asked:
+            return self._changed
+        return min((self._having(pairs) for pairs in asked), key=len)
+
+    def _having(self, pairs: Iterable[tuple[str, str]]) -> set[int]:
+        """Return the codes with any of these labels."""
+        out: set[int] = set()
+        for pair in pairs:
+            found = self._by_label.get(pair, ())
+            out.update((found,) if isinstance(found, int) else found)
+        return out
+
+    def where(self, chosen: Codes) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Return where pods of the chosen codes are: rows int32[m], how many int64[m], codes int32[m]."""
+        if not chosen.any():
+            return self._row[:0], self._count[:0], self._code[:0]
+        code, count = self._code[: self._used], self._count[: self._used]
+        hit = np.flatnonzero(chosen[code] & (count > 0))
+        return self._row[hit], count[hit], code[hit]
+
+    def snapshot(self) -> dict[tuple[PodSignature, bool, int], int]:
+        """Return how many pods of which kin, leaving or not, are on which row; for tests and recounts."""
+        out: dict[tuple[PodSignature, bool, int], int] = {}
+        for place, slot in self._slot_of.items():
+            code = place >> _ROW_BITS
+            kin = self._kins[code]
+            assert kin is not None  # a code that is counted somewhere stands for somebody
+            out[kin, bool(self._leaving[code]), place & ((1 << _ROW_BITS) - 1)] = int(self._count[slot])
+        return out
+
+    def _born(self, kin: PodSignature, leaving: bool) -> int:
+        if self._free_codes:
+            code = self._free_codes.pop()
+            self._kins[code] = kin
+        else:
+            code = len(self._kins)
+            self._kins.append(kin)
+            self._totals.append(0)
+            if code == len(self._leaving):
+                self._leaving = np.concatenate((self._leaving, np.zeros_like(self._leaving)))
+        self._leaving[code] = leaving
+        if leaving:
+            kin.leaving_code = code
+        else:
+            kin.code = code
+        for pair in kin.labels.items():
+            self._index(pair, code)
+        self._ask_anew(code)
+        if kin.company is not UNCONSTRAINED and any(True for _ in kin.company.terms):
+            self._with_terms[code] = kin
+            self.terms_version += 1
+        if kin.company.ports:
+            self._with_ports[code] = kin
+        if kin.company.disks:
+            self._with_disks[code] = kin
+        return code
+
+    def _died(self, code: int, kin: PodSignature, leaving: bool) -> None:
+        if leaving:
+            kin.leaving_code = -1
+        else:
+            kin.code = -1
+        self._kins[code] = None
+        self._ask_anew(code)
+        self._free_codes.append(code)
+        for pair in kin.labels.items():
+            self._unindex(pair, code)
+        if self._with_terms.pop(code, None) is not None:
+            self.terms_version += 1
+        self._with_ports.pop(code, None)
+        self._with_disks.pop(code, None)
+
+    def _ask_anew(self, code: int) -> None:
+        """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""
+        self._changed.append(code)
+        if len(self._changed) > 1024 + 4 * len(self._kins):
+            self._changed = [one for one, alive in enumerate(self._kins) if alive is not None]
+            self._answers.clear()
+
+    def _index(self, pair: tuple[str, str], code: int) -> None:
+        having = self._by_label.get(pair)
+        if having is None:
+            self._by_label[pair] = code  # most values of a label that tells pods apart are had by one kin
+        elif isinstance(having, int):
+            self._by_label[pair] = {having, code}
+        else:
+            having.add(code)
+
+    def _unindex(self, pair: tuple[str, str], code: int) -> None:
+        having = self._by_label[pair]
+        if not isinstance(having, int):
+            having.discard(code)
+        if having in (code, set()):
+            del self._by_label[pair]
+
+    def _new_slot(self, place: int, code: int, row: int) -> int:
+        if self._free_slots:
+            slot = self._free_slots.pop()
+        else:
+            slot = self._used
+            self._make_room(1)
+        self._slot_of[place] = slot
+        self._code[slot], self._row[slot], self._count[slot] = code, row, 0
+        return slot
+
+    def _new_slots(self, code: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return an empty slot for each of these rows."""
+        again = [self._free_slots.pop() for _ in range(min(len(rows), len(self._free_slots)))]
+        first = self._used
+        self._make_room(len(rows) - len(again))
+        slots = np.concatenate((np.array(again, dtype=np.int64), np.arange(first, self._used)))
+        self._code[slots], self._row[slots], self._count[slots] = code, rows, 0
+        return slots
+
+    def _make_room(self, more: int) -> None:
+        """Take so many slots into use."""
+        self._used += more
+        while self._used > len(self._code):
+            self._code = np.concatenate((self._code, np.zeros_like(self._code)))
+            self._row = np.concatenate((self._row, np.zeros_like(self._row)))
+            self._count = np.concatenate((self._count, np.zeros_like(self._count)))

@@ -1,0 +1,285 @@
+"""The pods that take room on nodes: by the name of their node, and as columns with one slot per pod.
+
+By name, because pods may be seen before their node is, and stay when it goes; room held for pods that do not exist
+yet goes with its node. As columns, so that a question about all of them is one expression: what would be free on each
+node if all pods below some priority were gone is a sum over these columns, kept up to date pod by pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.resources import Amounts
+from tutti.cluster.classes import PodClass
+from tutti.cluster.columns import ResourceIndex, bounded, longer
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.requests import Scored
+
+Hold = tuple[str, int]
+"""Room held for a pod to come: the name of its node, and a number of its own."""
+
+
+class PodsByNode:
+    """The pods and holds of every node."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[PodKey, PodRecord]] = {}
+        self._holds: dict[str, dict[int, PodClass]] = {}
+        self._last_hold = 0
+
+    def pods_on(self, node: str) -> Collection[PodRecord]:
+        """Return the pods on a node, in the order they came."""
+        return self._pods.get(node, {}).values()
+
+    def add(self, node: str, record: PodRecord) -> None:
+        """Note that a pod is on a node."""
+        here = self._pods.get(node)
+        if here is None:
+            here = self._pods[node] = {}
+        here[record.key] = record
+
+    def remove(self, node: str, record: PodRecord) -> None:
+        """Note that a pod is not on a node any more."""
+        here = self._pods[node]
+        del here[record.key]
+        if not here:
+            del self._pods[node]
+
+    def hold(self, node: str, klass: PodClass) -> Hold:
+        """Note that room on a node is held for a pod of a class."""
+        self._last_hold += 1
+        self._holds.setdefault(node, {})[self._last_hold] = klass
+        return node, self._last_hold
+
+    def is_held(self, hold: Hold) -> bool:
+        """Whether room is still held."""
+        node, number = hold
+        return number in self._holds.get(node, {})
+
+    def end(self, hold: Hold) -> PodClass | None:
+        """Hold room no more; returns for pods of which class it was held, None where it was not."""
+        node, number = hold
+        return self._holds.get(node, {}).pop(number, None)
+
+    def held_on(self, node: str) -> Collection[PodClass]:
+        """Return the classes of the pods for which room is held on a node."""
+        return self._holds.get(node, {}).values()
+
+    def end_all(self, node: str) -> Collection[PodClass]:
+        """Hold no room on a node any more; returns for pods of which classes it was held."""
+        return self._holds.pop(node, {}).values()
+
+
+Slots = NDArray[np.int64]
+"""int64[m]: slots of pods."""
+
+_NOWHERE = -1
+
+
+class PodColumns:
+    """Every pod that takes room on a node that is known, whichever scheduler placed it.
+
+    A slot is reused after its pod is gone; `row` says which slots hold one.
+
+    Attributes:
+        records: The pod in each slot, None in a free one.
+        version: Grows whenever anything here changes.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.records: list[PodRecord | None] = []
+        self._free: list[int] = []
+        self._row = np.full(256, _NOWHERE, dtype=np.int32)
+        self._priority = np.zeros(256, dtype=np.int64)
+        self._started = np.zeros(256, dtype=np.float64)
+        self._until = np.full(256, np.inf, dtype=np.float64)
+        self._shape = np.zeros(256, dtype=np.int32)
+        self._bound = np.zeros(256, dtype=np.bool_)
+        self._leaving = np.zeros(256, dtype=np.bool_)
+        self._shapes: list[tuple[Amounts, Scored]] = []
+        self._users: list[int] = []
+        self._free_shapes: list[int] = []
+        self._shape_of: dict[Hashable, int] = {}
+        self._taken: list[Amounts] = []
+        self._matrices: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.records)
+
+    @property
+    def row(self) -> NDArray[np.int32]:
+        """int32[slots], the row of each pod's node, -1 in a free slot; a view."""
+        return self._row[: len(self.records)]
+
+    @property
+    def priority(self) -> NDArray[np.int64]:
+        """int64[slots]; a view."""
+        return self._priority[: len(self.records)]
+
+    @property
+    def started(self) -> NDArray[np.float64]:
+        """float64[slots], Unix seconds since when the kubelet has each pod, infinity where it has not; a view."""
+        return self._started[: len(self.records)]
+
+    @property
+    def until(self) -> NDArray[np.float64]:
+        """float64[slots], Unix seconds when each pod ends at the latest, infinity where nobody knows; a view."""
+        return self._until[: len(self.records)]
+
+    @property
+    def bound(self) -> NDArray[np.bool_]:
+        """bool[slots], whether the pod is bound; else its room is only reserved; a view."""
+        return self._bound[: len(self.records)]
+
+    @property
+    def leaving(self) -> NDArray[np.bool_]:
+        """bool[slots], whether the pod is being deleted; a view."""
+        return self._leaving[: len(self.records)]
+
+    def put(self, record: PodRecord, row: int) -> None:
+        """Take in a pod on a row, or what has changed about one."""
+        self.version += 1
+        slot = record.slot
+        if slot < 0:
+            slot = record.slot = self._new_slot(record)
+        self._row[slot] = row
+        self._priority[slot] = record.priority
+        self._started[slot] = np.inf if record.started is None else record.started
+        self._bound[slot] = bool(record.node)
+        self._leaving[slot] = record.deleting
+        if self._taken[slot] is not record.held:
+            before = int(self._shape[slot])
+            self._shape[slot] = self._use(record.held, record.weight)
+            self._drop_shape(before)
+            self._taken[slot] = record.held
+
+    def reserve(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
+        """Take in pods at once for which room is reserved, `records[i]` on row `rows[i]`; none is on a row yet."""
+        if len(records) == 1:
+            self.put(records[0], rows[0])
+            return
+        self.version += 1
+        shapes: dict[int, int] = {}  # pods of one class share the record of what they take
+        codes = []
+        for record in records:
+            code = shapes.get(id(record.held))
+            if code is None:
+                code = shapes[id(record.held)] = self._use(record.held, record.weight)
+            else:
+                self._users[code] += 1
+            codes.append(code)
+        slots = self._free_slots(records)
+        self._shape[slots] = codes
+        self._row[slots] = rows
+        self._priority[slots] = [record.priority for record in records]
+        self._leaving[slots] = [record.deleting for record in records]
+        self._started[slots] = np.inf
+        self._bound[slots] = False
+
+    def expect(self, slots: Sequence[int], until: float) -> None:
+        """Note when the pods in some slots end at the latest, Unix seconds."""
+        self._until[slots] = until
+
+    def drop(self, record: PodRecord) -> None:
+        """Forget a pod that is on no row any more."""
+        slot = record.slot
+        if slot < 0:
+            return
+        self.version += 1
+        record.slot = -1
+        self.records[slot] = None
+        self._row[slot] = _NOWHERE
+        self._drop_shape(int(self._shape[slot]))
+        self._free.append(slot)
+
+    def at(self, slots: Slots) -> list[PodRecord]:
+        """Return the pods in some slots, none of them free."""
+        records = [self.records[slot] for slot in slots.tolist()]
+        return [record for record in records if record is not None]
+
+    def held(self, slots: Slots, axis: ResourceIndex) -> NDArray[np.int64]:
+        """Return int64[len(slots), resources]: what each of these pods takes."""
+        return self._per_shape(axis)[0][self._shape[slots]]
+
+    def weight(self, slots: Slots, axis: ResourceIndex) -> NDArray[np.int64]:
+        """Return int64[len(slots), 2]: what each of these pods takes of cpu and memory as the score counts it."""
+        return self._per_shape(axis)[1][self._shape[slots]]
+
+    def _per_shape(self, axis: ResourceIndex) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[shapes, resources] and int64[shapes, 2], made anew where a shape or resource has come."""
+        if self._matrices is None or self._matrices[0] != len(axis):
+            held = np.zeros((len(self._shapes), len(axis)), dtype=np.int64)
+            for code, (amounts, _) in enumerate(self._shapes):
+                held[code] = axis.vector(amounts)  # whoever is on a node has made the columns for it
+            weighs = [(bounded(cpu), bounded(memory)) for _, (cpu, memory) in self._shapes]
+            weight = np.array(weighs, dtype=np.int64).reshape(-1, 2)
+            self._matrices = (len(axis), held, weight)
+        return self._matrices[1:]
+
+    def _new_slot(self, record: PodRecord) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self.records[slot], self._taken[slot] = record, record.held
+        else:
+            slot = len(self.records)
+            self.records.append(record)
+            self._taken.append(record.held)
+            if slot == len(self._row):
+                self._grow()
+        self._until[slot] = np.inf
+        self._shape[slot] = self._use(record.held, record.weight)
+        return slot
+
+    def _free_slots(self, records: Sequence[PodRecord]) -> list[int]:
+        """Give each of these pods a slot, its shape not yet set."""
+        again = [self._free.pop() for _ in range(min(len(records), len(self._free)))]
+        for slot, record in zip(again, records, strict=False):
+            self.records[slot], self._taken[slot] = record, record.held
+        new, first = records[len(again) :], len(self.records)
+        self.records.extend(new)
+        self._taken.extend([record.held for record in new])
+        while len(self.records) > len(self._row):
+            self._grow()
+        slots = [*again, *range(first, len(self.records))]
+        for slot, record in zip(slots, records, strict=True):
+            record.slot = slot
+        self._until[slots] = np.inf
+        return slots
+
+    def _use(self, held: Amounts, weight: Scored) -> int:
+        key = (*held.items(), weight)
+        code = self._shape_of.get(key)
+        if code is None:
+            if self._free_shapes:
+                code = self._free_shapes.pop()
+                self._shapes[code], self._users[code] = (held, weight), 0
+            else:
+                code = len(self._shapes)
+                self._shapes.append((held, weight))
+                self._users.append(0)
+            self._shape_of[key] = code
+            self._matrices = None
+        self._users[code] += 1
+        return code
+
+    def _drop_shape(self, code: int) -> None:
+        self._users[code] -= 1
+        if not self._users[code]:
+            held, weight = self._shapes[code]
+            del self._shape_of[(*held.items(), weight)]
+            self._free_shapes.append(code)
+
+    def _grow(self) -> None:
+        room = 2 * len(self._row)
+        self._row = longer(self._row, room)
+        self._priority = longer(self._priority, room)
+        self._started = longer(self._started, room)
+        self._until = longer(self._until, room)
+        self._shape = longer(self._shape, room)
+        self._bound = longer(self._bound, room)
+        self._leaving = longer(self._leaving, room)

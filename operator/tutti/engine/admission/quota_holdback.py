@@ -1,0 +1,166 @@
+"""Holding back what is a queue's own from those who would borrow it, while the head of the queue waits for it.
+
+A head that asks for quota which is there for it but lent away, in a queue that may not take back all of its own, would
+starve behind a stream of borrowers: what becomes free is never enough at once. So what is free of its request is held
+back. How much: Kueue, scheduler.go `resourcesToReserve` (`quota/preemption.py`). From whom, and for how long, goes
+beyond Kueue, which holds it back for one cycle and thus forgets a parked head with the next borrower that comes alone:
+
+- from those who would borrow in the same tree, across from the head; what is their own is never kept from a queue;
+- as long as the head waits, where its line is strict, or where nothing but borrowers stands in its way: its own queue
+  uses so little that its request fits beside it. Otherwise in the turn in which the head was tried, as with Kueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tutti.api.resources import describe
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import QuotaHoldback
+from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey, workload_named_by_key
+from tutti.engine.state import State
+from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.flavors import Queue
+from tutti.quota.ordering import entry_key
+from tutti.quota.policy import Who
+from tutti.quota.preemption import hold_back
+from tutti.quota.tree import FlavorResource, QuotaNode, level
+
+
+def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
+    """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
+    queue, book, workload = entry.queue, state.owners, entry.workload
+    if queue is None or entry.bunch.line.name[1]:
+        return
+    mine = book.of.get(queue.name)
+    choice, place = entry.bunch.choice, entry.bunch.line.order(entry)
+    waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
+    kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
+    if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
+        drop_holdback(state, workload.key, queue.name)
+    elif mine is None or mine.workload == workload.key or place <= mine.place:
+        node = state.holdings.tree.queues[queue.name]
+        wanted = {what: amount for what, amount in choice.usage.items() if amount}
+        away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
+        key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
+        found = QuotaHoldback(
+            workload.key, queue.name, wanted, away > 0, key, place, entry.bunch.line.strict, book.turn
+        )
+        if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
+            book.rouse(state.holdings.root_of(queue.name))
+        book.of[queue.name] = found
+
+
+def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
+    """Hold nothing back for a workload any more; nothing happens where nothing is."""
+    found = state.owners.of.get(queue)
+    if found is not None and found.workload == workload:
+        del state.owners.of[queue]
+        state.owners.rouse(state.holdings.root_of(queue))
+
+
+def lapse_holdbacks(state: State) -> None:
+    """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again."""
+    book = state.owners
+    book.turn += 1
+    for owner in list(book.of.values()):
+        if not (owner.strict or _lacks_only_what_is_lent(state, owner)):
+            drop_holdback(state, owner.workload, owner.queue)
+
+
+def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
+    node = state.holdings.tree.queues.get(owner.queue)
+    return node is not None and all(
+        amount <= node.nominal(what) - node.usage.get(what, 0) for what, amount in owner.usage.items()
+    )
+
+
+def refused_by_holdback(
+    state: State, workload: Workload, queue: Queue, wanted: Mapping[FlavorResource, int], *, away: int
+) -> Explanation | None:
+    """Return why a workload may not have quota that there is: it would borrow what is held back; None where it may.
+
+    Args:
+        state: The engine's memory.
+        workload: Who it is.
+        queue: Its ClusterQueue.
+        wanted: What it would use, all of which is free.
+        away: From how far away it would come, 0 for what is the queue's own.
+    """
+    if not away or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
+        return None
+    key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
+    owners = [one for one in _others(state, queue) if not one.borrows or one.turn == state.owners.turn or one.key < key]
+    against = [one for one in owners if _lends_to(state, queue, one, wanted)]
+    if not against:
+        return None
+    node = state.holdings.tree.queues[queue.name]
+    free = {what: max(0, node.available(what)) for what in wanted}
+    with state.holdings.snapshot.trial():
+        for one in against:
+            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
+        short = next((what for what, amount in wanted.items() if amount > max(0, node.available(what))), None)
+    if short is None:
+        return None
+    if workload.phase is Phase.WAITING:
+        state.owners.refused.setdefault(state.holdings.root_of(queue.name), {})[workload.key] = None
+    whose = next(one for one in against if short in one.usage)
+    name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
+    return _held_back(queue, whose, name, short, wanted[short], free[short])
+
+
+def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
+    """Return how many pods of this usage a queue has quota for, besides what is held back from it."""
+    room = state.holdings.room_for(queue.name, per_pod)
+    if not room or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
+        return room
+    node = state.holdings.tree.queues[queue.name]
+    own = max(0, min((node.own_left(what) // amount for what, amount in per_pod.items() if amount), default=room))
+    if own >= room:
+        return room
+    with state.holdings.snapshot.trial():
+        for one in list(_others(state, queue)):
+            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
+        beside = state.holdings.room_for(queue.name, per_pod)
+    return min(room, max(own, beside))
+
+
+def held_back_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
+    """Return what is held back for an owner, beyond what its queue uses now."""
+    node = state.holdings.tree.queues.get(owner.queue)
+    return {} if node is None else hold_back(node, owner.usage, borrows=owner.borrows)
+
+
+def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
+    """Yield those of other queues in the same tree."""
+    root = state.holdings.root_of(queue.name)
+    for one in state.owners.of.values():
+        if one.queue != queue.name and state.holdings.root_of(one.queue) == root:
+            yield one
+
+
+def _lends_to(state: State, queue: Queue, owner: QuotaHoldback, wanted: Mapping[FlavorResource, int]) -> bool:
+    """Whether what a queue wants would be borrowed across from an owner: beyond the largest subtree without it."""
+    snapshot = state.holdings.snapshot
+    mine, theirs = snapshot.queue(queue.name), snapshot.queue(owner.queue)
+    common = {id(node) for node in theirs.ancestors()}
+    side: QuotaNode = mine
+    for node in mine.ancestors():
+        if id(node) in common:
+            break
+        side = node
+    with snapshot.trial():
+        snapshot.charge(queue.name, wanted)
+        return any(what in owner.usage and side.borrows(what) for what in wanted)
+
+
+def _held_back(
+    queue: Queue, owner: QuotaHoldback, name: str, what: FlavorResource, asked: int, free: int
+) -> Explanation:
+    flavor, resource = what
+    text = f"ClusterQueue {queue.name}: needs {describe(resource, asked)} {resource} in {flavor}, which it would "
+    text += f"borrow; {describe(resource, free)} is free, but held back for {name} of ClusterQueue {owner.queue}"
+    text += ", which goes before it" if owner.borrows else ", whose own quota that is"
+    details = {"heldBackFor": name}
+    return Explanation(Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason, text, details)

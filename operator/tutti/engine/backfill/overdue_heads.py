@@ -1,0 +1,206 @@
+"""With fair sharing: whose turn would never come by the order of shares, and when it is nevertheless.
+
+Kueue compares shares as they would be after an admission. A workload that asks for more than its queue has left of its
+part then loses against every smaller one, and while the others are hungry it never starts, not even where its queue
+uses nothing; nor does one start within its part where so much never becomes free at one moment. So the first of a queue
+that has waited for `fairSharing.patienceSeconds` has quota and room kept for it, as a queue with `backfill: Reserved`
+has for each head. It is its turn, if
+
+- its queue uses no more than its part, and would use more with it, or else no other first would have a smaller share.
+  The part goes by what shares compare (`quota/proportion.py`), but what is one's own and asked for is always of it;
+- it fits beside what is others' own and asked for. These could take it back, and nobody is let in to be taken out;
+- its queue owes nothing. What a queue has beyond its part after a turn it owes: for as long as it has that, times how
+  far it is beyond; and it owes less and less while it has less than its part. So in the long run it has its part,
+  whatever its workloads ask for and however long they run (a deficit as in deficit round robin, M. Shreedhar and
+  G. Varghese, SIGCOMM 1995, counted in time).
+
+It is one queue's turn in a cohort tree at a time, whose first has waited longest, so that nobody waits for more than
+those who came before. Others do not take it out for having smaller shares, or it would come and go; those whose quota
+it borrows may, and then it has no other turn for a while.
+
+Since when a workload waits is told by its object, so that a restart makes nobody wait anew; what is owed, and who is
+not taken out, is memory, and a restart forgives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import OverdueHead, ShareDebt
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.quota.fair_sharing import Ordering
+from tutti.quota.proportion import First, Proportion
+from tutti.quota.tree import QuotaNode, add_to
+
+DEBT_SECONDS = 1.0
+"""What is owed is worked out at most so often; it asks what every queue of the tree deserves."""
+
+_MOST_BEYOND = 10.0
+_LEAST_REPAID = -0.1
+"""Else the smaller work of a queue, always as much as its part, would keep its first from ever having a turn."""
+
+EntryOf = Callable[[WorkloadKey], QueueEntry | None]
+Parts = dict[str, Proportion]
+"""What the queues of each tree deserve, by what names the tree."""
+
+
+def may_be_overdue(state: State) -> bool:
+    """Whether it may be anybody's turn for having waited long enough."""
+    return state.rules.fair and state.configuration.fair_sharing.patience_seconds > 0
+
+
+def note_head(state: State, entry: QueueEntry) -> None:
+    """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
+    queue, workload, debts = entry.queue, entry.workload, state.debts
+    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
+        return
+    if state.holdings.tree.queues[queue.name].parent is None:
+        return
+    line, known = entry.bunch.line, debts.claims.get(queue.name)
+    if known is not None and known.workload == workload.key:
+        return
+    if known is None or line.order(entry) < line.place(known.key, known.door):
+        debts.claims[queue.name] = OverdueHead(workload.key, workload.queued_at, entry.key, entry.bunch.door)
+        debts.stale = True
+
+
+def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
+    """Whether it is the turn of a workload of some queue."""
+    claim = state.debts.claims.get(queue)
+    mine = claim is not None and claim.workload == workload
+    return mine and state.debts.turns.get(state.holdings.root_of(queue)) == queue
+
+
+def begin_debt(state: State, queue: str, workload: Workload) -> None:
+    """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
+    workload.out_of_turn = True
+    quota_usage.describe_holder(state, workload)
+    state.debts.of[queue] = ShareDebt(0.0, state.now)
+    state.debts.stale = True
+
+
+def refresh_turns(state: State, entry_of: EntryOf) -> None:
+    """Work out what is owed by now, and whose turn it is."""
+    debts = state.debts
+    for queue, claim in list(debts.claims.items()):
+        entry = entry_of(claim.workload)
+        if entry is None or entry.bunch.line.name != (queue, "") or entry.queue is None:
+            del debts.claims[queue]
+        else:
+            claim.key, claim.door = entry.key, entry.bunch.door
+    debts.turns = {root: queue for root, queue in debts.turns.items() if queue in debts.claims}
+    if not (debts.claims or debts.of):
+        debts.stale = False
+        return
+    if state.now < debts.looked_at + DEBT_SECONDS:
+        debts.stale = True
+        return
+    debts.looked_at, debts.stale = state.now, False
+    parts: Parts = {}
+    for queue, debt in list(debts.of.items()):
+        _follow(state, parts, queue, debt)
+    _give_turns(state, parts, entry_of)
+
+
+def next_turn_due(state: State) -> float | None:
+    """Return when to look again though nothing is observed, Unix seconds; None: not at all."""
+    debts = state.debts
+    times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
+    patience = state.configuration.fair_sharing.patience_seconds
+    times += [claim.since + patience for claim in debts.claims.values() if claim.since + patience > state.now]
+    for debt in debts.of.values():
+        if debt.beyond < 0:
+            times.append(max(state.now, debt.at + max(DEBT_SECONDS, debt.seconds / -debt.beyond)))
+    return min(times, default=None)
+
+
+def _give_turns(state: State, parts: Parts, entry_of: EntryOf) -> None:
+    """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
+    debts, ripe = state.debts, state.now - state.configuration.fair_sharing.patience_seconds
+    asking = [_Asking.of(state, parts, queue, entry_of(claim.workload)) for queue, claim in debts.claims.items()]
+    least: dict[str, Fraction] = {}
+    for one in asking:
+        if one.fits:
+            least[one.root] = min(one.then, least.get(one.root, one.then))
+    for one in sorted(asking, key=lambda one: (debts.claims[one.queue].since, one.queue)):
+        claim, holder = debts.claims[one.queue], debts.turns.get(one.root)
+        may = one.fits and not _pauses(state, claim.workload)
+        if holder == one.queue and not may:
+            del debts.turns[one.root]
+            debts.stale = True  # it may be that of one who was passed over
+        is_ripe = claim.since <= ripe and one.queue not in debts.of and one.now <= 1
+        if holder is None and may and is_ripe and (one.then > 1 or one.then == least[one.root]):
+            debts.turns[one.root] = one.queue
+            state.holdings.look_again(one.queue)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the first of a queue asks for, as of now.
+
+    Attributes:
+        queue: Its ClusterQueue.
+        root: What names its tree.
+        fits: Whether it would fit beside what is others' own and asked for, and its queue deserves any of that at all.
+        now: How much of what it deserves the queue uses.
+        then: How much of that it would use with the first of it.
+    """
+
+    queue: str
+    root: str
+    fits: bool = False
+    now: Fraction = Fraction(0)
+    then: Fraction = Fraction(0)
+
+    @classmethod
+    def of(cls, state: State, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
+        """Work it out."""
+        root, node = state.holdings.root_of(queue), state.holdings.tree.queues.get(queue)
+        if node is None or node.parent is None or entry is None or entry.queue is None:
+            return cls(queue, root)
+        known, covered = _parts(state, parts, node), {resource for _, resource in entry.queue.quotas}
+        deserved, reach = known.deserved(node), known.reach(node)
+        infinite, now = known.share(node)
+        used, asked = dict[str, int](), dict[str, int]()
+        for (_, resource), amount in node.usage.items():
+            add_to(used, {resource: amount})
+        for need in entry.needs:
+            add_to(asked, need.klass.requests, need.required)
+        total = {name: used.get(name, 0) + amount for name, amount in asked.items() if amount and name in covered}
+        if infinite or not all(deserved.get(name) and total[name] <= reach.get(name, 0) for name in total):
+            return cls(queue, root)
+        then = max((Fraction(amount) / deserved[name] for name, amount in total.items()), default=now)
+        return cls(queue, root, fits=True, now=now, then=max(now, then))
+
+
+def _pauses(state: State, workload: WorkloadKey) -> bool:
+    """Whether nothing is kept for a workload for a while, because that was in vain."""
+    return state.shadows.pauses.get(workload, (0, 0.0))[1] > state.now
+
+
+def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
+    """Count what a queue has had beyond its part since that was last worked out."""
+    node = state.holdings.tree.queues.get(queue)
+    if node is None or node.parent is None:
+        del state.debts.of[queue]
+        return
+    infinite, share = _parts(state, parts, node).share(node)
+    debt.seconds += debt.beyond * (state.now - debt.at)
+    beyond = _MOST_BEYOND if infinite else min(float(share) - 1.0, _MOST_BEYOND)
+    debt.at, debt.beyond = state.now, beyond if beyond > 0 else min(beyond, _LEAST_REPAID)
+    if debt.seconds <= 0 and debt.beyond <= 0:
+        del state.debts.of[queue]
+
+
+def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
+    """Return what the queues of a tree deserve, worked out once."""
+    name = state.holdings.root_of(node.name)
+    if name not in parts:
+        first = First.BESIDE if state.rules.ordering is Ordering.BORROWED_SHARE else First.OWN
+        parts[name] = Proportion(node.root(), state.debts.pending, first)
+    return parts[name]

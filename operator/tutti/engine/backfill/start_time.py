@@ -1,0 +1,272 @@
+"""When the head of a queue will fit, and where: running pods are taken off in the order of their ends until it does.
+
+Ends are those that `maximumExecutionTimeSeconds` promises. Where these do not make room, workloads whose end nobody
+knows are taken to end, too, node by node; pods that belong to no workload are taken to stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.placed_pods import Slots
+from tutti.engine.admission.admission import look
+from tutti.engine.admission.attempt import Taken
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation
+from tutti.engine.state import State
+from tutti.placement.preemption.units import SimulatedRemoval
+from tutti.quota.backfill import Departures, departures, earliest, withheld
+from tutti.quota.tree import Usage, add_to
+
+Room = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""int64[k] rows and int64[k, resources], how much of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartEstimate:
+    """Where and when a workload would fit.
+
+    Attributes:
+        starts_at: When, at the latest, Unix seconds; None where nobody knows.
+        rows: int64[k], on which nodes.
+        wanted: int64[k, resources], what it takes there.
+        usage: What it uses of quota.
+    """
+
+    starts_at: float | None
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.int64]
+    usage: Usage
+
+
+def estimate_start(state: State, entry: QueueEntry, beside: Sequence[BackfillReservation]) -> StartEstimate | None:
+    """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
+
+    Args:
+        state: The engine's memory; it is as before afterwards.
+        entry: The workload.
+        beside: What is kept for others who go before it.
+
+    Returns:
+        The earliest time at which it fits for certain; else, without a time, where it would fit soonest; None where it
+        would not fit even if all workloads had ended.
+    """
+    return _search(state, entry, beside, _known(state)) or _search(state, entry, beside, _all(state))
+
+
+def fits_before(
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], shadow: BackfillReservation
+) -> bool:
+    """Whether a workload fits for certain sooner than it was to start."""
+    slots, at = _known(state), math.inf if shadow.starts_at is None else shadow.starts_at
+    if at <= state.now:
+        return False
+    gone = slots[_ends(state, slots) < at]
+    return _had(state, entry, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
+
+
+def still_fits(state: State, shadow: BackfillReservation) -> bool:
+    """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
+    if shadow.starts_at is None:
+        return True
+    nodes, node = state.cluster.nodes, state.holdings.tree.queues[shadow.queue]
+    rows = np.array([nodes.rows[name] for name in shadow.nodes], dtype=np.int64)
+    wanted = shadow.wanted
+    free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
+    lacks = {what: amount - node.available(what) for what, amount in shadow.usage.items()}
+    is_there = not ((wanted > 0) & (free < wanted)).any() and all(lack <= 0 for lack in lacks.values())
+    if is_there and shadow.starts_at <= state.now:
+        return False  # it could have it now, but for something that was not foreseen
+    short = (wanted > 0) & (free + _gone(state, shadow, rows) < wanted)
+    given = quota_given(state, shadow)
+    return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
+
+
+def kept_room(state: State, shadow: BackfillReservation) -> Room:
+    """Return what of the room of nodes must be kept for a head now from those who do not end in time."""
+    rows, wanted = _there(state, shadow)
+    return rows, withheld(wanted, _gone(state, shadow, rows))
+
+
+def kept_quota(state: State, shadow: BackfillReservation) -> Usage:
+    """Return what of its queue's quota must be kept for a head now from those who do not end in time."""
+    given = quota_given(state, shadow)
+    kept = {what: amount - given.get(what, 0) for what, amount in shadow.usage.items()}
+    return {what: amount for what, amount in kept.items() if amount > 0}
+
+
+def quota_given(state: State, shadow: BackfillReservation) -> Usage:
+    """Return how much more of the quota that a head wants its queue will have when the head starts."""
+    if shadow.starts_at is None:
+        return {}
+    node, snapshot = state.holdings.tree.queues[shadow.queue], state.holdings.snapshot
+    before = {what: node.available(what) for what in shadow.usage}
+    with snapshot.trial():
+        for queue, usage in _given_back(state, shadow.queue, shadow.starts_at).items():
+            snapshot.refund(queue, usage)
+        return {what: max(0, node.available(what) - free) for what, free in before.items()}
+
+
+def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
+    """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that.
+
+    Those are whole workloads by their ends, and pods of others that are being deleted already.
+    """
+    total = state.shadows.returns.given(state.holdings, head, at, sooner=sooner)
+    tenants = state.cluster.tenants
+    leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
+    return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
+
+
+def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Add what is used of some queues to what is used of others."""
+    for queue, usage in other.items():
+        add_to(one.setdefault(queue, {}), usage)
+    return one
+
+
+def _search(
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
+) -> StartEstimate | None:
+    tenants, nodes = state.cluster.tenants, state.cluster.nodes
+    row = tenants.row[slots].astype(np.int64)
+    held = tenants.held(slots, nodes.axis)
+    part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
+    order = departures(_ends(state, slots), row, part, state.now)
+    late = order.step > len(order.times)
+    charges, head = _Charges.of(state, slots[late]), "" if entry.queue is None else entry.queue.name
+
+    def look_at(step: int) -> list[Taken] | None:
+        gone, given = order.step <= step, dict[str, Usage]()
+        if step and len(order.times):
+            given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
+        given = _both(given, charges.only(gone[late]).total())
+        return _had(state, entry, beside, slots[gone], given)
+
+    found = earliest(0, order.steps, look_at)
+    return None if found is None else _estimate(state, order, *found)
+
+
+def _estimate(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
+    nodes = state.cluster.nodes
+    rows = np.unique(np.concatenate([one.rows for one in taken]))
+    wanted = np.zeros((len(rows), len(nodes.axis)), dtype=np.int64)
+    usage: Usage = {}
+    for one in taken:
+        where, counts = np.unique(one.rows, return_counts=True)
+        request = nodes.vector(one.need.klass.requests)
+        wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
+        if one.charge:
+            add_to(usage, one.charge.usage, len(one.rows))
+    return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Charges:
+    """What some pods use of quota.
+
+    Attributes:
+        code: int64[m], the index of what each pod uses, -1 where it uses nothing.
+        charges: What they use of which queue, each once.
+    """
+
+    code: NDArray[np.int64]
+    charges: list[tuple[str, Usage]]
+
+    @classmethod
+    def of(cls, state: State, slots: Slots) -> _Charges:
+        """Read them off the pods in some slots, none of them free."""
+        members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
+        charges: list[tuple[str, Usage]] = []
+        found = []
+        for record in state.cluster.tenants.at(slots):
+            member = members.get(record.key)
+            charge = None if member is None else member.charge
+            if charge is None:
+                found.append(-1)
+                continue
+            code = codes.get(id(charge))  # the pods of a need share their charge
+            if code is None:
+                code = codes[id(charge)] = known.setdefault((charge.queue, *charge.usage.items()), len(known))
+                if code == len(charges):
+                    charges.append((charge.queue, charge.usage))
+            found.append(code)
+        return cls(np.array(found, dtype=np.int64), charges)
+
+    def only(self, those: NDArray[np.bool_]) -> _Charges:
+        """Return those of some of the pods: bool[m]."""
+        return _Charges(self.code[those], self.charges)
+
+    def total(self) -> dict[str, Usage]:
+        """Return what is used in all of which queues."""
+        counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges))
+        out: dict[str, Usage] = {}
+        for (queue, usage), count in zip(self.charges, counts.tolist(), strict=True):
+            mine = out.setdefault(queue, {})
+            if count:
+                add_to(mine, usage, count)
+        return out
+
+
+def _had(
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
+) -> list[Taken] | None:
+    """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
+    cluster, snapshot = state.cluster, state.holdings.snapshot
+    with ExitStack() as stack:
+        stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding)))
+        kept = stack.enter_context(cluster.transaction())
+        stack.enter_context(snapshot.trial())
+        for queue, usage in given.items():
+            snapshot.refund(queue, usage)
+        for one in beside:
+            kept.withhold(*_there(state, one))
+            snapshot.charge(one.queue, one.usage)
+        found = look(state, entry)
+    return found if isinstance(found, list) else None
+
+
+def _there(state: State, shadow: BackfillReservation) -> Room:
+    """Return what is kept for a head on those of its nodes that are there still."""
+    known = state.cluster.nodes.rows
+    there = np.array([name in known for name in shadow.nodes], dtype=np.bool_)
+    return np.array([known[name] for name in shadow.nodes if name in known], dtype=np.int64), shadow.wanted[there]
+
+
+def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
+    """Return float64[len(slots)]: when the pods in some slots end; those that are being deleted, now."""
+    tenants = state.cluster.tenants
+    return np.where(tenants.leaving[slots], state.now, tenants.until[slots])
+
+
+def _gone(state: State, shadow: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
+    cluster = state.cluster
+    tenants, width = cluster.tenants, shadow.wanted.shape[1]
+    out = np.zeros((len(rows), width), dtype=np.int64)
+    if shadow.starts_at is None or not len(rows):
+        return out
+    place = np.full(len(cluster.nodes) + 1, -1, dtype=np.int64)  # the last one is for free slots
+    place[rows] = np.arange(len(rows))
+    at = place[tenants.row]
+    slots = np.flatnonzero((at >= 0) & ((tenants.until <= shadow.starts_at) | tenants.leaving))
+    np.add.at(out, at[slots], tenants.held(slots, cluster.nodes.axis)[:, :width])
+    return out
+
+
+def _known(state: State) -> Slots:
+    """Return the pods of which it is known when they end."""
+    tenants = state.cluster.tenants
+    return np.flatnonzero((tenants.row >= 0) & (np.isfinite(tenants.until) | tenants.leaving))
+
+
+def _all(state: State) -> Slots:
+    """Return the pods that will end some time: these, and those of all workloads."""
+    slots = [member.pod.slot for member in state.members.values() if member.pod.slot >= 0]
+    return np.unique(np.concatenate([_known(state), np.array(slots, dtype=np.int64)]))

@@ -1,0 +1,336 @@
+"""What each observation changes of what is known, and what becomes of an object of which one raises.
+
+Nothing is decided here. An object of which an observation raises is not known as it is, and nobody else notices.
+What is believed then is the careful thing: a pod takes its room, if that can be told, and is not placed. A node takes
+no new pods. An object of ours, or of another project that says how large a gang is, counts as one that cannot be
+read. Of anything else what was known before stands. The next observation of it is read anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from tutti.api.allowances import room_of
+from tutti.api.core import Pod
+from tutti.api.kinds import PodGroup
+from tutti.api.owners import OwnerObject
+from tutti.cluster.label_index import PodSelecting
+from tutti.engine.admission import extenders
+from tutti.engine.ingest.implicit_gangs import pod_group_written
+from tutti.engine.ingest.membership import (
+    drop_foreign_pod,
+    drop_member,
+    note_foreign_pod,
+    owner_kind_followed,
+    owner_seen,
+    put_member,
+    reassign_members,
+)
+from tutti.engine.ingest.specs import allowances_changed
+from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
+from tutti.engine.lifecycle.reservation import lost_node, note_loss
+from tutti.engine.preemption import nominations
+from tutti.engine.reading.objects import SHARED
+from tutti.engine.records import observations
+from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.observations import Observation
+from tutti.engine.records.workloads import FENCE
+from tutti.engine.state import State
+from tutti.placement.preemption.victim_cost import budget_of
+
+_QUEUES: Final = ("ClusterQueue", "LocalQueue")
+_OF_ROOM: Final = (observations.PodSeen, observations.PodGone, observations.NodeSeen, observations.NodeGone)
+
+
+def observe(state: State, observation: Observation) -> None:
+    """Take in one observation."""
+    kind = type(observation)
+    if kind in _OF_ROOM:
+        state.rooms_stale = True
+    HANDLERS[kind](state, observation)
+
+
+def _pod_seen(state: State, seen: observations.PodSeen) -> None:
+    pod = seen.pod
+    if pod.spec.scheduler_name in state.profiles:
+        put_member(state, pod)
+    else:
+        state.cluster.put_pod(pod, keep=False)
+        note_foreign_pod(state, pod)
+        nominations.note_foreign_nomination(state, pod)
+
+
+def _pod_gone(state: State, gone: observations.PodGone) -> None:
+    drop_foreign_pod(state, (gone.namespace, gone.name))
+    nominations.drop_foreign_nomination(state, (gone.namespace, gone.name))
+    member = state.members.get((gone.namespace, gone.name))
+    if member is not None and gone.uid in ("", member.pod.uid):
+        note_loss(state, member)
+    record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
+    if member is not None and member.pod is record:
+        drop_member(state, record.key)
+
+
+def _node_seen(state: State, seen: observations.NodeSeen) -> None:
+    name = seen.node.metadata.name
+    before = quota_usage.labels_of(state, name)
+    for record in state.cluster.put_node(seen.node):
+        if record.key in state.home:
+            state.touch(state.home[record.key][0])
+    quota_usage.node_relabelled(state, name, before)
+
+
+def _node_gone(state: State, gone: observations.NodeGone) -> None:
+    lost_node(state, state.cluster.remove_node(gone.name))
+
+
+def _priority_class_seen(state: State, seen: observations.PriorityClassSeen) -> None:
+    state.catalog.put_priority_class(seen.priority_class)
+    state.stale = True
+
+
+def _priority_class_gone(state: State, gone: observations.PriorityClassGone) -> None:
+    state.catalog.drop_priority_class(gone.name)
+    state.stale = True
+
+
+def _namespace_seen(state: State, seen: observations.NamespaceSeen) -> None:
+    meta = seen.namespace.metadata
+    state.catalog.put_namespace(seen.namespace)
+    state.cluster.put_namespace(meta.name, meta.labels)
+
+
+def _namespace_gone(state: State, gone: observations.NamespaceGone) -> None:
+    state.catalog.drop_namespace(gone.name)
+    state.cluster.drop_namespace(gone.name)
+
+
+def _selecting_seen(state: State, seen: observations.SelectingSeen) -> None:
+    state.cluster.put_selecting(seen.found)
+
+
+def _selecting_gone(state: State, gone: observations.SelectingGone) -> None:
+    state.cluster.drop_selecting(gone.kind, gone.namespace, gone.name)
+
+
+def _budget_seen(state: State, seen: observations.BudgetSeen) -> None:
+    meta = seen.budget.metadata
+    state.budgets[meta.namespace, meta.name] = budget_of(seen.budget)
+
+
+def _budget_gone(state: State, gone: observations.BudgetGone) -> None:
+    state.budgets.pop((gone.namespace, gone.name), None)
+
+
+def _allowance_seen(state: State, seen: observations.AllowanceSeen) -> None:
+    meta = seen.quota.metadata
+    state.allowances.setdefault(meta.namespace, {})[meta.name] = room_of(seen.quota)
+    allowances_changed(state, meta.namespace)
+
+
+def _allowance_gone(state: State, gone: observations.AllowanceGone) -> None:
+    state.allowances.get(gone.namespace, {}).pop(gone.name, None)
+    allowances_changed(state, gone.namespace)
+
+
+def _owner_gone(state: State, gone: observations.OwnerGone) -> None:
+    state.ancestry.drop(gone.uid)
+
+
+def _storage_seen(state: State, seen: observations.StorageSeen) -> None:
+    binding.storage_seen(state, seen.found)
+
+
+def _storage_gone(state: State, gone: observations.StorageGone) -> None:
+    binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
+
+
+def _gang_object_seen(state: State, seen: observations.GangObjectSeen) -> None:
+    reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
+
+
+def _gang_object_gone(state: State, gone: observations.GangObjectGone) -> None:
+    state.gang_objects.drop(gone.api_version, gone.kind, gone.namespace, gone.name)
+    reassign_members(state, gone.namespace, gone.name)
+
+
+def _synced(state: State, synced: observations.Synced) -> None:
+    """Everything has been listed; the engine decides from now on, and nothing of what is known changes."""
+
+
+def _unread(state: State, unread: observations.ObjectUnread) -> None:
+    """Believe no more what was known of a node; of anything else it is the best that there is."""
+    if unread.kind == "Node":
+        state.cluster.close_node(unread.name, f"it cannot be read: {unread.problem}")
+
+
+def _evicted(state: State, result: observations.EvictFinished) -> None:
+    member = state.members.get((result.namespace, result.name))
+    if result.done:
+        return
+    if member is not None and member.pod.uid == result.uid:
+        eviction.eviction_refused(state, state.workloads[state.home[member.pod.key][0]], member)
+    elif member is None:
+        nominations.victim_refused(state, (result.namespace, result.name), result.uid)
+
+
+def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
+    kind, meta = seen.kind, seen.raw["metadata"]
+    if state.catalog.has_read(kind, seen.raw):
+        if kind in SHARED and kind not in _QUEUES:
+            return  # their statuses are not the engine's
+        told = _told(state, kind, meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
+        if told and FENCE not in told:
+            return  # most of what is seen of an object is the echo of a status that was written here
+        if told:  # a former leader has written it, after it was read here
+            told.clear()
+            if kind in _QUEUES:
+                state.counts.told.pop(meta.get("uid", ""))
+                state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
+    before = state.catalog.version
+    namespace, name = state.catalog.put(kind, seen.raw)
+    touch_concerned(state, kind, namespace, name, changed=state.catalog.version != before)
+
+
+def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
+    """Return what an object was told from here, or said when that was first compared; empty where nothing is known."""
+    if kind in _QUEUES:
+        return state.counts.told.get(uid, {})
+    workload = state.workloads.get((kind, namespace, name))
+    if workload is not None and workload.uid == uid:
+        return workload.status
+    found = state.catalog.find((kind, namespace, name))
+    if not isinstance(found, PodGroup) or found.spec.workload_ref is None:
+        return {}
+    of = state.workloads.get(("Workload", namespace, found.spec.workload_ref.name))
+    return {} if of is None else of.group_status.get(uid, {})
+
+
+def _object_gone(state: State, gone: observations.ObjectGone) -> None:
+    state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
+    state.catalog.drop(gone.kind, gone.namespace, gone.name)
+    touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
+
+
+def touch_concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
+    """Look again at what an object of ours concerns."""
+    if kind == "PodGroup":
+        reassign_members(state, namespace, name)
+        state.open(("PodGroup", namespace, name))
+        found = state.catalog.get(PodGroup, namespace, name)
+        if found is not None and found.spec.workload_ref is not None:
+            state.touch(("Workload", namespace, found.spec.workload_ref.name))
+    elif kind == "Workload":
+        reassign_members(state, namespace, name)
+        state.open(("Workload", namespace, name))
+    elif changed:
+        if kind in _QUEUES:
+            state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
+        state.stale = True
+
+
+HANDLERS: Final[Mapping[type[Observation], Callable[[State, Any], None]]] = {
+    observations.PodSeen: _pod_seen,
+    observations.PodGone: _pod_gone,
+    observations.NodeSeen: _node_seen,
+    observations.NodeGone: _node_gone,
+    observations.PriorityClassSeen: _priority_class_seen,
+    observations.PriorityClassGone: _priority_class_gone,
+    observations.NamespaceSeen: _namespace_seen,
+    observations.NamespaceGone: _namespace_gone,
+    observations.SelectingSeen: _selecting_seen,
+    observations.SelectingGone: _selecting_gone,
+    observations.BudgetSeen: _budget_seen,
+    observations.BudgetGone: _budget_gone,
+    observations.AllowanceSeen: _allowance_seen,
+    observations.AllowanceGone: _allowance_gone,
+    observations.OwnerSeen: owner_seen,
+    observations.OwnerGone: _owner_gone,
+    observations.OwnerKindFollowed: owner_kind_followed,
+    **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
+    observations.StorageGone: _storage_gone,
+    observations.ObjectSeen: _object_seen,
+    observations.ObjectGone: _object_gone,
+    observations.GangObjectSeen: _gang_object_seen,
+    observations.GangObjectGone: _gang_object_gone,
+    observations.ObjectUnread: _unread,
+    observations.BindFinished: binding.bind_finished,
+    observations.ClaimWritten: binding.claim_written,
+    observations.EvictFinished: _evicted,
+    observations.Deactivated: limits.deactivate_finished,
+    observations.PodGroupWritten: pod_group_written,
+    observations.ExtenderAnswered: extenders.extender_answered,
+    observations.Synced: _synced,
+}
+"""What is done with each kind of observation."""
+
+
+def unobserved(state: State, observation: Observation, error: Exception) -> None:
+    """Go on without an observation that could not be taken in."""
+    whose = _whose(observation)
+    state.out.append(fault_of(whose, error, "observing"))
+    match observation:
+        case observations.PodSeen(pod=pod):
+            _lose_pod(state, pod, error)
+        case observations.NodeSeen(node=node):
+            state.cluster.close_node(node.metadata.name, f"what is seen of it raises {error_text(error)}")
+        case observations.ObjectSeen(kind=kind, raw=raw):
+            namespace, name = state.catalog.spoil(kind, raw, error_text(error))
+            touch_concerned(state, kind, namespace, name, changed=True)
+        case observations.GangObjectSeen(api_version=version, kind=kind):
+            state.gang_objects.drop(version, kind, *whose[1:])
+            reassign_members(state, *whose[1:])
+        case _:
+            pass
+
+
+def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
+    """Have a pod take its room, as one of nobody's would, and not be placed; say so on the pod."""
+    key = (pod.metadata.namespace, pod.metadata.name)
+    member = state.members.get(key)
+    if member is not None and member.pod.uid == pod.metadata.uid and key in state.home:
+        member.said = 0  # whatever it says next is read
+        state.touch(state.home[key][0])
+    else:
+        _forget(state, pod)
+    if pod.spec.scheduler_name not in state.profiles or pod.spec.node_name:
+        return
+    text = f"it is set aside, because seeing it raised {error_text(error)}; everything else goes on; please report this"
+    if any(one.type == "PodScheduled" and one.message == text for one in pod.status.conditions):
+        return  # else every echo of what is written here would have it written again
+    about = (*key, pod.metadata.uid)
+    state.out.append(EmitEvent("v1", "Pod", *about, "Warning", "SetAside", "Scheduling", text))
+    state.out.append(SetPodCondition(*about, "SetAside", text, pod.metadata.generation))
+
+
+def _forget(state: State, pod: Pod) -> None:
+    """Forget a pod that was not filed to its end; where it takes room on a node, that is counted or the node closed."""
+    key = (pod.metadata.namespace, pod.metadata.name)
+    drop_member(state, key)
+    state.cluster.remove_pod(key)
+    try:
+        state.cluster.put_pod(pod, keep=False)
+    except Exception as error:  # noqa: BLE001 - how much room it takes cannot be told
+        node = pod.spec.node_name
+        state.cluster.remove_pod(key)
+        if node:
+            why = f"how much Pod {key[0]}/{key[1]} takes of it cannot be told: {error_text(error)}"
+            state.cluster.close_node(node, why, key)
+
+
+def _whose(observation: Observation) -> tuple[str, str, str]:
+    """Return the kind, namespace and name of what an observation is about."""
+    kind = type(observation).__name__.removesuffix("Seen").removesuffix("Gone")
+    for field in observation.__struct_fields__:
+        about = getattr(observation, field)
+        meta = getattr(about, "metadata", None)
+        if meta is not None:
+            return kind, meta.namespace, meta.name
+        if isinstance(about, dict) and isinstance(about.get("metadata"), dict):
+            named = about["metadata"]
+            kind = getattr(observation, "kind", kind)
+            return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, OwnerObject | PodSelecting):
+            return about.kind, about.namespace, about.name
+    return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -1,0 +1,121 @@
+"""A life that this process has not seen, restored from the status of an object."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tutti.api import resources
+from tutti.api.conditions import Condition, find, is_true
+from tutti.api.kinds import PodGroup, Workload
+from tutti.api.kinds.statuses import KeptMember
+from tutti.engine.lifecycle.phases import Transition, transit
+from tutti.engine.records import workloads
+from tutti.engine.records.members import LostMember
+from tutti.engine.records.workloads import Phase, WorkloadEviction
+from tutti.quota.flavors import VIRTUAL
+
+MOST_LOST = 100_000
+"""As many members as a pod group can have, and so can have lost."""
+
+
+def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Take over from an object that was not known before how far it had come, and an eviction that was under way.
+
+    An eviction is known to be unfinished by what its last status said: that quota was still reserved, or, of a
+    PodGroup, that it was leaving. One that is finished is remembered for why it waits.
+    """
+    if workload.uid:
+        _forget(workload)
+    conditions = found.status.conditions
+    workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
+    workload.was_finished = is_true(conditions, "Finished")
+    workload.running_since = _since(find(conditions, "Scheduled"), "True")
+    evicted = find(conditions, "Evicted")
+    workload.began = _since(evicted, "False") or 0.0
+    if evicted is not None and evicted.status == "True":
+        at = _seconds(evicted.last_transition_time)
+        preempted = find(conditions, "Preempted")
+        why = preempted.reason if preempted is not None and preempted.status == "True" else ""
+        workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
+        if workload.phase is Phase.WAITING and _was_leaving(found):
+            transit(workload, Transition.LEAVE_ON)
+    if isinstance(found, Workload):
+        workload.ran = float(found.status.accumulated_past_execution_time_seconds)
+        if found.status.requeue is not None:
+            workload.requeues = found.status.requeue.count
+            workload.not_before = _seconds(found.status.requeue.at)
+        _recall_inactivity(workload, found)
+    workload.degraded_since = _since(find(conditions, "Degraded"), "True")
+    workload.losses = [loss for said in found.status.kept for loss in _losses(said)][:MOST_LOST]
+    _recall_ended(workload, found)
+    ready = find(conditions, "PodsReady")
+    unready = _since(ready, "False")
+    if workload.running_since is not None and unready is not None:
+        workload.unready_since = max(workload.running_since, unready)
+    workload.was_ready = ready is not None and (ready.status == "True" or ready.reason == "WaitForRecovery")
+
+
+def _forget(workload: workloads.Workload) -> None:
+    """Forget what was its predecessor's: another object has come in its place."""
+    if workload.phase is not Phase.LEAVING:
+        workload.evicted = None
+    workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
+    workload.deactivated, workload.inactive_from = "", None
+
+
+def _losses(said: KeptMember) -> list[LostMember]:
+    """Return what a status says is kept for successors; nothing where that cannot be read."""
+    try:
+        amounts = resources.amounts_from_zero(said.requests)
+    except resources.AmountError:
+        return []
+    loss = LostMember(
+        said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, said.cluster_queue, recalled=True
+    )
+    return [loss] * min(max(0, said.count), MOST_LOST)
+
+
+def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Take over how many members have succeeded and do not exist any more: in this run, or the one before."""
+    if workload.was_finished or not (workload.was_scheduled or workload.evicted is not None):
+        return
+    said: dict[str, tuple[int, int]] = {}
+    if isinstance(found, PodGroup):
+        said[workload.key[2]] = (found.status.succeeded, found.status.bound)
+    elif found.status.admission is not None:
+        said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
+    known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
+    for name, (succeeded, bound) in said.items():
+        if name in known:
+            group = workload.group(name)  # perhaps none of its members is there any more
+            group.ended = max(0, min(succeeded, MOST_LOST) - group.tally().succeeded)
+            group.had = min(max(0, succeeded) + max(0, bound), MOST_LOST)
+
+
+def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:
+    """Take over that it is yet to be set inactive, or that it has been set active again while nobody looked."""
+    target = find(found.status.conditions, "DeactivationTarget")
+    if target is not None and target.status == "True":
+        workload.deactivated, workload.inactive_from = target.reason, None
+    elif found.spec.active and workload.evicted is not None and workload.evicted.reason.startswith("Deactivated"):
+        workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
+
+
+def _was_leaving(found: Workload | PodGroup) -> bool:
+    if isinstance(found, PodGroup):
+        return found.status.phase == Phase.LEAVING.value
+    return is_true(found.status.conditions, "QuotaReserved")
+
+
+def _since(condition: Condition | None, status: str) -> float | None:
+    if condition is None or condition.status != status:
+        return None
+    return _seconds(condition.last_transition_time)
+
+
+def _seconds(text: str) -> float:
+    """Return a time of the API as Unix seconds; 0 where there is none, or none that can be read."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0

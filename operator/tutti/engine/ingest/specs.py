@@ -1,0 +1,365 @@
+"""What a workload asks for, parsed from its objects, those of other projects and its members.
+
+Groups and their sizes, queue, priority, patience and topology, and what is wrong with any of it. Members that do not
+exist yet are counted on where somebody pays for what is kept for them. Through a queue its quota does. Without one
+they could be made just now if the ResourceQuotas of their namespace let them; what these would refuse is kept for
+nobody, or whoever may write a template would hold a cluster in which he may have no pod.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tutti.api.core import ObjectMeta, PodSpec
+from tutti.api.kinds import PodGroup as PodGroupObject
+from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
+from tutti.api.kinds.workload import TopologyRequest as TopologySaid
+from tutti.api.templates import MOST_BYTES, TOO_LARGE
+from tutti.cluster.classes import PodClass
+from tutti.cluster.requests import as_created
+from tutti.cluster.volumes import has_claims
+from tutti.engine.ingest import implicit_gangs
+from tutti.engine.ingest.membership import inherited_queues
+from tutti.engine.ingest.restore import restore
+from tutti.engine.lifecycle import limits
+from tutti.engine.reading import resolution
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.gang_membership import take_gang_sizes, task_role
+from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, PodSetTopology
+from tutti.engine.records.workloads import GangStyle, Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.placement.topology.request import Slice
+
+
+def read_workload(state: State, workload: Workload) -> None:
+    """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
+    workload.problem, workload.ranked = None, False
+    kind, namespace, name = workload.key
+    if kind == "Workload":
+        _read_workload_object(state, workload, state.catalog.get(WorkloadObject, namespace, name))
+    elif kind == "PodGroup":
+        _read_pod_group(state, workload, state.catalog.get(PodGroupObject, namespace, name))
+    else:
+        _read_single(workload)
+    _drop_empty_groups(workload)
+    _read_claims(state, workload)
+    settle_promises(state, workload)
+    workload.reach = resolution.preemption_priority(state.catalog, workload)
+    _compare_nearness(workload)
+
+
+def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
+    _, namespace, name = workload.key
+    if found is None:
+        workload.problem = _missing(state, workload)
+        return
+    _identify(workload, found)
+    spec = found.spec
+    workload.queue = spec.queue_name
+    limits.read_limits(workload, found)
+    workload.permit_seconds = spec.schedule_timeout_seconds
+    workload.keeps_trying = spec.on_bind_failure == "Retry"
+    for one in spec.pod_groups:
+        group = workload.group(one.name)
+        group.count = group.most = one.count
+        group.min_count = one.quorum
+        group.promised = _promised(state, workload, group, one.template) if one.template else None
+        group.near = workload_topology(one.topology, one.name)
+        group.on_loss = one.on_member_loss or state.configuration.on_member_loss
+    workload.priority = resolution.object_priority(state.catalog, workload, spec)
+    ref = spec.priority_class_ref
+    if ref is not None and ref.kind == "PriorityClass" and workload.problem is None:
+        workload.problem = resolution.refused_class(ref.name)
+    _read_constraints(state, workload)
+    known = {one.name: workload.groups[one.name] for one in spec.pod_groups}
+    if list(workload.groups) != list(known):
+        workload.groups = known | workload.groups  # in the order in which they are written, whoever came first
+    for group in workload.groups.values():
+        if group.name not in known and group.members:
+            workload.problem = Explanation(
+                Gate.GATHER,
+                "UnknownPodGroup",
+                f"pod {next(iter(group.members))[1]} names pod group {group.name!r}, which Workload {namespace}/{name} "
+                f"does not have; it has {', '.join(sorted(known))}",
+            )
+
+
+def _read_constraints(state: State, workload: Workload) -> None:
+    """Take over what PodGroups that are pod groups of a Workload say of nearness, where the Workload does not."""
+    _, namespace, name = workload.key
+    for made, part in state.catalog.referring(namespace, name).items():
+        found, group = state.catalog.get(PodGroupObject, namespace, made), workload.groups.get(part)
+        if found is not None and group is not None and group.near is None:
+            group.near = pod_group_topology(found.spec.scheduling_constraints.topology, part)
+
+
+def _promised(state: State, workload: Workload, group: MemberGroup, template: dict[str, object]) -> PodClass | None:
+    """Return the class that members of a template will be of; None where it cannot be told before they exist.
+
+    What claims ask of a node is known only once they are there.
+    """
+    if TOO_LARGE in template:
+        text = (
+            f"a template of members comes to {template[TOO_LARGE]} bytes of what pods are placed by, "
+            f"and {MOST_BYTES} is the most that is kept"
+        )
+        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", text)
+        return None
+    try:
+        spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
+        labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
+    except msgspec.ValidationError as error:
+        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
+        return None
+    resolution.promise_priority(state.catalog, group, spec)
+    return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
+
+
+def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | None) -> None:
+    """Take over what a gang is to be like: from its PodGroup, else the object that its pods name, else from themselves.
+
+    A PodGroup that was made for such a gang is there to be read by people.
+    """
+    name, first = workload.key[2], next(workload.members(), None)
+    own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
+    gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
+    declared = first is not None and first.claim.implicit
+    if first is None or not (first.claim.role or task_role(state.gang_objects, first.claim)):
+        workload.group(name)
+    if written is not None:
+        _identify(workload, written)
+    else:
+        workload.uid = ""
+    if gang is not None and gang.problem:
+        text = f"{gang.api_version} {gang.namespace}/{gang.name}: {gang.problem}"
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
+    elif gang is not None:
+        take_gang_sizes(workload, gang, name)
+    elif own and written is not None:
+        workload.group(name).min_count = written.spec.min_count
+        workload.problem = resolution.refused_class(written.spec.priority_class_name)
+    elif declared and workload.key not in state.catalog.broken:
+        workload.problem = implicit_gangs.read_sizes(workload)
+        _read_promises(state, workload)
+    else:
+        workload.problem = _missing(state, workload)
+    _read_wishes(state, workload, gang.spec if gang is not None else written.spec if written is not None else None)
+    if gang is None and not own:
+        workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
+
+
+def _read_promises(state: State, workload: Workload) -> None:
+    """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
+    style = next((m.claim.style for m in workload.members() if m.claim.style), "")
+    workload.style = GangStyle(style) if style else None
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
+    if workload.scattered:
+        return
+    for member in workload.members():
+        for role, template in member.claim.templates.items():
+            group = workload.groups[role]
+            group.promised = _promised(state, workload, group, template)
+
+
+def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) -> None:
+    """Take over in which queue, how important, how near and how patient a gang is."""
+    first = next(workload.members(), None)
+    workload.priority, workload.min_resources = resolution.members_priority(workload), {}
+    workload.permit_jitter = first.claim.timeout_jitter_seconds if first else 0
+    workload.keeps_trying = spec is not None and spec.on_bind_failure == "Retry"
+    if spec is None:
+        workload.queue, near = "", None
+        said = (m.claim.timeout_seconds for m in workload.members())
+        workload.permit_seconds = next((seconds for seconds in said if seconds is not None), None)
+    else:
+        workload.queue, workload.permit_seconds = spec.queue_name, spec.schedule_timeout_seconds
+        value = state.catalog.pod_class(spec.priority_class_name)
+        workload.priority = workload.priority if value is None else value
+        near = pod_group_topology(spec.scheduling_constraints.topology, workload.key[2])
+    if workload.gang is not None:
+        workload.min_resources = workload.gang.min_resources
+        workload.priority = workload.priority if workload.gang.priority is None else workload.gang.priority
+    workload.leaves_by_pod = spec is not None and spec.disruption_mode == "Pod"
+    on_loss = _on_loss(state, workload, spec)
+    for group in workload.groups.values():
+        group.near, group.on_loss = near, on_loss
+
+
+def _on_loss(state: State, workload: Workload, spec: PodGroupSpec | None) -> OnMemberLoss | None:
+    """Return what becomes of a gang that has lost members; None where it is no gang, or was one at its start only.
+
+    What makes an application of YuniKorn a gang are the members that it starts with: it grows and shrinks as it likes.
+    """
+    if workload.style is not None or (spec is not None and spec.scheduling_policy.gang is None):
+        return None
+    said = None if spec is None else spec.on_member_loss
+    return said or state.configuration.on_member_loss
+
+
+def _read_single(workload: Workload) -> None:
+    for member in workload.members():
+        if workload.uid != member.pod.uid:
+            workload.attempts, workload.not_before = 0, 0.0  # those were its predecessor's
+        workload.uid, workload.generation = member.pod.uid, member.pod.generation
+        workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
+
+
+def _read_claims(state: State, workload: Workload) -> None:
+    asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
+    for member in workload.members():
+        if member.problem and workload.problem is None:
+            workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"pod {member.pod.name}: {member.problem}")
+        if member.claim.queue:
+            asked.setdefault(member.claim.queue, member.pod.name)
+        if member.claim.priority_class:
+            value = state.catalog.workload_class(member.claim.priority_class)
+            if value is not None:
+                workload.priority, workload.ranked = value, True
+    if not asked:
+        asked = {one.queue: one.said_by for one in inherited_queues(state, workload)}
+    if len(asked) > 1:
+        said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
+        workload.problem = Explanation(
+            Gate.QUEUE, "DifferentQueues", f"its members ask for different queues: {said}; give all of them the same"
+        )
+    default = state.configuration.default_local_queue
+    workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
+
+
+def _compare_nearness(workload: Workload) -> None:
+    """Refuse a workload of which parts are to go to one domain together and do not say the same of it."""
+    said = [(group.near, f"pod group {group.name}") for group in workload.groups.values() if group.near is not None]
+    for group in workload.groups.values():
+        if group.near is None:
+            members = (m for m in group.members.values() if m.near is not None and not m.pod.deleting)
+            said += [(m.near, f"pod {m.pod.name}") for m in members if m.near is not None and not m.pod.terminated]
+    wrong = topology_disagreement(said)
+    if wrong and workload.problem is None:
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
+
+
+def _missing(state: State, workload: Workload) -> Explanation:
+    """Say that the object of a workload cannot be read, or that there is none."""
+    kind, namespace, name = workload.key
+    broken = state.catalog.broken.get(workload.key)
+    if broken is not None:
+        return Explanation(Gate.GATHER, f"Invalid{kind}", str(broken[0]))
+    return Explanation(
+        Gate.GATHER,
+        f"{kind}NotFound",
+        f"{kind} {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
+    )
+
+
+def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
+    """Take over whose object this is; of one that was not known before, also what it says of its life so far."""
+    meta = found.metadata
+    if workload.uid != meta.uid:
+        workload.status = {}
+        restore(workload, found)
+    workload.uid, workload.generation = meta.uid, meta.generation
+    created = meta.creation_timestamp
+    workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
+
+
+def _drop_empty_groups(workload: Workload) -> None:
+    known = dict(workload.groups) if len(workload.groups) > 1 else {}
+    for name, group in known.items():
+        if not group.members and group.count is None and not group.holds:
+            del workload.groups[name]
+
+
+def topology_disagreement(said: Iterable[tuple[PodSetTopology, str]]) -> str:
+    """Return how those that are to go to one domain together contradict one another; "" where they do not.
+
+    Rule: Kueue, pkg/controller/jobframework/tas_validation.go (0.20): pod sets of one group ask for the same level, all
+    of them as required or all as preferred.
+
+    Args:
+        said: What was said, and who says so.
+    """
+    asked: dict[str, dict[str, str]] = {}
+    for near, who in said:
+        if near.together:
+            asked.setdefault(near.together, {}).setdefault(near.wish, who)
+    for together, wishes in asked.items():
+        if len(wishes) > 1:
+            told = ", ".join(f"{wish} ({who})" for wish, who in sorted(wishes.items()))
+            return f"those of {together} want to be near in different ways: {told}; give all the same mode and level"
+    return ""
+
+
+def workload_topology(said: TopologySaid | None, group: str) -> PodSetTopology | None:
+    """Read a Workload's pod group."""
+    if said is None:
+        return None
+    slices = [] if said.slice_size is None else [Slice(said.slice_level, said.slice_size)]
+    slices += [Slice(one.level, one.size) for one in said.inner_slices]
+    level = (said.level,) if said.level else ()
+    return PodSetTopology(
+        level if said.mode == "Required" else (),
+        level if said.mode == "Preferred" else (),
+        tuple(slices),
+        said.balanced,
+        f"{NAMED_TOGETHER} {said.group_name}" if said.group_name else f"pod group {group}",
+    )
+
+
+def pod_group_topology(said: Iterable[TopologyConstraint], group: str) -> PodSetTopology | None:
+    """Read a PodGroup's constraints."""
+    said = list(said)
+    required = tuple(one.key for one in said if one.mode == "Required")
+    preferred = tuple(one.key for one in said if one.mode == "Preferred")
+    return PodSetTopology(required, preferred, together=f"pod group {group}") if said else None
+
+
+def settle_promises(state: State, workload: Workload) -> None:
+    """Count on promised members, or only on those that exist, from how a workload is read.
+
+    A gang that starts before some of its members exist, since these make the others, starts with those that there are.
+    """
+    promising = [group for group in workload.groups.values() if group.promised is not None]
+    if not promising or workload.queue or _may_be_made(state, workload.key[1], promising):
+        forget_promises(state, workload.key)
+        return
+    state.unpaid.setdefault(workload.key[1], {})[workload.key] = None
+    for group in promising:
+        if workload.style is not None:
+            there = group.tally().placed if workload.phase is Phase.SCHEDULED else len(group.members)
+            group.min_count = min(group.min_count, there)
+        group.promised = None
+
+
+def allowances_changed(state: State, namespace: str) -> None:
+    """Have those looked at again that nobody paid for: the ResourceQuotas of their namespace say something else."""
+    for key in state.unpaid.pop(namespace, {}):
+        if key in state.workloads:
+            state.touch(key)
+
+
+def forget_promises(state: State, key: WorkloadKey) -> None:
+    """Forget that nobody pays for what a workload promises."""
+    unpaid = state.unpaid.get(key[1])
+    if unpaid is not None and unpaid.pop(key, key) is None and not unpaid:
+        del state.unpaid[key[1]]
+
+
+def _may_be_made(state: State, namespace: str, promising: Sequence[MemberGroup]) -> bool:
+    """Whether the ResourceQuotas of a namespace have room for all members that groups still need."""
+    allowances = state.allowances.get(namespace)
+    if not allowances:
+        return True
+    wanted: Counter[str] = Counter()
+    for group in promising:
+        assert group.promised is not None
+        missing = max(0, group.min_count - len(group.members))
+        wanted.update({name: amount * missing for name, amount in group.promised.requests.items()})
+    return all(
+        wanted[name] <= room for allowance in allowances.values() for name, room in allowance.items() if wanted[name]
+    )

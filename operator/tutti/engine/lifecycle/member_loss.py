@@ -1,0 +1,383 @@
+"""A gang that runs and has lost members: what is kept for their successors, for how long, and what comes after.
+
+From when a gang that has run whole has fewer members than it needs, it is degraded, and its window is open: the quota
+of what it has lost stays in use for it, and the room, where there is any, is kept from whoever is not more important.
+What it needs to be whole again is placed together or not at all, before all new work. When the window closes
+(`onMemberLoss`), or as soon as it is clear that it cannot help, what is left is taken out as well, and the gang starts
+again whole, before the others of its priority; until it has been tried once, its quota is kept from these.
+
+All of it follows from what is seen of the pods and what the status of the object says, so that a successor of this
+process goes on with it: since when a gang is degraded is told by its condition, and what is kept by `status.kept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from tutti.api.conditions import timestamp
+from tutti.api.resources import Amounts
+from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle.eviction import evict
+from tutti.engine.reading.resolution import through_local_queue
+from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import Charge, KeptForSuccessors, LostMember, MemberGroup
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+from tutti.quota.flavors import usage_of
+from tutti.quota.tree import Usage, add_to
+
+_WAITS = ("waits", "wait")
+
+
+def is_restarting(workload: Workload) -> bool:
+    """Whether a gang was taken out because it had lost members, and has not been tried as a whole since."""
+    if workload.phase not in (Phase.LEAVING, Phase.WAITING) or workload.had_turn:
+        return False
+    return workload.evicted is not None and workload.evicted.reason == EvictionReason.MEMBER_LOST
+
+
+def short_groups(workload: Workload) -> list[MemberGroup]:
+    """Return the pod groups of a gang that runs, or starts again, that lack members whose successors are waited for."""
+    if workload.key[0] == "Pod" or workload.problem is not None:
+        return []
+    if workload.phase is not Phase.SCHEDULED and not is_restarting(workload):
+        return []
+    return [group for group in workload.groups.values() if group.on_loss is not None and group.lacking]
+
+
+def awaits_successors(workload: Workload) -> bool:
+    """Whether a gang of which nothing runs any more is waited for all the same: it lost all of it, and others come."""
+    if workload.key[0] == "Pod":
+        return workload.tally().lost > 0
+    return _has_some_to_come(workload) and bool(short_groups(workload))
+
+
+def is_found_degraded(workload: Workload) -> bool:
+    """Whether its status says of a gang that has just been found, and of which nothing runs, that it is degraded."""
+    if workload.key[0] == "Pod":
+        return workload.tally().lost > 0
+    return workload.was_scheduled and workload.degraded_since is not None and _has_some_to_come(workload)
+
+
+def _has_some_to_come(workload: Workload) -> bool:
+    tally = workload.tally()
+    return bool(tally.waiting or tally.gated or tally.lost or tally.reserved)
+
+
+def restarts_at(workload: Workload) -> float | None:
+    """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all.
+
+    One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
+    as long as one that waits exists.
+    """
+    if workload.degraded_since is None:
+        return None
+    said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None]
+    runs = workload.tally().bound > 0
+    seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
+    return workload.degraded_since + min(seconds) if seconds else None
+
+
+def describe_degraded(workload: Workload) -> str:
+    """Say how many members a degraded gang has of how many it needs, what it waits for, and what will become of it."""
+    tally, required = workload.tally(), workload.required
+    have = tally.placed
+    since = "" if workload.degraded_since is None else f" since {timestamp(workload.degraded_since)}"
+    text = f"{have} of {counted(required, 'required member')} {agreeing(have, HAS)} a node that works{since}; "
+    waiting, missing = tally.waiting + tally.reserved, required - have
+    why = workload.shown
+    if waiting < missing:
+        text += f"waits for {counted(missing - waiting, 'successor')} to be created"
+    elif why is not None:
+        text += f"its {counted(waiting, 'successor', verb=_WAITS)} at the {why.gate} gate ({why.reason})"
+    else:
+        text += f"its {counted(waiting, 'successor', verb=IS)} being placed"
+    at = restarts_at(workload)
+    end = "it runs on as it is (onMemberLoss: Keep)" if at is None else f"it is restarted whole at {timestamp(at)}"
+    return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
+
+
+def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
+    """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
+
+    No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
+    """
+    seen = [loss for loss in workload.losses if loss.group == group.name]
+    like = next((m for m in group.members.values() if m.charge is not None), None)
+    if like is None or like.charge is None:
+        return seen
+    unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
+    return seen + [LostMember(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen
+
+
+def follow_losses(state: State, workload: Workload) -> None:
+    """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
+    if workload.phase is not Phase.SCHEDULED:
+        _close(state, workload)
+    else:
+        for group in workload.groups.values():
+            group.had = max(group.had, group.tally().placed)
+    short = short_groups(workload)
+    if not short:
+        if workload.phase is Phase.SCHEDULED:
+            _close(state, workload)
+        if workload.losses or workload.key in state.kept:
+            workload.losses = []
+            _keep(state, workload, [])
+        return
+    if workload.degraded_since is not None:
+        workload.degraded_since = min(workload.degraded_since, state.now)  # a status says what somebody has written
+    if workload.phase is Phase.SCHEDULED and workload.degraded_since is None:
+        workload.degraded_since = state.now
+        state.reached(workload, LifecycleStep.DEGRADED, pods=sum(group.lacking for group in short))
+        state.announce(workload, "Warning", "Degraded", describe_degraded(workload))
+    if is_restarting(workload) and _turn_is_over(state, workload, short):
+        workload.had_turn = True
+        short = []
+    workload.losses = _still_missed(state, workload, short)
+    _keep(state, workload, short)
+    if workload.phase is Phase.SCHEDULED:
+        if not workload.queue and state.now < _room_is_kept_until(state, workload):
+            state.set_alarm(workload, _room_is_kept_until(state, workload))
+        _restart_in_time(state, workload, short)
+
+
+@contextmanager
+def lending_kept(state: State, workload: Workload) -> Iterator[None]:
+    """Inside, what is kept for a gang is free for it, and nobody is told; at the end what it still lacks is kept."""
+    kept = state.kept.pop(workload.key, None)
+    if kept is None:
+        yield
+        return
+    for charge, pods in kept.charges:
+        state.holdings.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
+    try:
+        yield
+    finally:
+        if is_restarting(workload):
+            workload.had_turn = True  # and it was in vain
+        again = state.kept[workload.key] = _wanted(state, workload, short_groups(workload))
+        for charge, pods in again.charges:
+            state.charge(charge, pods)
+        if workload.phase is Phase.WAITING:
+            _tell_freed(state, kept, again)
+        quota_usage.describe_holder(state, workload)
+
+
+def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:
+    """Yield the room that a workload whose pods have some priority may not take: node and amounts."""
+    for key, kept in state.kept.items():
+        if key == workload.key or not kept.spots:
+            continue
+        other = state.workloads.get(key)
+        if other is None or (priority > kept.priority and workload.priority >= other.priority):
+            continue
+        for node, amounts in kept.spots:
+            if state.cluster.is_working(node):
+                yield node, _as_far_as_there_is(state, node, amounts)
+
+
+def forget_losses(state: State, workload: Workload) -> None:
+    """Keep nothing any more for a gang of which nothing is left."""
+    workload.losses = []
+    _keep(state, workload, [])
+
+
+def _close(state: State, workload: Workload) -> None:
+    """Note that a gang is degraded no more: it is whole again, or does not run."""
+    if workload.degraded_since is None:
+        return
+    seconds = state.now - workload.degraded_since
+    workload.degraded_since = None
+    state.reached(workload, LifecycleStep.RECOVERED, seconds=seconds, reason=workload.phase.value)
+    if workload.phase is Phase.SCHEDULED:
+        state.announce(
+            workload, "Normal", "WholeAgain", f"all required members have a node again after {int(seconds)} s"
+        )
+
+
+def _turn_is_over(state: State, workload: Workload, short: Iterable[MemberGroup]) -> bool:
+    """Whether a gang that starts again has waited for its members as long as it waited for their successors."""
+    evicted = workload.evicted
+    assert evicted is not None  # it is restarting
+    said = [group.on_loss.window_seconds for group in short if group.on_loss is not None]
+    end = evicted.at + max(said, default=0)
+    if end > state.now:
+        state.set_alarm(workload, end)
+    return end <= state.now
+
+
+def _still_missed(state: State, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:
+    """Return of each group as many losses as it lacks members; those with room that nobody has taken stay longest."""
+    out: list[LostMember] = []
+    for group in short:
+        mine = [loss for loss in workload.losses if loss.group == group.name]
+        stay = sorted(range(len(mine)), key=lambda at: (not _has_room(state, mine[at]), -at))[: group.lacking]
+        out += [mine[at] for at in sorted(stay)]
+    return out
+
+
+def _has_room(state: State, loss: LostMember) -> bool:
+    """Whether the room that a lost member had is there, and as much is free."""
+    nodes = state.cluster.nodes
+    if not loss.node or not state.cluster.is_working(loss.node):
+        return False
+    row = nodes.rows[loss.node]
+    free = dict(zip(nodes.axis.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
+    return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
+
+
+def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
+    """Have just that in use which is kept for what a gang lacks."""
+    key = workload.key
+    before = state.kept.pop(key, None)
+    if before is not None:
+        for charge, pods in before.charges:
+            state.holdings.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
+    kept = _wanted(state, workload, short) if short else None
+    if kept is not None:
+        state.kept[key] = kept
+        for charge, pods in kept.charges:
+            state.charge(charge, pods)
+    _tell_freed(state, before, kept)
+
+
+def _tell_freed(state: State, before: KeptForSuccessors | None, kept: KeptForSuccessors | None) -> None:
+    """Have others look again who may have what is not kept any more."""
+    if before is None:
+        return
+    for queue, usage in _usage(before).items():
+        now = {} if kept is None else _usage(kept).get(queue, {})
+        if any(amount > now.get(what, 0) for what, amount in usage.items()):
+            state.holdings.look_again(queue)
+    if len(before.spots) > (0 if kept is None else len(kept.spots)):
+        state.cluster.freed += 1
+
+
+def _usage(kept: KeptForSuccessors) -> dict[str, Usage]:
+    out: dict[str, Usage] = {}
+    for charge, pods in kept.charges:
+        add_to(out.setdefault(charge.queue, {}), charge.usage, pods)
+    return out
+
+
+def _wanted(state: State, workload: Workload, short: Iterable[MemberGroup]) -> KeptForSuccessors:
+    """Return what is to be kept for a gang: what was lost and, of what nobody has seen it lose, the like of the rest.
+
+    No more of quota than there is: who uses more than there is now cannot have successors either.
+    """
+    priorities = [m.pod.priority for m in workload.members() if not m.pod.terminated]
+    kept = KeptForSuccessors(min(priorities, default=workload.priority))
+    if workload.key in state.nominations.ours:
+        return kept  # others leave for it, and what it lacks is held by that
+    keeps_room = workload.phase is Phase.SCHEDULED and (
+        workload.queue or state.now < _room_is_kept_until(state, workload)
+    )
+    room: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+    for loss in _missed(workload, short):
+        charge = _charge(state, workload, loss)
+        if loss.node and keeps_room and (charge is not None or not workload.queue):
+            kept.spots.append((loss.node, loss.amounts))
+        if charge is not None:
+            which = (charge.queue, tuple(sorted(charge.flavors.items())))
+            if which not in room:
+                room[which] = state.holdings.room_for(charge.queue, charge.usage)
+            if room[which] > 0:
+                room[which] -= 1
+                kept.charges.append((charge, 1))
+    return kept
+
+
+def _room_is_kept_until(state: State, workload: Workload) -> float:
+    """Return for how long room is kept for a gang without a queue, whatever it says itself, Unix seconds.
+
+    Nothing else bounds that: no quota is used meanwhile.
+    """
+    since = state.now if workload.degraded_since is None else workload.degraded_since
+    return since + state.configuration.on_member_loss.window_seconds
+
+
+def _missed(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[LostMember]:
+    """Yield what some groups have lost of what is not on its way again."""
+    for group in short:
+        yield from losses_of(workload, group)[: group.missing]
+
+
+def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
+    """Return how much of some amounts a node has in all, in scheduling units: a status may say anything."""
+    nodes = state.cluster.nodes
+    has = dict(zip(nodes.axis.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
+    return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
+
+
+def _charge(state: State, workload: Workload, loss: LostMember) -> Charge | None:
+    """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this has now."""
+    said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
+    queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
+    if queue is None or not loss.flavors:
+        return None
+    found = quota_usage.flavors_of(
+        state, queue.name, loss.flavors, loss.amounts, loss.node
+    )  # as those that are left are
+    flavors = {name: one for name, one in found.items() if (one, name) in queue.quotas and name in loss.flavors}
+    return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
+
+
+def _tells_queue(state: State, workload: Workload, loss: LostMember) -> bool:
+    since = state.now if workload.running_since is None else workload.running_since
+    return not loss.recalled or quota_usage.is_believed(state, workload, loss.queue, since)
+
+
+def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup]) -> None:
+    """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
+    at = restarts_at(workload)
+    if at is None or (workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation)):
+        return  # in a queue that admits nothing now it could not start again
+    hopeless = _hopeless(state, workload, short)
+    if (state.now < at and not hopeless) or not any(group.missing for group in short):
+        if state.now < at:
+            state.set_alarm(workload, at)
+        return  # when all that it lacks is on its way, that is looked at again when it has come
+    have = counted(workload.required, "required member", verb=HAS)
+    text = (
+        f"{workload.tally().placed} of {have} a node that works since {timestamp(workload.degraded_since or state.now)}"
+    )
+    text += f", and {hopeless}" if hopeless else ", and it was not whole again in time (onMemberLoss)"
+    workload.had_turn = False
+    evict(state, workload, EvictionReason.MEMBER_LOST, f"{text}; it starts again whole")
+    follow_losses(state, workload)
+
+
+def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str:
+    """Return why waiting for successors cannot make a gang whole, as it is now; "" where it may."""
+    node = state.holdings.tree.queues.get(workload.cluster_queue)
+    if workload.queue and node is not None:
+        wanted: Usage = {}
+        for member in workload.members():
+            if member.charge is not None:
+                add_to(wanted, member.charge.usage, 1)
+        for loss in _missed(workload, short):
+            charge = _charge(state, workload, loss)
+            if charge is not None:
+                add_to(wanted, charge.usage, 1)
+        beyond = next((what for what, n in wanted.items() if n > node.potential(what)), None)
+        if beyond is not None:
+            return f"ClusterQueue {node.name} can never have as much {beyond[1]} in {beyond[0]} as all of it needs"
+    gone = next((loss.node for loss in workload.losses if loss.node and loss.node not in state.cluster.nodes.rows), "")
+    why, needs = workload.explanation, pending_pod_sets(workload)
+    if not gone or why is None or not isinstance(needs, list):
+        return ""
+    if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE:
+        return ""  # of what else they wait for, such as volumes or an extender's answer, there is no more elsewhere
+    bound_to = next((need for need in needs if need.required and need.near is not None and need.near.required), None)
+    if bound_to is None:
+        return ""
+    return f"node {gone} is gone, and the {_domain(bound_to)} that the others are in has no room for successors"
+
+
+def _domain(need: PodSetRequest) -> str:
+    assert need.near is not None  # that is how it was chosen
+    return need.near.required[-1]

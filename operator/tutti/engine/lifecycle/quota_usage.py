@@ -1,0 +1,239 @@
+"""What admitted workloads use of quota: how much, and what preemption goes by of them.
+
+Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
+started anew counts what its predecessor did. What that goes by is kept in the pod's status. Until it is there, the pod
+tells it itself (by its admission annotation), which a tenant may write over; how far that is believed is said in
+`is_believed` and `_flavor_of`, and in docs/security.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+
+from tutti.api.kinds import LocalQueue, PodGroup
+from tutti.api.kinds import Workload as WorkloadObject
+from tutti.engine.lifecycle.limits import protected_until
+from tutti.engine.records import members
+from tutti.engine.records.decisions import KeepAdmission
+from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
+from tutti.engine.state import State
+from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
+from tutti.quota.snapshot import Holder
+from tutti.quota.tree import Usage, add_to
+
+Labels = Mapping[str, str]
+
+
+def update_charges(state: State, workload: Workload) -> None:
+    """Let quota follow the pods: what has ended or is lost uses none, what has a node as much as it holds there."""
+    for member in workload.members():
+        pod = member.pod
+        if member.charge is not None and (pod.lost or not pod.place):
+            state.refund(member.charge)
+            member.charge = None
+        elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
+            member.charge, member.missed = found_charge(state, workload, member), False
+            if member.charge is not None:
+                state.charge(member.charge)
+                workload.cluster_queue = workload.cluster_queue or member.charge.queue
+        elif member.charge is not None:
+            _update_charge(state, member, member.charge)
+        if pod.node and not member.kept and member.charge is not None:
+            member.kept = members.admission_text(member.charge.queue, member.charge.said)
+            state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
+
+
+def node_relabelled(state: State, name: str, before: Labels | None) -> None:
+    """Look again at who is on a node that has other labels now: it may be of another flavor."""
+    row = state.cluster.nodes.rows[name]
+    if before is None or before == state.cluster.nodes.labels[row]:
+        return
+    for record in state.cluster.on_node(name):
+        if record.key in state.home:
+            state.touch(state.home[record.key][0])
+
+
+def _update_charge(state: State, member: Member, charge: Charge) -> None:
+    """Bring what a member uses up to date with what it holds, and with the flavors of its queue."""
+    pod = member.pod
+    basis = pod.held, labels_of(state, pod.node), state.catalog.version
+    known = member.settled
+    if known is not None and known[0] is basis[0] and known[1] is basis[1] and known[2] == basis[2]:
+        return
+    member.settled = basis
+    flavors = flavors_of(state, charge.queue, charge.said, pod.held, pod.node) if pod.node else charge.flavors
+    usage = _usage(flavors, pod.held)
+    if usage == charge.usage and flavors == charge.flavors:
+        return
+    change: Usage = dict(usage)
+    add_to(change, charge.usage, -1)
+    state.holdings.adjust(charge.queue, change, charge.holder)
+    member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.said)
+
+
+def found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
+    """Work out what a pod that was found bound uses: by its status, its admission annotation, or the node it is on."""
+    if not (workload.queue or member.annotation or member.kept):
+        return None  # nothing names a queue
+    pod = member.pod
+    since = pod.created if pod.started is None else pod.started
+    kept = members.read_admission(member.kept)
+    said = kept or members.read_admission(member.annotation)
+    if said is not None and (said is kept or is_believed(state, workload, said.cluster_queue, since)):
+        queue, flavors = said.cluster_queue, said.flavors
+    else:
+        queue, flavors = state.leads_to(workload.key[1], workload.queue), {}
+        known = state.catalog.queues.get(queue)
+        if known is None or member.pod.node not in state.cluster.nodes.rows or uncovered(known, member.pod.held):
+            return None
+    found = flavors_of(state, queue, flavors, member.pod.held, member.pod.node)
+    return Charge(queue, found, _usage(found, member.pod.held), workload.name, flavors or None)
+
+
+def is_believed(state: State, workload: Workload, queue: str, since: float) -> bool:
+    """Whether something tells the queue by which a pod was admitted that has run since then; it could be forged.
+
+    An annotation is written by anybody who may edit the pod, and what a status keeps by whoever may write that.
+
+    It does where somebody else says the same: the LocalQueue that the pod names, or the status of its Workload, which
+    we write. Else it must be of a ClusterQueue that lets the namespace in, and one that another LocalQueue of the
+    namespace leads to, so that whoever edits the pod could have had it there without a lie; or the LocalQueue that the
+    pod names must be gone, or have been made only after the pod had started, for then there may have been another in
+    its place.
+    """
+    namespace = workload.key[1]
+    if queue and queue in (state.leads_to(namespace, workload.queue), _told_in_status(state, workload)):
+        return True
+    if not state.catalog.lets_in(queue, namespace):
+        return False
+    if queue in state.catalog.led_to(namespace):
+        return True
+    local = state.catalog.get(LocalQueue, namespace, workload.queue)
+    if local is None:
+        return bool(workload.queue)
+    made = local.metadata.creation_timestamp
+    return bool(made) and datetime.fromisoformat(made).timestamp() >= since
+
+
+def _told_in_status(state: State, workload: Workload) -> str:
+    """Return the ClusterQueue that the status of a Workload said it was admitted by; "" for none."""
+    found = state.catalog.find(workload.key)
+    admission = found.status.admission if isinstance(found, WorkloadObject) else None
+    return admission.cluster_queue if admission is not None else ""
+
+
+def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, int], node: str) -> Assignment:
+    """Return in which flavors of a queue a pod on a node is counted that was admitted in some; one per resource."""
+    known = state.catalog.queues.get(queue)
+    if known is None:
+        return {name: flavor for name, flavor in said.items() if name in held}
+    labels = labels_of(state, node)
+    covered = {name for group in known.groups for name in group.covered}
+    # What a queue has no quota of any more is in use all the same, and missing in its cohort.
+    found: Assignment = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
+    for group in known.groups:
+        for name in group.covered:
+            if held.get(name, 0) > 0 or (name in said and name in held):
+                flavor = _flavor_of(state, group, said, name, labels)
+                found.update({name: flavor} if flavor else {})
+    return found
+
+
+def _flavor_of(state: State, group: ResourceGroup, said: Assignment, name: str, labels: Labels | None) -> str:
+    """Return the flavor of a resource; "" where nothing tells it.
+
+    That in which it was admitted, or others of its resource group were, as long as the queue has it and the node is of
+    it. Else the node tells: which flavor of the queue it is of. Where it is of none, because somebody has changed its
+    labels or those of flavors, what was said stands.
+    """
+    admitted = [said[one] for one in (name, *group.covered) if one in said]
+    listed = [one for one in admitted if one in group.flavors]
+    if labels is not None:
+        for flavor in (*listed, *group.flavors):
+            if _is_of(state, flavor, labels):
+                return flavor
+    return next(iter((*listed, *admitted)), "")
+
+
+def _is_of(state: State, flavor: str, labels: Labels) -> bool:
+    """Whether a node with these labels is of a flavor."""
+    found = state.catalog.flavors.get(flavor)
+    return found is not None and all(labels.get(key) == value for key, value in found.node_labels)
+
+
+def labels_of(state: State, node: str) -> Labels | None:
+    """Return the labels of a node; None where it is not known."""
+    row = state.cluster.nodes.rows.get(node)
+    return None if row is None else state.cluster.nodes.labels[row]
+
+
+def _usage(flavors: Assignment, held: Mapping[str, int]) -> Usage:
+    """Return what a pod uses that holds so much, in these flavors."""
+    return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}
+
+
+PART = "#"
+"""Stands between the name of a workload and that of a member that is a holder by itself; no name has it."""
+
+
+def describe_holder(state: State, workload: Workload) -> None:
+    """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
+    if state.holdings.holds(workload.name):
+        state.holdings.describe(workload.name, holder_of(state, workload, {}))
+
+
+def note_exposure(state: State, workload: Workload) -> None:
+    """Have those who wait for nodes look again, where one that has some may be taken out for them now as it was not.
+
+    Whom it may be taken out for goes by its priority; which of its pods, by how many of them it needs and whether they
+    leave together. All of that may change, or go with its object, while it runs.
+    """
+    found = state.catalog.get(PodGroup, *workload.key[1:]) if workload.key[0] == "PodGroup" else None
+    mode = found.spec.disruption_mode if found is not None else ""
+    exposure = workload.priority, workload.queue, mode, [group.min_count for group in workload.groups.values()]
+    before, workload.exposure = workload.exposure, exposure
+    if before is not None and before != exposure and workload.phase in ADMITTED:
+        state.cluster.freed += 1
+
+
+def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
+    """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    return Holder(
+        workload.name,
+        workload.cluster_queue,
+        usage,
+        priority=workload.priority,
+        queued_at=workload.queued_at,
+        reserved_at=_reserved_at(workload),
+        evicted=workload.phase is Phase.LEAVING,
+        uid=workload.uid,
+        local_queue=f"{workload.key[1]}/{workload.queue}",
+        outward=None if queue is None else queue.outward(workload.priority),
+        out_of_turn=workload.out_of_turn,
+    )
+
+
+def is_protected(state: State, holder: Holder) -> bool:
+    """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
+    workload = workload_of(state, holder)
+    if workload is None or workload.key in state.nominations.ours:
+        return True
+    return protected_until(state, workload) > state.now
+
+
+def workload_of(state: State, holder: Holder) -> Workload | None:
+    """Return the workload of a holder, or of which it is a member that stands by itself."""
+    kind, namespace, name = holder.name.partition(PART)[0].split("/")
+    return state.workloads.get((kind, namespace, name))
+
+
+def _reserved_at(workload: Workload) -> float:
+    """Return when a workload was given quota; of one found bound, when the last of its pods had started."""
+    if workload.reserved_at is not None:
+        return workload.reserved_at
+    started = [member.pod.started for member in workload.members() if member.pod.place]
+    return max((time for time in started if time is not None), default=math.inf)

@@ -1,0 +1,299 @@
+"""The life of a workload: what its phase becomes when something was observed or a deadline has passed.
+
+`reconcile` brings one workload up to date with what has been observed of it, `expire` does what is due when its
+deadline has passed. Which phase may follow which stands in `phases.py`.
+"""
+
+from __future__ import annotations
+
+from tutti.cluster.pods import PodPhase
+from tutti.engine.lifecycle import binding, eviction, limits, member_loss, permits, quota_usage, reservation
+from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.records.explanation import LifecycleStep
+from tutti.engine.records.members import MemberCounts
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+from tutti.engine.state import State
+
+_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
+"""Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
+
+
+def reconcile(state: State, workload: Workload) -> None:
+    """Bring one workload, as it has just been read, up to date with what has been observed."""
+    workload.rank = permits.sort_rank(state, workload)
+    leaving = workload.tally().leaving
+    if leaving:
+        reservation.give_back_leaving(state, workload)
+    tally = workload.tally()
+    if tally.failed or tally.lost:
+        reservation.note_losses(state, workload)
+    quota_usage.update_charges(state, workload)
+    limits.enforce_limits(state, workload)
+    if leaving:
+        eviction.leave_together(state, workload)
+    before = workload.phase
+    match workload.phase:
+        case Phase.WAITING:
+            _reconcile_waiting(state, workload)
+        case Phase.RESERVED:
+            _reconcile_reserved(state, workload)
+        case Phase.BINDING:
+            _reconcile_binding(state, workload)
+        case Phase.LEAVING:
+            _reconcile_leaving(state, workload)
+        case Phase.SCHEDULED | Phase.FINISHED:
+            _reconcile_scheduled(state, workload)
+            _send_again(state, workload)
+            if workload.ask_at:
+                if not workload.leaves_by_pod:
+                    eviction.keep_needed(workload)
+                eviction.ask_to_leave(state, workload)
+    member_loss.follow_losses(state, workload)
+    limits.watch_limits(state, workload)
+    quota_usage.describe_holder(state, workload)
+    quota_usage.note_exposure(state, workload)
+    if before is Phase.WAITING and workload.phase in ADMITTED:
+        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
+
+
+def start(state: State, workload: Workload) -> bool:
+    """Have a workload bound that has just got quota and nodes, or held until it may be.
+
+    Returns:
+        Whether its members are on their way.
+    """
+    is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
+    if workload.phase is Phase.WAITING and not is_whole:
+        reservation.await_members(state, workload)
+        return False
+    if not permits.may_bind(state, workload):
+        return False
+    binding.send_binds(state, workload)
+    return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
+
+
+def take_due(state: State) -> list[Workload]:
+    """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+    out = []
+    for workload in state.timed.take_due(state.now):
+        if workload.deadline is not None and workload.deadline <= state.now:
+            out.append(workload)
+        if workload.tell_at is not None and workload.tell_at <= state.now:
+            workload.tell_at = None
+            state.touch(workload.key)
+        if workload.alarm is not None and workload.alarm <= state.now:
+            workload.alarm = None  # set anew where it is looked at
+            state.touch(workload.key)
+        if 0 < workload.not_before <= state.now:
+            workload.not_before = 0.0
+            state.touch(workload.key)
+        state.timed.settle(workload, state.now)
+    return out
+
+
+def expire(state: State, workload: Workload) -> None:
+    """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
+
+    Those of which nobody knows what became are not sent again for a gang that is bound in part: it is given up, and who
+    may be on a node after all leaves as well.
+    """
+    if workload.deadline is None or state.now < workload.deadline:
+        return
+    awaited = binding.awaits_volumes(state, workload)
+    if awaited:
+        binding.time_out_volumes(state, workload)
+    if workload.phase is Phase.RESERVED and workload.key in state.held:
+        permits.time_out_permit(state, workload)
+    elif permits.awaits_approval(workload):
+        permits.time_out_approval(state, workload)
+    elif workload.phase is Phase.RESERVED:
+        reservation.time_out_members(state, workload)
+    elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
+        if workload.tally().bound and reservation.awaits_late_members(workload):
+            reservation.time_out_late_members(state, workload)
+        elif workload.tally().bound and _has_no_object(state, workload):
+            workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+        elif workload.tally().bound and workload.keeps_trying:
+            binding.keep_trying(state, workload)
+        elif workload.tally().bound:
+            binding.roll_back(state, workload)
+        else:
+            reservation.break_up(state, workload)
+    elif not awaited:
+        return
+    state.touch(workload.key)
+
+
+def _awaits_binds(workload: Workload) -> bool:
+    """Whether binds are out whose answers decide what becomes of a workload at the end of its bind window."""
+    assumed = [member for member in workload.members() if member.pod.assumed]
+    given_up = workload.tally().bound and not (workload.keeps_trying or reservation.awaits_late_members(workload))
+    return any(member.sent for member in assumed) if given_up else bool(assumed)
+
+
+def wants_nodes(workload: Workload) -> bool:
+    """Whether the workload has, or is promised, members without a node, and may be tried."""
+    if workload.phase in _WANTING_NOTHING:
+        return False
+    if workload.phase is Phase.WAITING:
+        return True
+    return workload.tally().waiting > 0
+
+
+def lacks_members(workload: Workload) -> bool:
+    """Whether a gang runs, or is being bound, with fewer members than it needs: it is mended before new work starts."""
+    return workload.phase in UNDER_WAY and not workload.complete
+
+
+def is_gone(state: State, workload: Workload) -> bool:
+    """Whether nothing is left of a workload: no member, no hold, no object."""
+    for group in workload.groups.values():
+        if group.members or group.holds:
+            return False
+    return not state.catalog.stands_alone(workload.key)
+
+
+def _reconcile_waiting(state: State, workload: Workload) -> None:
+    reservation.apply_gang_style(state, workload)
+    if workload.evicted is not None:
+        eviction.forgo_lost_members(workload)
+    tally = workload.tally()
+    if workload.was_finished and tally.live and not workload.decided:
+        workload.was_finished = workload.was_scheduled = False  # these are another run's
+        workload.ran = 0.0
+    decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= workload.required
+    if decided and _has_ended(workload, tally):
+        workload.was_scheduled = workload.was_scheduled or workload.brought_together
+        _finished(state, workload)
+    elif workload.was_finished and _is_empty(tally):
+        _finished(state, workload)
+    elif workload.complete or (workload.was_scheduled and tally.bound) or is_found_degraded(workload):
+        _scheduled(state, workload)
+    elif tally.bound:
+        # Found bound in part, as a crash in the middle of binding leaves it: complete it, or take it out.
+        binding.open_bind_window(state, workload)
+
+
+def _reconcile_reserved(state: State, workload: Workload) -> None:
+    reservation.hand_over_holds(state, workload)
+    reservation.trim_holds(state, workload)
+    if not reservation.is_whole(state, workload) or workload.problem is not None:
+        reservation.break_up(state, workload)
+    elif (reservation.all_there(workload) or reservation.may_start_early(workload)) and permits.may_bind(
+        state, workload
+    ):
+        binding.send_binds(state, workload)
+
+
+def _reconcile_binding(state: State, workload: Workload) -> None:
+    reservation.hand_over_late(state, workload)
+    tally = workload.tally()
+    if workload.complete or workload.brought_together:
+        _scheduled(state, workload)
+        _send_again(state, workload)
+    elif not tally.placed and not tally.reserved:
+        reservation.break_up(state, workload)
+        _reconcile_waiting(state, workload)
+    else:
+        if workload.deadline is None and not _has_no_object(state, workload):
+            state.set_deadline(workload, state.configuration.bind_window_seconds)
+        _send_again(state, workload)
+        reservation.explain_kept_nodes(state, workload)
+
+
+def _has_no_object(state: State, workload: Workload) -> bool:
+    """Whether the object that its members name is not there; one that cannot be read is."""
+    missing = workload.problem is not None and state.catalog.find(workload.key) is None
+    return missing and workload.key not in state.catalog.broken
+
+
+def _send_again(state: State, workload: Workload) -> None:
+    """Send binds again of which nobody knows whether they took effect, after a while."""
+    if state.now >= workload.not_before and any(m.pod.assumed and not m.sent for m in workload.members()):
+        binding.send_binds(state, workload)
+
+
+def _reconcile_leaving(state: State, workload: Workload) -> None:
+    if eviction.go_on_leaving(state, workload):
+        transit(workload, Transition.LEFT)
+        workload.was_scheduled = False
+        _reconcile_waiting(state, workload)
+
+
+def _reconcile_scheduled(state: State, workload: Workload) -> None:
+    """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
+    tally = workload.tally()
+    if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
+        _finished(state, workload)
+    elif tally.bound or workload.complete or awaits_successors(workload):
+        transit(workload, Transition.RUN_ON)
+        workload.was_finished = False
+        if workload.running_since is None:
+            workload.running_since = state.now
+    else:
+        workload.running_since = None
+        transit(workload, Transition.START_ANEW)
+        workload.was_scheduled = workload.was_finished = False
+        workload.forget_ended()
+    if not tally.waiting:
+        explain(workload, None)
+
+
+def _has_ended(workload: Workload, tally: MemberCounts) -> bool:
+    """Whether all members have ended, or those that decide; what failed because it was taken out is no end."""
+    if workload.decided:
+        return True
+    if tally.live or tally.leaving:
+        return False
+    if (
+        tally.lost
+        and not workload.complete
+        and any(m.pod.counted is PodPhase.LOST and not m.over for m in workload.members())
+    ):
+        return False  # nobody knows of these how they end
+    if workload.evicted is not None:
+        return workload.complete
+    return tally.succeeded + tally.failed > 0
+
+
+def _finished(state: State, workload: Workload) -> None:
+    """Note that it has ended; it stays so when its members are cleaned up, until others come. The rest may go."""
+    if workload.phase is not Phase.FINISHED:
+        tally = workload.tally()
+        ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
+        how = "Succeeded" if workload.has_succeeded else "Failed"
+        state.reached(workload, LifecycleStep.FINISHED, seconds=ran, pods=ended, reason=how)
+    left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
+    if left:
+        text = f"{workload.name} has succeeded (successPolicy)"
+        eviction.evict_members(state, workload, left, "WorkloadSucceeded", text)
+    reservation.give_back_all(state, workload)
+    transit(workload, Transition.FINISH)
+    workload.was_finished = True
+    workload.forget_ended()
+    workload.evicted = workload.running_since = workload.short_since = None
+    workload.scattered = False
+
+
+def _is_empty(tally: MemberCounts) -> bool:
+    """Whether no member is left that anybody counts on."""
+    return not (tally.live or tally.leaving or tally.succeeded or tally.failed)
+
+
+def _scheduled(state: State, workload: Workload) -> None:
+    bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
+    transit(workload, Transition.COMPLETE)
+    explain(workload, None)
+    if not binding.awaits_volumes(state, workload):  # of members beyond those that had to be bound
+        workload.deadline = None
+    workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
+    eviction.count_lost_members_again(workload)
+    if bound_by_us:
+        bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]
+        nodes, count = sorted(set(bound)), len(bound)
+        where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
+        pods = "1 pod" if count == 1 else f"all {count} pods"
+        state.reached(workload, LifecycleStep.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
+        state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
+    _reconcile_scheduled(state, workload)

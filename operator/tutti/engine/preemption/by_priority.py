@@ -1,0 +1,378 @@
+"""Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
+
+That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods
+fit then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
+here; the quota rules take out others for that.
+
+Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
+of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
+its own priority is not taken out for it, whatever their pods say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from tutti.api.conditions import timestamp
+from tutti.api.kinds import PodGroup
+from tutti.api.wording import counted
+from tutti.cluster.pods import PodRecord
+from tutti.engine.lifecycle.eviction import evict, evict_members
+from tutti.engine.lifecycle.limits import protected_until
+from tutti.engine.lifecycle.quota_usage import PART, workload_of
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
+from tutti.engine.reading.resolution import promised_preemption_priority
+from tutti.engine.records.decisions import EmitEvent, Evict
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import Member, MemberGroup
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination, Spot
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
+from tutti.engine.state import State
+from tutti.placement.framework import Rows
+from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.placement.preemption.victim_cost import started_at
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
+from tutti.quota.flavors import Queue
+from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.tree import Usage, add_to
+
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+PREEMPTED = "ByPodPriority"
+"""The reason of condition Preempted of a workload that had to make room for one of higher pod priority."""
+
+MOST_NAMES = 3
+"""How many victims are named in a message."""
+
+
+def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> int:
+    """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
+
+    That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
+    """
+    admitted = min(chain.from_iterable(_priorities(state, need) for need in needs), default=0)
+    named = _named(state, workload)
+    return admitted if named is None else min(named, admitted)
+
+
+def _named(state: State, workload: Workload) -> int | None:
+    """Return the priority that an object names for a gang, as a class or as a number; None where none does."""
+    kind, namespace, name = workload.key
+    if workload.gang is not None and workload.gang.priority is not None:
+        return workload.gang.priority
+    found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
+    return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
+
+
+def preemption_shape(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
+    """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
+    return priority_of(state, workload, needs), may_preempt(needs)
+
+
+def may_preempt(needs: Sequence[PodSetRequest]) -> bool:
+    """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
+    for need in needs:
+        for member in need.members:
+            if member.never_preempts:
+                return False
+        if need.required > len(need.members) and not need.group.promised_preempts:
+            return False
+    return True
+
+
+def _priorities(state: State, need: PodSetRequest) -> list[int]:
+    """Return the priorities of the pods of a need; those that are only promised have one together."""
+    said = [member.pod.priority for member in need.members]
+    return (
+        [promised_preemption_priority(state.catalog, need.group), *said] if need.required > len(need.members) else said
+    )
+
+
+def preempt_by_priority(
+    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], priority: int
+) -> Explanation | None:
+    """Take others out for a workload that has found no nodes, and hold the room for it.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        why: Why it found no nodes.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
+
+    Returns:
+        What it waits for from now on; None where nobody is taken out.
+    """
+    workload = entry.workload
+    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
+        return None
+    if not _anybody_below(state, priority):
+        return None
+    borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
+    units = _kept_units(state, workload, priority, borrowing)
+    for one in options:
+        if one.contested:
+            continue  # that is for the quota rules
+        with state.cluster.transaction() as transaction:
+            nominated_room.take_covered(state, transaction)
+            chosen = choose_victims(
+                state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values())
+            )
+        if chosen is not None and len(chosen.units):
+            return _nominate(state, entry, priority, one, chosen)
+    return None
+
+
+def restore_nomination(state: State, workload: Workload) -> None:
+    """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
+    needs = pending_pod_sets(workload)
+    if isinstance(needs, Explanation):
+        return
+    waiting = [(need.klass, member) for need in needs for member in need.members if member.nominated]
+    spots = [Spot(klass, member.nominated, member.pod.key) for klass, member in waiting]
+    priority = priority_of(state, workload, needs)
+    there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
+    victims = [pod for pod in there if pod.deleting and pod.priority < priority]
+    if victims:
+        until = state.now + state.configuration.victims_timeout_seconds
+        leaving = {pod.key: pod.uid for pod in victims}
+        why = _waiting_for(state, workload, victims, len(spots), until)
+        found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
+        nominations.begin_nomination(state, workload.key, found)
+
+
+def _anybody_below(state: State, priority: int) -> bool:
+    tenants = state.cluster.tenants
+    return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
+
+
+def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
+    """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
+    if any(member.pod.slot >= 0 for member in workload.members()):
+        return _units(state, workload, priority, borrowing)
+    name = "" if borrowing is None else borrowing.name
+    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority, name)
+    if key not in kept:
+        kept[key] = _units(state, workload, priority, borrowing)
+    return kept[key]
+
+
+def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
+    """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
+    tenants = state.cluster.tenants
+    singles = (tenants.row >= 0) & (tenants.priority < priority)
+    parties: list[GangUnit] = []
+    for member in workload.members():
+        if member.pod.slot >= 0:
+            singles[member.pod.slot] = False
+    for other in state.workloads.values():
+        below = other.priority < workload.priority
+        if other is workload or other.phase not in ADMITTED or (other.key[0] == "Pod" and below and not other.queue):
+            continue
+        protected = protected_until(state, other)
+        if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
+            _except(singles, (member.pod for member in other.members()))
+        elif protected > state.now:
+            _except(singles, (member.pod for member in other.members()))
+            state.nominations.look_again(protected)
+        elif other.key[0] != "Pod":
+            for party in _parties(other):
+                _except(singles, party.pods)
+                if all(pod.priority < priority for pod in party.pods):
+                    parties.append(party)
+    leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
+    _except(singles, leaving)
+    parties += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
+    return VictimUnits.among(state.cluster, np.flatnonzero(singles), parties)
+
+
+def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
+    for pod in pods:
+        if pod.slot >= 0:
+            singles[pod.slot] = False
+
+
+def _parties(workload: Workload) -> Iterator[GangUnit]:
+    """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
+    together: list[PodRecord] = []
+    for group in workload.groups.values():
+        surplus = surplus_of(workload, group)
+        yield from (GangUnit([pod], pod.priority, harmless=True) for pod in surplus)
+        if _leaves_whole(workload):
+            apart = {pod.key for pod in surplus}
+            there = (member.pod for member in group.members.values() if member.pod.place)
+            together += [pod for pod in there if pod.key not in apart]
+    if together:
+        only_reserved = workload.phase is Phase.RESERVED
+        yield GangUnit(together, max(pod.priority for pod in together), harmless=only_reserved)
+
+
+def _leaves_whole(workload: Workload) -> bool:
+    """Whether the required members of each group leave together.
+
+    They do: fewer could not run. But for a gang that runs and whose PodGroup says otherwise (disruptionMode: Pod).
+    """
+    return not (workload.leaves_by_pod and workload.phase is Phase.SCHEDULED)
+
+
+def _asked_to_leave(state: State) -> Iterator[PodRecord]:
+    """Yield the pods that have been asked to leave for somebody, of which it has not been seen yet that they do."""
+    for nomination in state.nominations.ours.values():
+        for key, uid in nomination.victims.items():
+            pod = state.cluster.pods.get(key)
+            if pod is not None and pod.uid == uid and not pod.deleting:
+                yield pod
+
+
+def _nominate(
+    state: State, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
+) -> Explanation:
+    """Hold the room for a workload, and ask its victims to leave."""
+    workload = entry.workload
+    until = state.now + state.configuration.victims_timeout_seconds
+    nomination = Nomination(
+        priority=priority,
+        spots=list(spots_of(state, lacking.needs, chosen.rows)),
+        wants=nominations.wants_of(entry.needs),
+        victims={pod.key: pod.uid for pod in chosen.victims},
+        charges=lacking.charged,
+        until=until,
+        why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
+    )
+    asked = {pod.key for pod in _asked_to_leave(state)}
+    nominations.begin_nomination(state, workload.key, nomination)
+    fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
+    queue = "" if entry.queue is None else entry.queue.name
+    if fresh:
+        state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
+    _take_out(state, workload, queue, priority, victims=fresh)
+    return nomination.why
+
+
+def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
+    """Yield where the required pods of some needs go."""
+    for need, mine in zip(needs, rows, strict=True):
+        for index, row in enumerate(mine.tolist()):
+            pod = need.members[index].pod.key if index < len(need.members) else None
+            yield Spot(need.klass, state.cluster.nodes.names[row], pod)
+
+
+def _waiting_for(
+    state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+) -> Explanation:
+    reader, discreet = workload.key[1], state.discreet
+    names = [f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims[:MOST_NAMES]]
+    more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
+    again = timestamp(until)
+    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
+    text += f"the room for its {counted(pods, 'pod')} is held until {again}"
+    nodes = len({pod.place for pod in victims})
+    return Explanation(
+        Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "nodes": str(nodes), "until": again}
+    )
+
+
+def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
+    """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
+    ours: dict[WorkloadKey, list[Member]] = {}
+    for pod in victims:
+        member = state.members.get(pod.key)
+        if member is not None and member.pod is pod:
+            ours.setdefault(state.home[pod.key][0], []).append(member)
+        else:
+            for_whom = _for_whom(state, workload, priority, pod.namespace)
+            message = f"it makes room for {for_whom} (its own is {pod.priority})"
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, PREEMPTION_BY_SCHEDULER, message))
+            report_preempted(state, pod, for_whom)
+    for key, members in ours.items():
+        other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
+        if key[0] == "Pod" or _are_needed(other, members):
+            text = f"it makes room for {for_whom}"
+            evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
+        else:
+            evict_members(state, other, members, PREEMPTION_BY_SCHEDULER, f"it makes room for {for_whom}")
+        if key[0] != "Pod":
+            for member in members:
+                report_preempted(state, member.pod, for_whom)
+
+
+def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
+    return f"{workload_named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
+
+
+def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
+    """Whether a gang that leaves whole cannot do without some of its members."""
+    surplus = {member.pod.key for member in surplus_members(workload)}
+    return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
+
+
+def report_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+    """Record an event on a pod that leaves for somebody."""
+    note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
+    state.out.append(
+        EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
+    )
+
+
+def surplus_of(workload: Workload, group: MemberGroup) -> list[PodRecord]:
+    """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
+    tally = group.tally()
+    beyond = tally.placed - tally.leaving - group.min_count
+    if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
+        return []
+    pods = (member.pod for member in group.members.values())
+    staying = [pod for pod in pods if pod.node and not (pod.terminated or pod.deleting)]
+    return sorted(staying, key=_age, reverse=True)[:beyond]
+
+
+def _age(pod: PodRecord) -> tuple[float, float, int, str]:
+    """Order pods from the one that has run longest; of those that came together, the last rank is the youngest."""
+    return started_at(pod), pod.created, len(pod.name), pod.name
+
+
+def surplus_members(workload: Workload) -> Iterator[Member]:
+    """Yield the members that a running workload can do without, group by group, the youngest first."""
+    for group in workload.groups.values():
+        for pod in surplus_of(workload, group):
+            yield group.members[pod.key]
+
+
+def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> dict[str, Member]:
+    """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
+
+    Gangs that have handed over some of what they use already stay as they are.
+
+    Args:
+        state: The engine's memory.
+        snapshot: A trial of it is open.
+        everybody: The holders that may be victims.
+
+    Returns:
+        Which member each of the new holders is, by its name.
+    """
+    out: dict[str, Member] = {}
+    handing = {one.who for one in state.holdings.handed()}
+    for holder in everybody:
+        workload = workload_of(state, holder)
+        if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:
+            continue
+        mine = [member for member in surplus_members(workload) if member.charge is not None]
+        if not mine:
+            continue
+        rest: Usage = dict(holder.usage)
+        snapshot.remove(holder)
+        for member in mine:
+            assert member.charge is not None  # that is how they were chosen
+            add_to(rest, member.charge.usage, -1)
+            name = f"{holder.name}{PART}{member.pod.name}"
+            at = member.pod.started if member.pod.started is not None else holder.reserved_at
+            snapshot.add(replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
+            out[name] = member
+        snapshot.add(replace(holder, usage=rest))
+    return out

@@ -1,0 +1,345 @@
+"""Taking workloads out by the quota rules, so that one that waits gets quota and nodes.
+
+Whom a queue may preempt, and in which order, are Kueue's rules (`quota/reclaim.py`, `quota/fair_reclaim.py`). What is
+ours: victims are chosen only such that all required pods of the preemptor have nodes once these are gone, by all the
+rules of placement; and the quota and the nodes are held for it from then on, so that nobody else is admitted to them,
+the victims themselves among them, while it waits for the last of them to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tutti.api.conditions import timestamp
+from tutti.api.wording import counted
+from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle.eviction import evict, evict_members
+from tutti.engine.lifecycle.limits import protected_until
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.by_priority import (
+    PREEMPTION_BY_SCHEDULER,
+    may_preempt,
+    preempt_by_priority,
+    report_preempted,
+    set_apart,
+    spots_of,
+)
+from tutti.engine.preemption.nominated_room import precedence_of
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import Member
+from tutti.engine.records.pod_sets import PreemptionOption
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named
+from tutti.engine.state import State
+from tutti.placement.framework import Rows
+from tutti.placement.preemption.by_room import has_inter_pod_constraints
+from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
+from tutti.placement.preemption.victims import choose_victims
+from tutti.placement.together import Diagnosis, place_together
+from tutti.quota import reclaim as quota_victims
+from tutti.quota.flavors import Queue
+from tutti.quota.policy import NOBODY
+from tutti.quota.preemption import Rules
+from tutti.quota.reclaim import Victim
+from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.tree import Usage, add_to
+
+MOST_NAMES = 3
+"""How many victims are named in a message."""
+
+_BY = {
+    quota_victims.Reason.IN_CLUSTER_QUEUE: "both are in ClusterQueue {queue}, whose withinClusterQueue allows it",
+    quota_victims.Reason.IN_COHORT_RECLAMATION: "ClusterQueue {queue} takes back what is its own",
+    quota_victims.Reason.IN_COHORT_RECLAIM_WHILE_BORROWING: "ClusterQueue {queue} may borrow in its place",
+    quota_victims.Reason.IN_COHORT_FAIR_SHARING: "ClusterQueue {queue} has less than its fair share",
+}
+
+
+class Preemption(NamedTuple):
+    """What came of looking for others to take out.
+
+    Attributes:
+        waits: What the workload waits for from now on; None where nobody is taken out.
+        lacks_nodes: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
+    """
+
+    waits: Explanation | None = None
+    lacks_nodes: bool = False
+
+
+NOBODY_LEAVES = Preemption()
+
+
+def preempt(
+    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], *, priority: int
+) -> Preemption:
+    """Take others out for a workload, by the rules of its queue or else by the priority of its pods; hold their room.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        why: Why it could not be admitted.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
+    """
+    by_quota = preempt_by_quota(state, entry, options, priority)
+    if by_quota.waits is not None:
+        return by_quota
+    return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
+
+
+def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[PreemptionOption], priority: int) -> Preemption:
+    """Take others out for a workload by what its queue allows, and hold quota and room for it."""
+    queue, workload = entry.queue, entry.workload
+    if queue is None or queue.policy == NOBODY or not may_preempt(entry.needs):
+        return NOBODY_LEAVES
+    if not any(need.required for need in entry.needs):
+        return NOBODY_LEAVES  # nobody leaves for members that a gang can do without
+    behind = precedence_of(state, entry).lesser
+    for aside in ([], behind) if behind else ([],):
+        for option in options:
+            found = _choose(state, workload, queue, option, aside)
+            if found is not None:
+                for key in aside:
+                    nominations.give_up_nomination(state, key)
+                return Preemption(_take_out(state, entry, queue, option, found, priority))
+    demands = (_demand(workload, queue, option) for option in options)
+    lacks_nodes = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
+    _look_again(state, queue)
+    return Preemption(lacks_nodes=lacks_nodes)
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Tries where the preemptor's pods would go if some holders were gone."""
+
+    state: State
+    lacking: PreemptionOption
+    seen: bool
+    apart: dict[str, Member] = field(default_factory=dict)
+    _slots: dict[str, list[int]] = field(default_factory=dict)
+    _own: frozenset[int] = frozenset()
+
+    def set_apart(self, apart: dict[str, Member]) -> None:
+        """Take it that some members are holders by themselves, by the names of these."""
+        self.apart, self._slots = apart, {}
+        self._own = frozenset(one.pod.slot for one in apart.values())
+
+    def rows(self, gone: Iterable[Holder]) -> list[Rows] | None:
+        """Return the rows of all required pods; None where they do not fit."""
+        cluster = self.state.cluster
+        slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
+        with SimulatedRemoval(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
+            nominated_room.take_covered(self.state, transaction, set(slots.tolist()))
+            found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
+        return None if isinstance(found, Diagnosis) else found
+
+    def in_the_way(self, candidates: Iterable[Holder]) -> list[str]:
+        """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
+
+        Quota is not asked here, so that it may be short still when they have left. None of them could stay.
+        """
+        cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
+        pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
+        parties = [
+            GangUnit(their, one.priority, harmless=one.evicted or one.name in self.apart)
+            for one, their in zip(found, pods, strict=True)
+        ]
+        units = VictimUnits.among(cluster, np.zeros(0, dtype=np.int64), parties)
+        with cluster.transaction() as transaction:
+            nominated_room.take_covered(self.state, transaction)
+            chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)
+        return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
+
+    def _of(self, holder: Holder) -> list[int]:
+        slots = self._slots.get(holder.name)
+        if slots is None:
+            workload = quota_usage.workload_of(self.state, holder)
+            members = iter(()) if workload is None else workload.members()
+            if holder.name in self.apart:
+                members = iter((self.apart[holder.name],))
+            slots = [one.pod.slot for one in members if one.pod.slot >= 0]
+            if holder.name not in self.apart:
+                slots = [slot for slot in slots if slot not in self._own]
+            self._slots[holder.name] = slots
+        return slots
+
+
+class _Found(NamedTuple):
+    """Whom to take out, where the pods go then, and which members are holders by themselves, by their names."""
+
+    victims: list[Victim]
+    rows: list[Rows]
+    apart: dict[str, Member]
+
+
+def _everybody(snapshot: Snapshot, queue: Queue) -> list[Holder]:
+    """Return who holds quota in the tree of a queue."""
+    return [one for leaf in snapshot.queue(queue.name).root().leaves() for one in snapshot.holders(leaf.name)]
+
+
+def _choose(
+    state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, aside: Sequence[WorkloadKey]
+) -> _Found | None:
+    """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
+    snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
+    seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
+    trial = _Trial(state, lacking, seen)
+    everybody = _everybody(snapshot, queue)
+    if not everybody or trial.rows(everybody) is None:
+        return None
+    names = {"/".join(key) for key in aside}
+    with snapshot.trial():
+        for counted, whole in state.holdings.with_handed(
+            [one for key in aside for one in state.nominations.ours[key].handed]
+        ):
+            snapshot.remove(counted)
+            snapshot.add(whole)
+        for holder in everybody:
+            if holder.name in names:
+                snapshot.remove(holder)
+        if names and quota_victims.fits(snapshot, demand, borrowing=True):
+            rows = trial.rows(())
+            if rows is not None:
+                return _Found([], rows, {})
+        trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
+        victims = _victims(state.rules, snapshot, demand, trial)
+        wider = frozenset(demand.usage)
+        if not victims and demand.contested != wider and any(need.near for need in lacking.needs):
+            # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
+            victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
+        rows = trial.rows(victim.holder for victim in victims) if victims else None
+    return None if rows is None else _Found(victims, rows, trial.apart)
+
+
+def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
+    """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
+
+    In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
+    before there are nodes, where others might leave by the same right that make room together. Trying one after the
+    other until there is a place comes last: it looks for nodes as often as there are candidates.
+    """
+
+    def placed() -> bool:
+        return trial.rows(snapshot.missing()) is not None
+
+    apart = frozenset(trial.apart)
+    victims = rules.victims(snapshot, demand, first=apart)
+    if not victims or trial.rows([*snapshot.missing(), *(victim.holder for victim in victims)]) is not None:
+        return victims
+    first = frozenset(trial.in_the_way(rules.candidates(snapshot, demand)))
+
+    def cleared() -> bool:
+        return first <= {holder.name for holder in snapshot.missing()}
+
+    found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
+    return found or rules.victims(snapshot, demand, placed, first=apart)
+
+
+def _demand(workload: Workload, queue: Queue, lacking: PreemptionOption) -> Demand:
+    wanted = _usage(lacking)
+    contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
+    outward = queue.outward(workload.reach)
+    return Demand(queue.name, wanted, contested, workload.reach, workload.queued_at, outward)
+
+
+def _usage(lacking: PreemptionOption) -> Usage:
+    total: Usage = {}
+    for charge, pods in lacking.charged:
+        add_to(total, {what: amount for what, amount in charge.usage.items() if amount}, pods)
+    return total
+
+
+def _take_out(
+    state: State, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found, priority: int
+) -> Explanation:
+    """Have the victims leave, and hold what they leave for the preemptor."""
+    workload, (victims, rows, apart) = entry.workload, found
+    leaving: list[Workload] = []
+    fewer: dict[WorkloadKey, list[Member]] = {}
+    whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
+    for victim in victims:
+        other = quota_usage.workload_of(state, victim.holder)
+        assert other is not None  # else it would have been spared
+        if victim.holder.name in apart:
+            if other.name not in whole:
+                fewer.setdefault(other.key, []).append(apart[victim.holder.name])
+            continue
+        leaving.append(other)
+        by = _BY[victim.reason].format(queue=queue.name)
+        preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
+        text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
+        if other.phase is Phase.WAITING:  # it holds what others have left for it
+            nominations.give_up_nomination(state, other.key)
+            state.touch(other.key)
+        else:
+            evict(state, other, EvictionReason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
+    for key, members in fewer.items():
+        for_whom = f"{workload_named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
+        text = f"it makes room for {for_whom}; its gang does without it"
+        evict_members(state, state.workloads[key], members, PREEMPTION_BY_SCHEDULER, text)
+        for member in members:
+            report_preempted(state, member.pod, for_whom)
+    going = [one for other in leaving for one in other.members() if one.pod.place]
+    pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
+    until = state.now + state.configuration.victims_timeout_seconds
+    why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
+    nomination = Nomination(
+        priority=priority,
+        spots=list(spots_of(state, lacking.needs, rows)),
+        wants=nominations.wants_of(entry.needs),
+        victims=pods,
+        charges=lacking.charged,
+        until=until,
+        why=why,
+        leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],
+    )
+    nominations.begin_nomination(state, workload.key, nomination)
+    workload.cluster_queue = queue.name
+    if pods:
+        state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(pods))
+    quota_usage.describe_holder(state, workload)
+    if not pods:
+        state.touch(workload.key)  # there is nobody to wait for
+    return why
+
+
+def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
+    """Yield whose quota becomes free with some members that leave alone, and how much of it."""
+    for key, members in fewer.items():
+        usage: Usage = {}
+        for member in members:
+            if member.charge is not None:
+                add_to(usage, member.charge.usage)
+        yield state.workloads[key].name, usage
+
+
+def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], pods: int, until: float) -> Explanation:
+    names = []
+    for one in victims[:MOST_NAMES]:
+        other = quota_usage.workload_of(state, one.holder)
+        name = one.holder.name if other is None else workload_named(other, workload.key[1], discreet=state.discreet)
+        names.append(f"{name} of {one.holder.queue}, {one.reason}")
+    more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
+    again = timestamp(until)
+    text = f"waits for {counted(len(victims), 'workload')} to leave ({'; '.join(names)}{more})"
+    if not victims:
+        text = "takes over what was held for workloads that go after it"
+    text += f"; the quota and the room for its {counted(pods, 'pod')} are held until {again}"
+    return Explanation(Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "until": again})
+
+
+def _look_again(state: State, queue: Queue) -> None:
+    """Have those that found no victims tried again when the first of those that are spared may go."""
+    snapshot = state.holdings.snapshot
+    for leaf in snapshot.queue(queue.name).root().leaves():
+        for holder in snapshot.holders(leaf.name):
+            other = quota_usage.workload_of(state, holder)
+            until = 0.0 if other is None else protected_until(state, other)
+            if until > state.now:
+                state.nominations.look_again(until)

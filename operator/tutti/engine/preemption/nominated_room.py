@@ -1,0 +1,182 @@
+"""How nominated room is kept from others while they are tried, and who may have it nevertheless.
+
+A workload that goes before another by the order of queues may have what is held for it: else it would have to take it
+out again. But never one that the other could take out in its turn, because its queue uses what is not its own. That
+would be a ring: the victim comes back as the more important one, and leaves again for the same preemptor. For the same
+reason its pods do not take out those of the other either, once these run, whatever their priority.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.resources import Amounts
+from tutti.cluster.classes import PodClass
+from tutti.cluster.transaction import Transaction
+from tutti.engine.lifecycle import member_loss
+from tutti.engine.records.pod_sets import PodSetRequest, requested_by
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+from tutti.quota.flavors import Queue
+from tutti.quota.policy import allows
+from tutti.quota.snapshot import Demand, Holder
+
+
+def precedence_of(state: State, entry: QueueEntry) -> Precedence:
+    """Return how a workload that is tried stands to those for whom quota and room are held."""
+    queue, workload, found = entry.queue, entry.workload, Precedence()
+    if queue is None or not state.nominations.ours:
+        return found
+    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, entry.needs)
+    for key, nomination in state.nominations.ours.items():
+        theirs = next((charge.queue for charge, _ in nomination.charges), "")
+        other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
+        if key == workload.key or other is None or known is None or state.holdings.root_of(theirs) != root:
+            continue
+        if theirs == queue.name:
+            if workload.order < other.order:
+                found.lesser.append(key)
+        elif borrows and _may_take_out(known, other, queue, workload.priority):
+            found.entitled.append(key)
+        elif queue.outward(workload.reach) > known.outward(other.priority):
+            found.lesser.append(key)
+    return found
+
+
+def would_borrow(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
+    """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
+    node, asked = state.holdings.tree.queues.get(queue.name), requested_by(needs)
+    return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
+
+
+def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> bool:
+    """Whether a workload that has quota may take out one of this priority of a queue that borrows, by its policy."""
+    theirs = state.catalog.queues.get(other.cluster_queue)
+    if theirs is None or theirs is queue or state.holdings.root_of(theirs.name) != state.holdings.root_of(queue.name):
+        return False
+    return _may_take_out(theirs, other, queue, priority)
+
+
+def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -> bool:
+    """Whether the policy of another queue lets a workload of it take out this priority, where this queue borrows."""
+    demand = Demand(theirs.name, {}, frozenset(), other.reach, other.queued_at, outward=theirs.outward(other.reach))
+    holder = Holder("", queue.name, {}, priority, queued_at=math.inf, outward=queue.outward(priority))
+    return allows(theirs.policy.reclaim, demand, holder, abroad=True)
+
+
+_LEAST = -(2**31) - 1
+"""Below every priority that a pod can have."""
+
+
+def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> AbstractContextManager[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before.
+
+    Args:
+        state: The engine's memory.
+        entry: Who is tried.
+        priority: That of its pods; it goes before nominated pods of lower priority.
+    """
+    if not (state.nominations.ours or state.nominations.others or state.kept):
+        return nullcontext()
+    workload, precedence = entry.workload, precedence_of(state, entry)
+    if workload.phase is Phase.SCHEDULED and workload.complete:
+        # Members beyond its need have nothing that others were taken out for.
+        priority, precedence = _LEAST, Precedence()
+    nominations = state.nominations.against(workload.key, priority, precedence)
+    spots = [*(spot for one in nominations for spot in one.spots), *state.nominations.foreign(priority)]
+    rows: dict[PodClass, list[int]] = {}
+    for spot in spots:
+        row = state.cluster.nodes.rows.get(spot.node)
+        if row is not None:
+            rows.setdefault(spot.klass, []).append(row)
+    kept = list(member_loss.kept_from(state, workload, priority)) if state.kept else []
+    return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
+
+
+@contextmanager
+def _withheld(
+    state: State,
+    workload: Workload,
+    nominations: Sequence[Nomination],
+    rows: Mapping[PodClass, list[int]],
+    kept: Sequence[tuple[str, Amounts]],
+) -> Iterator[None]:
+    with state.cluster.transaction() as claims:
+        if kept:
+            claims.withhold(*_kept_room(state, kept))
+        for klass, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
+        if not any(member.pod.klass.company.affinity for member in workload.members()):
+            claims.show()  # nobody may rely on the company of pods that may never come
+        covered = state.nominations.covered = _covered(state, nominations)
+        for row, one in covered.items():
+            claims.withhold(np.array([row]), -one.without(())[None, :])
+        try:
+            yield
+        finally:
+            state.nominations.covered = {}
+
+
+def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is kept for successors of lost members: rows, and int64[rows, resources]; no more than a node has."""
+    nodes = state.cluster.nodes
+    found: dict[int, dict[str, int]] = {}
+    for node, amounts in kept:
+        here = found.setdefault(nodes.rows[node], {})
+        for name, amount in amounts.items():
+            here[name] = here.get(name, 0) + amount
+    rows = np.array(list(found), dtype=np.int64)
+    most = np.zeros((len(rows), nodes.allocatable.shape[1]), dtype=np.int64)
+    for index, (row, here) in enumerate(found.items()):
+        for name, amount in here.items():
+            column = nodes.axis.column(name)
+            if column < most.shape[1]:  # else no node has any
+                most[index, column] = min(amount, int(nodes.allocatable[row, column]))
+    return rows, most
+
+
+def take_covered(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
+
+    Args:
+        state: The engine's memory; somebody is being tried.
+        transaction: Takes it.
+        gone: The slots of those who are taken to have gone; None for all of them.
+    """
+    for row, one in state.nominations.covered.items():
+        left = one.without(one.victims if gone is None else gone)
+        more = one.without(()) - left
+        if more.any():
+            transaction.withhold(np.array([row]), more[None, :])
+
+
+def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
+    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
+    nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
+    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+
+    def of(klass: PodClass) -> NDArray[np.int64]:
+        if klass not in amounts:
+            vector = nodes.vector(klass.requests)
+            amounts[klass] = np.pad(vector, (0, width - len(vector)))
+        return amounts[klass]
+
+    waiting = [one for one in nominations if one.victims]
+    for spot in (spot for one in waiting for spot in one.spots):
+        row = nodes.rows.get(spot.node)
+        if row is not None:
+            found = covered.setdefault(row, VictimOverlap(np.zeros(width, dtype=np.int64)))
+            found.spots += of(spot.klass)
+    for victim in (victim for one in waiting for victim in one.victims):
+        record = state.cluster.pods.get(victim)
+        row = None if record is None else nodes.rows.get(record.place)
+        if record is not None and row in covered and record.slot >= 0:
+            covered[row].victims[record.slot] = of(record.klass)
+    return {row: one for row, one in covered.items() if one.victims}

@@ -1,0 +1,75 @@
+"""Which workloads fare alike, in which queue they wait, and which of them would fail again.
+
+Quota that is given back wakes everybody in its tree, and the first may take all of it. The others lack what they lacked
+before, only by other numbers: they stay parked, and are tried again when these may be told anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tutti.engine.admission import usage_history
+from tutti.engine.backfill import backfill, overdue_heads
+from tutti.engine.lifecycle import permits, reconciliation
+from tutti.engine.preemption import by_priority
+from tutti.engine.records.explanation import Gate
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.queue_entries import QueueEntry, QueueKey, Shape
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+from tutti.placement.spec_limits import term_count_in_all
+from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.flavors import Queue
+from tutti.quota.ordering import head_key
+from tutti.quota.policy import NOBODY
+
+DEGRADED_GANGS = ("", "degraded")
+"""The queue of gangs that run with fewer members than they need; it goes before all others."""
+
+
+def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+    """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
+    if reconciliation.lacks_members(workload):
+        return DEGRADED_GANGS
+    name = "" if queue is None else queue.name
+    return name, "" if workload.phase is Phase.WAITING else "surplus"
+
+
+def sort_key(workload: Workload) -> QueueKey:
+    """Return what sorts a workload among those of its queue, the next one first."""
+    return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
+
+
+def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
+    """Return what decides whether a workload can be admitted: those of equal shape in one queue fare alike."""
+    asked = tuple(need.shape for need in needs)
+    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
+    before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
+    lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
+    local_queue = usage_history.local_queue_of(state, workload)
+    holds = workload.key in state.nominations.ours or workload.key in state.kept
+    own = workload.key if holds else None  # what is held for it, nobody else has
+    whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
+    least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
+    return (*whom, important, before, lasts, local_queue, own, least)
+
+
+def terms_of_entry(entry: QueueEntry) -> int:
+    """Return how many terms of selectors, affinity and the like are weighed to try a workload."""
+    return term_count_in_all(need.klass for need in entry.needs)
+
+
+def fails_again(state: State, entry: QueueEntry) -> bool:
+    """Whether a head that is next would only be told other numbers than those equal to it were told before."""
+    equals, queue, why = entry.bunch, entry.queue, entry.bunch.before
+    if entry.workload.key in state.kept:
+        return False  # what it lacks among all is kept for it
+    if why is None or queue is None or equals.fresh or equals.choice is None or len(equals.pod_sets) != 1:
+        return False
+    if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
+        return False
+    if queue.name in state.shadows.of or overdue_heads.has_turn(state, queue.name, entry.workload.key):
+        return False
+    workload = entry.workload
+    told = workload.told[0] == why.reason and workload.key not in state.nominations.ours
+    return told and queue.policy == NOBODY and equals.choice.verdict is not Verdict.FIT

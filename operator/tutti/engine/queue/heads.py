@@ -1,0 +1,250 @@
+"""Who is next among the heads of all queues, asked anew after each admission: a queue may have many in one turn.
+
+Without fair sharing, the head whose quota comes from nearest, then the more important, then the one that has waited
+longer. With it, the heads of a cohort tree compete by their shares (`quota/fair_sharing.py`), and the winners of all
+trees by importance and time. What a head could have is looked at only when its tree has changed since.
+
+What those are told who wait behind the head of a strict queue: only those who are next are told by name who is before
+them, and what can be done where that one can never start. A name has to be told anew when another is the head, and must
+not stay when its bearer has gone; were it told to everybody, a queue of thousands would be written to as often as its
+head changes. What the others are told holds for every head; `tutti explain`, which writes nothing, names it to each.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
+from tutti.engine.records.workloads import workload_named
+from tutti.engine.state import State
+from tutti.quota.assignment import Choice, NoFit
+from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.ordering import EntryKey, entry_key
+from tutti.quota.proportion import Pending, Proportion
+from tutti.quota.tree import FlavorResource, QuotaNode
+
+Place = tuple[float, EntryKey, str]
+
+
+Candidate = tuple[Place, QueueEntry, Choice | None]
+"""A head, its place among those of all contenders, and the flavors that it could have by quota."""
+
+
+class Contender(Protocol):
+    """One or more queues that put forward one head at a time."""
+
+    def next(self, state: State) -> Candidate | None:
+        """Return the head that is put forward, or None where there is none."""
+
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
+        """Yield who of those equal to a head is put forward after it, if each is admitted as the head is."""
+
+    def place(self, one: QueueEntry) -> Place:
+        """Return the place of one of these among the heads of all contenders."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextHead:
+    """Whose turn it is.
+
+    Attributes:
+        entry: Who it is.
+        choice: The flavors that it could have by quota; None where it needs none.
+        number: Of its contender.
+        contender: Has put it forward.
+        rival: The place of the next contender, as it was when that was last looked at, and its number.
+    """
+
+    entry: QueueEntry
+    choice: Choice | None
+    number: int
+    contender: Contender
+    rival: tuple[Place, int] | None
+
+    def followers(self) -> Iterator[QueueEntry]:
+        """Yield who of those equal to it will be next, one after the other, if each before is admitted."""
+        for one in self.contender.followers(self.entry):
+            if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
+                return
+            yield one
+
+
+def next_heads(state: State, lines: Iterable[PendingQueue], pending: Pending) -> Iterator[NextHead]:
+    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
+
+    Args:
+        state: What is used, and by what is compared.
+        lines: Those with somebody to try.
+        pending: What is waited for in all lines, these or not.
+    """
+    heap: list[tuple[Place, int, Contender]] = []
+    for number, contender in enumerate(_contenders(state, lines, pending)):
+        first = contender.next(state)
+        if first is not None:
+            heap.append((first[0], number, contender))
+    heapq.heapify(heap)
+    while heap:
+        place, number, contender = heap[0]
+        found = contender.next(state)
+        if found is None:
+            heapq.heappop(heap)
+            continue
+        if found[0] != place:
+            heapq.heapreplace(heap, (found[0], number, contender))
+            if heap[0][1] != number:
+                continue
+        rival = min(heap[1:3], default=None)
+        yield NextHead(found[1], found[2], number, contender, None if rival is None else rival[:2])
+
+
+def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -> list[Contender]:
+    out: list[Contender] = []
+    trees: dict[str, _Tree] = {}
+    for line in lines:
+        line.begin()
+        head = line.head()
+        if head is None:
+            continue
+        if not state.rules.fair or not head.bunch.root or line.name[1]:  # what runs already competes with nobody
+            out.append(_Single(line))
+        elif head.bunch.root in trees:
+            trees[head.bunch.root].lines.append(line)
+        else:
+            snapshot = state.holdings.snapshot
+            root = snapshot.queue(line.name[0]).root()
+            measure = _measure(state.rules.ordering, root, pending)
+            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
+            out.append(trees[head.bunch.root])
+    return out
+
+
+def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[[QuotaNode], ShareKey]:
+    """Return what is compared in one tree in this turn."""
+    if ordering is Ordering.PROPORTION:
+        return Proportion(root, pending).share
+    return dominant_share if ordering is Ordering.DOMINANT_SHARE else borrowed_share
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """A line that competes by itself."""
+
+    line: PendingQueue
+
+    def next(self, state: State) -> Candidate | None:
+        head = self.line.head()
+        if head is None:
+            return None
+        choice = assign_flavors(state, head)
+        return _place(head, 0 if choice is None else choice.level), head, choice
+
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
+        return self.line.followers(head)
+
+    def place(self, one: QueueEntry) -> Place:
+        choice = one.bunch.choice
+        return _place(one, 0 if choice is None else choice.level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The head of a queue in the tournament of its tree."""
+
+    entry: QueueEntry
+    priority: int
+    queued_at: float
+    usage: Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The lines of one cohort tree, whose heads compete by fair shares."""
+
+    tournament: Tournament
+    lines: list[PendingQueue]
+
+    def next(self, state: State) -> Candidate | None:
+        while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
+            first = heads[self.tournament.winner(heads)]
+            choice = assign_flavors(state, first.entry)
+            if choice is None or choice.usage == first.usage:
+                return _place(first.entry, 0), first.entry, choice
+        return None
+
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
+        if len(self.lines) > 1:
+            return iter(())  # each admission changes the shares
+        return self.lines[0].followers(head)
+
+    def place(self, one: QueueEntry) -> Place:
+        return _place(one, 0)
+
+
+def _head(state: State, entry: QueueEntry) -> _Head:
+    """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
+    bunch, queue = entry.bunch, entry.queue
+    choice = bunch.choice
+    if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
+        choice = assign_flavors(state, entry)
+    usage = {} if choice is None else choice.usage
+    return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
+
+
+def _place(entry: QueueEntry, level: int) -> Place:
+    workload = entry.workload
+    return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
+
+
+def _priority(entry: QueueEntry) -> int:
+    """Return what the priority counts among all queues."""
+    queue, priority = entry.queue, entry.workload.priority
+    return priority if queue is None else queue.outward(priority)
+
+
+BEHIND_HEAD = "BehindHead"
+"""The reason of all of them."""
+
+MOST_NAMED: Final = 10
+"""How many workloads behind a head are told its name."""
+
+MOST_NAMED_PODS: Final = 100
+"""And how many pods they may have together, each of which is told; as many as positions are written at once."""
+
+HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NoFit.EXCEEDS_MAX_QUOTA.reason: "asks for more than it can ever have there: take it back, or raise the quota",
+        NoFit.NO_MATCHING_FLAVOR.reason: "suits no flavor there: take it back, or mend what it asks for",
+        "Impossible": "fits no node that there is, however empty: take it back, or add such nodes",
+    }
+)
+"""What is said of a head that cannot start however much others give back, by the reason why it waits."""
+
+
+def told_by_name(state: State, line: PendingQueue, head: QueueEntry) -> dict[QueueEntry, None]:
+    """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
+    if not state.discreet:
+        return dict.fromkeys(line.next_behind(head, len(state.workloads)))
+    near: dict[QueueEntry, None] = {}
+    pods = 0
+    for one in line.next_behind(head, MOST_NAMED):
+        pods += sum(len(need.members) for need in one.needs)
+        if pods > MOST_NAMED_PODS:
+            break
+        near[one] = None
+    return near
+
+
+def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
+    """Return why somebody waits behind a head, as it is told in a namespace."""
+    strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
+    if not near:
+        return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
+    text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
+    hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
+    return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

@@ -1,0 +1,491 @@
+"""The scheduling queue: who is tried in this turn, and what wakes those that wait.
+
+A workload that lacks something of its own, its members or a queue, is gated until that changes. The others stand in
+the queue for quota and nodes; what failed there is parked until something happened that can help: quota that was given
+back in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from math import inf
+
+from tutti.api.conditions import timestamp
+from tutti.engine.admission import admission, quota_holdback, usage_history
+from tutti.engine.admission.shortages import with_foreign_pods
+from tutti.engine.backfill import backfill
+from tutti.engine.lifecycle import reconciliation
+from tutti.engine.lifecycle.phases import explain
+from tutti.engine.preemption import nominations
+from tutti.engine.queue.bulkhead import Bulkheads
+from tutti.engine.queue.equivalence import (
+    DEGRADED_GANGS,
+    fails_again,
+    queue_name_of,
+    shape_of,
+    sort_key,
+    terms_of_entry,
+)
+from tutti.engine.queue.heads import NextHead, explain_behind, next_heads, told_by_name
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets, quota_pod_sets, requested_by
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, Shape
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.quota.assignment import Choice
+from tutti.quota.flavors import Queue
+from tutti.quota.ordering import delay
+from tutti.quota.proportion import Pending
+
+NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
+_PODS_PER_TRY = 16
+"""To try a single pod takes as long as so many pods of a gang do."""
+_TOGETHER_PER_TRY = 4
+"""And as long as to admit so many more with it."""
+_TERMS_PER_TRY = 32
+"""And as long as to weigh so many terms of selectors, affinity and the like."""
+_LIGHT_TERMS = 64
+"""Who has more terms than that, and could not be admitted, rests before the next try."""
+_REST_SECONDS = (1.0, 60.0)
+"""For how long after the first of such tries, and at most; it doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Who is tried at once.
+
+    Attributes:
+        entries: The one whose turn it is, and equal single pods that are next if all before them are admitted: some of
+            them may be as well, the first ones.
+        choice: The flavors that each of them could have by quota; None where none is needed.
+    """
+
+    entries: Sequence[QueueEntry]
+    choice: Choice | None
+
+
+class SchedulingQueue:
+    """The workloads that want nodes: gated, or in the queue of a ClusterQueue.
+
+    Attributes:
+        evaluated: How many workloads have been looked at since the start, for tests and metrics.
+        cut_short: Whether the last turn ended with some not tried who could be.
+    """
+
+    def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
+        self._bulkheads = bulkheads
+        self.evaluated = 0
+        self.cut_short = False
+        self._gated: dict[WorkloadKey, Workload] = {}
+        self._entries: dict[WorkloadKey, QueueEntry] = {}
+        self._queues: dict[tuple[str, str], PendingQueue] = {}
+        self._active: dict[tuple[str, str], None] = {}
+        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = (
+            {},
+            [],
+        )  # of this turn: what was active, of it
+        self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
+        self._for_nodes: dict[EquivalenceClass, None] = {}
+        self._for_answers: dict[EquivalenceClass, None] = {}
+        self._roused: dict[EquivalenceClass, None] = {}  # woken while they rested
+        self._pending = pending
+        self._seen = (0, 0)
+        self._ordered_at = 0.0
+        self._tried: set[WorkloadKey] = set()
+        self._stretch = 1
+
+    def next_due(self, state: State) -> float | None:
+        """Return when to decide again though nothing is observed, Unix seconds.
+
+        A deadline that has passed and still stands waits for an answer, and that will be observed.
+        """
+        if self._helped_meanwhile(state) or state.owners.roused:
+            return state.now
+        rested = (equals.rests_until for equals in self._roused)
+        return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
+
+    def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
+        """Return the entry of a workload that stands in a queue."""
+        return self._entries.get(key)
+
+    def update(self, state: State, changed: Iterable[Workload]) -> None:
+        """Put those that something was observed about where they belong, and wake whom something may help."""
+        catalog, room = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed)
+        freed = state.holdings.take_freed()
+        if catalog != state.catalog.version:
+            self._rebuild(state)
+        for workload in changed:
+            self._place(state, workload)
+        if self._roused:
+            woken, self._roused = self._roused, {}
+            self._activate(state, woken)
+        for root in freed:
+            if root in self._by_root:
+                self._activate(state, self._by_root.pop(root))
+        if state.owners.of or state.owners.roused:
+            self._follow_holdbacks(state)
+        if self._for_nodes and room != state.cluster.freed:
+            woken, self._for_nodes = self._for_nodes, {}
+            self._activate(state, woken)
+        respecified = catalog != state.catalog.version  # so there may be more quota
+        for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
+            self._try_by_now(state, workload)
+        if state.consultations.take_roused():
+            woken, self._for_answers = self._for_answers, {}
+            self._activate(state, woken)
+        if state.catalog.by_past_use:
+            self._follow_usage_history(state)
+
+    def batches(
+        self, state: State, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> Iterator[Batch]:
+        """Yield whom to try now, the next one first; it must be admitted and dropped, or parked.
+
+        After `most`, or where the pods of those tried come to 16 times that, the turn is cut short: those who are
+        left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried,
+        and 32 terms that are weighed count as one more. It is cut short as well after a try where it is `enough`.
+        Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
+        before, and at least so many of one, two, four ..., until nobody is left: in a busy cluster those who go first
+        would be tried for ever, and the others never.
+
+        It is cut short as well where a pod of somebody in a queue has become of another class by what the last one
+        got: where it can go now is not what it is down for.
+        """
+        names, self._active = self._active, {}
+        queues = [self._queues[name] for name in names if name in self._queues]
+        self._trying = names, queues
+        degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
+        first, then = (next_heads(state, some, self._pending) for some in (degraded, others))
+        heads = self._worth_trying(state, chain(first, then) if degraded else then)
+        again = False
+        tries: float = inf if most is None else most * self._stretch
+        pods = tries * _PODS_PER_TRY
+        out_of_date = is_enough = False
+        times = 0
+        while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
+            at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
+            entries = admission.batch_of(state, head.entry, head.choice, head.followers(), at_most)
+            yield Batch(entries, head.choice)
+            tried = [head.entry, *(one for one in entries[1:] if one.left)]
+            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
+            pods -= sum(len(need.members) for one in tried for need in one.needs)
+            keys = {one.workload.key for one in tried}
+            again = again or not keys.isdisjoint(self._tried)
+            self._tried |= keys
+            out_of_date = self._has_reclassed(state)
+            times += 1
+            is_enough = enough is not None and times >= self._stretch and enough()
+        self.cut_short = (most is not None or out_of_date or is_enough) and next(heads, None) is not None
+        if not self.cut_short:
+            self._tried, self._stretch = set(), 1
+        elif again:
+            self._stretch *= 2
+
+    def end_turn(self, state: State) -> list[Workload]:
+        """End what `batches` has begun; returns who is told something else of who is before it than until now."""
+        names, queues = self._trying
+        news: list[Workload] = []
+        for queue in queues:
+            queue.close()
+            if queue.strict and not self.cut_short:
+                news += self._explain_behind(state, queue)
+            if not queue:
+                self._queues.pop(queue.name, None)
+        self._trying = {}, []
+        if self.cut_short:
+            self._active = {**names, **self._active}
+        else:
+            quota_holdback.lapse_holdbacks(state)
+        return news
+
+    def park(self, state: State, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool = False) -> list[Workload]:
+        """Let a workload that could not be admitted wait, together with those that are equal to it.
+
+        Args:
+            state: The engine's memory.
+            entry: The workload.
+            why: What it waits for.
+            lacks_nodes: Whether it may be nodes that it lacks, whatever is told.
+
+        Returns:
+            Who is told another reason by that than until now.
+        """
+        equals, queue = entry.bunch, entry.bunch.line
+        queue.sleep(equals, why)
+        if terms_of_entry(entry) > _LIGHT_TERMS and not queue.strict:  # a head that blocks its queue harms itself alone
+            equals.rests += 1
+            base, longest = _REST_SECONDS
+            equals.rests_until = state.now + delay(equals.rests, state.random, base=base, most=longest)
+        quota_holdback.note_holdback(state, entry, why)
+        if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
+            self._by_root.setdefault(equals.root, {})[equals] = None
+        unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
+        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
+            self._for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
+        if why.reason == ASKING:
+            self._for_answers[equals] = None
+        waiting = [entry.workload] if queue.strict else [one.workload for one in equals.standings()]
+        return [workload for workload in waiting if _explain(workload, why)]
+
+    def park_for_victims(self, state: State, entry: QueueEntry, why: Explanation) -> list[Workload]:
+        """Let a workload wait for its victims: gated or, in a strict queue, in the way of those behind it.
+
+        Returns:
+            Who is told another reason by that than until now.
+        """
+        if entry.bunch.line.strict:
+            return self.park(state, entry, why)
+        self._gate(entry.workload, why)
+        return []
+
+    def drop(self, workload: Workload) -> None:
+        """Take a workload out, because it has been admitted or is gone."""
+        self._gated.pop(workload.key, None)
+        entry = self._entries.pop(workload.key, None)
+        if entry is not None:
+            equals = entry.bunch
+            equals.line.leave(entry)
+            _activate_after_victims(equals)  # those of another, which nobody left has been waiting for
+            if equals.queue is not None:
+                self._pending.go(equals.queue.name, equals.asks)
+            self._active[equals.line.name] = None
+
+    # where a workload belongs
+
+    def _rebuild(self, state: State) -> None:
+        """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
+        everybody = [*self._gated.values(), *(one.workload for one in self._entries.values())]
+        for queue in self._queues.values():
+            queue.clear()
+        for index in (self._gated, self._entries, self._queues, self._active, self._by_root):
+            index.clear()
+        for parked in (self._for_nodes, self._for_answers, self._roused):
+            parked.clear()
+        self._pending.clear()
+        state.owners.clear()
+        for workload in everybody:
+            self._place(state, workload)
+
+    def _place(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs, or out of the queue where that cannot be found out."""
+        if self._bulkheads.is_shut(state, workload):
+            self._shut_out(workload)
+            return
+        try:
+            self._place_by_rule(state, workload)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._bulkheads.set_aside(state, workload, error, "queueing")
+            self._shut_out(workload)
+
+    def _shut_out(self, workload: Workload) -> None:
+        """Have a workload gated that has been set aside, whatever place it had."""
+        self.drop(workload)
+        self._gated[workload.key] = workload
+
+    def _place_by_rule(self, state: State, workload: Workload) -> None:
+        if not reconciliation.wants_nodes(workload):
+            self.drop(workload)
+            return
+        if workload.not_before > state.now:
+            self.drop(workload)
+            if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
+                explain(workload, _backing_off(workload))
+            return
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        if isinstance(queue, Explanation):
+            nominations.abandon_nomination(state, workload.key)  # it may not have it
+            self._gate(workload, queue)
+            return
+        needs = pending_pod_sets(workload)
+        if isinstance(needs, Explanation):
+            self._gate(workload, with_foreign_pods(state, workload, needs))
+            return
+        never = never_admitted(queue, needs)
+        nomination = state.nominations.ours.get(workload.key)
+        waits = None if nomination is None else nominations.waits_for_victims(state, workload, needs)
+        if never is not None:
+            nominations.abandon_nomination(state, workload.key)
+            self._gate(workload, never)
+        elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
+            self._gate(workload, waits)
+        else:
+            entry = self._enqueue(state, workload, queue, needs)
+            if waits is None:
+                _activate_after_victims(entry.bunch)
+
+    def _gate(self, workload: Workload, why: Explanation) -> None:
+        """Have a workload wait for something of its own, so that it stands in nobody's way."""
+        if workload.key not in self._gated:
+            self.drop(workload)
+            self._gated[workload.key] = workload
+            self.evaluated += 1
+        explain(workload, why)
+
+    def _enqueue(self, state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> QueueEntry:
+        """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
+        name, key, shape = queue_name_of(workload, queue), sort_key(workload), shape_of(state, workload, queue, needs)
+        entry = self._entries.get(workload.key)
+        if entry is not None and entry.is_at(name, key, shape):
+            entry.needs = needs
+            entry.bunch.line.look_again(entry)
+        else:
+            self.drop(workload)
+            equals = self._equals(state, workload, queue, needs, name, shape)
+            entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
+            equals.line.add(entry)
+            if queue is not None:
+                self._pending.come(queue.name, equals.asks)
+        equals = entry.bunch
+        if equals.stale and equals.first() is entry and workload.tell_at is None:  # its numbers may be told by now
+            equals.before, equals.stale, equals.looked_at = None, False, state.now
+            equals.line.wake(equals)
+        if workload.explanation is None and workload.phase is Phase.WAITING:
+            explain(workload, NEXT)
+        if equals.why is not None and not equals.line.strict:
+            explain(workload, equals.why)
+        self._active[name] = None
+        return entry
+
+    def _equals(
+        self,
+        state: State,
+        workload: Workload,
+        queue: Queue | None,
+        needs: list[PodSetRequest],
+        name: tuple[str, str],
+        shape: Shape,
+    ) -> EquivalenceClass:
+        """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
+        line = self._queues.get(name)
+        if line is None:
+            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            line = self._queues[name] = PendingQueue(name, strict, partial(usage_history.usage_of_local_queue, state))
+        equals = line.bunch(shape)
+        if equals is None:
+            root = "" if queue is None else state.holdings.root_of(queue.name)
+            required = [need for need in needs if need.required]
+            local_queue = usage_history.local_queue_of(state, workload)
+            sets = [] if queue is None else quota_pod_sets(required)
+            equals = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
+            line.open_bunch(equals)
+        return equals
+
+    # who is tried again
+
+    def _worth_trying(self, state: State, heads: Iterator[NextHead]) -> Iterator[NextHead]:
+        """Yield some heads but those who would fail again; these stay parked until they may be told."""
+        for head in heads:
+            entry, equals = head.entry, head.entry.bunch
+            if equals.before is None or not fails_again(state, entry):
+                yield head
+                continue
+            equals.line.sleep(equals, equals.before)
+            quota_holdback.note_holdback(state, entry, equals.before)
+            equals.stale = True
+            self._by_root.setdefault(equals.root, {})[equals] = None
+            state.tell_in_time(entry.workload, equals.looked_at)
+
+    def _activate(self, state: State, classes: Iterable[EquivalenceClass]) -> None:
+        """Have parked workloads tried again."""
+        for equals in classes:
+            if equals.rests_until > state.now:
+                if equals.size:
+                    self._roused[equals] = None
+                continue
+            equals.line.wake(equals)
+            self._active[equals.line.name] = None
+
+    def _follow_holdbacks(self, state: State) -> None:
+        """Hold nothing back for those who have left their queue, and wake who was refused because of them."""
+        for owner in list(state.owners.of.values()):
+            entry = self._entries.get(owner.workload)
+            if entry is None or entry.bunch.line.name != (owner.queue, ""):
+                quota_holdback.drop_holdback(state, owner.workload, owner.queue)
+        roused = (self._entries.get(key) for key in state.owners.take_roused())
+        self._activate(state, dict.fromkeys(one.bunch for one in roused if one is not None))
+
+    def _follow_usage_history(self, state: State) -> None:
+        """Look once in a sampling interval whether usage has put another before the head that blocks a strict queue.
+
+        That changes by itself: what runs is used, and what has been used fades.
+        """
+        interval = state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
+        if state.now < self._ordered_at + interval:
+            return
+        self._ordered_at = state.now
+        for name, line in self._queues.items():
+            queue = state.catalog.queues.get(name[0])
+            if line.strict and queue is not None and queue.by_past_use:
+                self._active[name] = None
+
+    def _try_by_now(self, state: State, workload: Workload) -> None:
+        """Have one tried that waits for its victims."""
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        needs = pending_pod_sets(workload)
+        if isinstance(queue, Explanation) or isinstance(needs, Explanation):
+            return
+        if workload.key in self._gated:
+            self._enqueue(state, workload, queue, needs)
+        elif workload.key in self._entries:
+            equals = self._entries[workload.key].bunch
+            _activate_after_victims(equals)
+            self._active[equals.line.name] = None
+
+    def _helped_meanwhile(self, state: State) -> bool:
+        """Whether something that can help somebody who is parked has happened in this turn itself."""
+        room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
+        return room or state.holdings.has_freed(self._by_root.keys())
+
+    def _has_reclassed(self, state: State) -> bool:
+        """Whether anybody stands in a queue whose pods are of another class than they are down for."""
+        homes = (state.home.get(key) for key in state.cluster.reclassed)
+        return any(address[0] in self._entries for address in homes if address is not None)
+
+    def _explain_behind(self, state: State, line: PendingQueue) -> list[Workload]:
+        """Tell those behind a head that blocks its strict queue; the head itself knows why it waits."""
+        head, before = line.blocked, line.near
+        behind = line.behind()
+        if head is None:
+            return []
+        assert head.bunch.why is not None  # it is parked
+        news = [head.workload] if _explain(head.workload, head.bunch.why) else []
+        near = line.near = told_by_name(state, line, head)
+        said: dict[tuple[str, bool], Explanation] = {}
+        for one in dict.fromkeys(chain(near, before, behind)):
+            if one.left or line.order(one) <= line.order(head):
+                continue
+            case = (one.workload.key[1], one in near)
+            if case not in said:
+                said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
+            if _explain(one.workload, said[case], whole=True):
+                news.append(one.workload)
+        return news
+
+
+def _activate_after_victims(equals: EquivalenceClass) -> None:
+    """Have those tried again that are parked while victims of the first of them are leaving."""
+    if equals.why is not None and equals.why.gate is Gate.VICTIMS:
+        equals.line.wake(equals)
+
+
+def _explain(workload: Workload, why: Explanation, *, whole: bool = False) -> bool:
+    """Say why a workload waits; returns whether that is news.
+
+    Numbers alone are told when something else is, but a `whole` text is told as it is.
+    """
+    before = workload.explanation
+    news = whole and workload.told[1] != why.message
+    explain(workload, why)
+    # What was not told yet is counted all the same.
+    return news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason)
+
+
+def _backing_off(workload: Workload) -> Explanation:
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})

@@ -1,0 +1,278 @@
+"""What tells which gang and queue a pod is in: its own annotations, objects of other projects, and what owns it.
+
+Annotations are parsed once for all pods that have the same: the members of a gang mostly do. Parsing asks eight
+conventions, which costs more than all else that is done with a pod that was seen. Labels and annotations that nobody
+reads are passed over: users give each pod its own, and the API server adds to them with a bind.
+
+Of objects of other projects that say how large gangs are, one is found by how pods name it. A PodGroup of ours that
+somebody wrote goes before them. One that was made for such a gang shows its status only.
+
+Owners are kept by uid, for another object of the same name is another generation, with the members below each. An
+owner that is gone is remembered while a member is below it: the garbage collector will take that away, and until
+then it is what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from tutti.api.configuration import Conventions
+from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
+from tutti.api.conventions.gang_objects import GangObject, gangs_in
+from tutti.api.core import OwnerReference, Pod
+from tutti.api.owners import OwnerObject
+from tutti.engine.records.members import Member, MemberGroup
+from tutti.engine.records.workloads import Workload
+
+ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
+"""While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
+
+PodTexts: TypeAlias = tuple[Hashable, ...]
+"""All that a pod says which anybody reads, in one value."""
+
+
+class ParsedMemberships:
+    """Remembers how what pods say was read, for as long as anybody has that claim.
+
+    Args:
+        settings: Which conventions are read.
+        noted: The annotations that plugins read.
+    """
+
+    def __init__(self, settings: Conventions, noted: Iterable[str] = ()) -> None:
+        self._settings = settings
+        self._heard = keys_read(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._read: WeakValueDictionary[PodTexts, Claim] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def of(self, pod: Pod) -> PodTexts:
+        """Return all that somebody reads of a pod and that can change."""
+        meta, spec = pod.metadata, pod.spec
+        owners = tuple([owner.uid for owner in meta.owner_references if owner.controller])
+        said = self._heard_in(meta.labels), self._heard_in(meta.annotations)
+        return (meta.namespace, owners, spec.scheduling_group, spec.workload_ref, *said)
+
+    def _heard_in(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        heard = self._heard
+        return () if heard.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in heard])
+
+    def read(self, said: PodTexts, pod: Pod) -> tuple[Claim, str]:
+        """Return the claim of a pod that says this, and why it cannot be read, or ""."""
+        known = self._read.get(said)
+        if known is not None:
+            return known, ""
+        try:
+            claim = claim_of(pod, self._settings)
+        except ConventionError as error:
+            return Claim(convention="", namespace=pod.metadata.namespace), str(error)
+        if not (pod.metadata.uid and pod.metadata.uid in claim.group):  # else it is named after this one pod
+            self._read[said] = claim
+        return claim, ""
+
+
+GangObjectKey = tuple[str, str, str, str]
+"""API group, kind, namespace and name of an object."""
+
+
+class GangObjects:
+    """All that are known, whatever version they were read in."""
+
+    def __init__(self) -> None:
+        self._of: dict[GangObjectKey, tuple[GangObject, ...]] = {}
+        self._by_name: dict[tuple[str, str, str], dict[GangObjectKey, GangObject]] = {}
+
+    def put(self, api_version: str, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
+        """Add or change an object; returns its namespace and name."""
+        meta = raw["metadata"]
+        source = (api_version.partition("/")[0], kind, str(meta.get("namespace", "")), str(meta["name"]))
+        self._forget(source)
+        self._of[source] = found = tuple(gangs_in(api_version, kind, raw))
+        for one in found:
+            self._by_name.setdefault((one.convention, one.namespace, one.name), {})[source] = one
+        return source[2:]
+
+    def drop(self, api_version: str, kind: str, namespace: str, name: str) -> None:
+        """Forget an object that does not exist any more."""
+        self._forget((api_version.partition("/")[0], kind, namespace, name))
+
+    def of(self, claim: Claim) -> GangObject | None:
+        """Return what is said of the gang that a pod claims to be in; None where nothing is."""
+        found = self._by_name.get((claim.convention, claim.namespace, claim.object or claim.group))
+        return next(iter(found.values())) if found else None
+
+    def _forget(self, source: GangObjectKey) -> None:
+        for one in self._of.pop(source, ()):
+            named = self._by_name[one.convention, one.namespace, one.name]
+            del named[source]
+            if not named:
+                del self._by_name[one.convention, one.namespace, one.name]
+
+
+def task_role(known: GangObjects, claim: Claim) -> str:
+    """Return the role of a member in a gang whose object counts by tasks; "" where it does not."""
+    found = known.of(claim) if claim.task else None
+    return claim.task if found is not None and found.roles else ""
+
+
+def take_gang_sizes(workload: Workload, found: GangObject, name: str) -> None:
+    """Take over how many members a gang needs, in all and of each role.
+
+    Where it needs more in all than the roles add up to, the rest falls to roles that have more members than they need,
+    in the order of their arrival: a little stricter than Volcano, to which any member will do.
+    """
+    assert found.spec is not None  # it can be read
+    least = found.spec.min_count
+    roles = dict(found.roles)
+    for group in workload.groups.values():
+        if group.name not in roles:
+            group.min_count, group.count = 0, None  # it may have been a role before
+    if not roles:
+        workload.group(name).min_count = least
+        return
+    for role, needed in roles.items():
+        group = workload.group(role)
+        group.min_count = group.count = needed
+    _spread(list(workload.groups.values()), least - sum(roles.values()))
+
+
+def _spread(groups: Iterable[MemberGroup], more: int) -> None:
+    """Raise the minimum of groups by so many in all: of those that have the members for it, else of the first."""
+    first: MemberGroup | None = None
+    for group in groups:
+        first = first or group
+        tally = group.tally()
+        taken = min(more, max(0, tally.live + tally.succeeded - group.min_count))
+        group.min_count += taken
+        more -= taken
+    if first is not None:
+        first.min_count += more
+
+
+MOST_OWNER_LEVELS = 10
+"""How far up owners are followed, as in Kueue (`managedOwnersChainLimit`, 0.20)."""
+
+OwnerKind = tuple[str, str]
+"""API group and kind."""
+
+
+class OwnerGraph:
+    """The owners of pods, and the members of ours below each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, OwnerObject] = {}
+        self._gone: set[str] = set()
+        self._controlled: dict[str, dict[str, None]] = {}
+        self._members: dict[str, dict[tuple[str, str], Member]] = {}
+        self._kinds: set[OwnerKind] = set()
+
+    def follow(self, kind: OwnerKind, *, followed: bool) -> None:
+        """Note whether the objects of a kind are seen."""
+        (self._kinds.add if followed else self._kinds.discard)(kind)
+
+    def put(self, found: OwnerObject) -> list[Member]:
+        """Add or change an object; returns the members below it that it may matter to."""
+        before = self._known.get(found.uid)
+        self._gone.discard(found.uid)
+        if before == found:
+            return []
+        if before is not None:
+            self._unlink(before)
+        self._known[found.uid] = found
+        if found.controller is not None:
+            self._controlled.setdefault(found.controller.uid, {})[found.uid] = None
+        return list(self._below(found.uid))
+
+    def drop(self, uid: str) -> None:
+        """Forget an object that does not exist any more, once nothing of ours is below it."""
+        if uid in self._known:
+            self._gone.add(uid)
+            self._prune(uid)
+
+    def join(self, member: Member) -> None:
+        """Note what controls a member."""
+        if member.owner is not None:
+            self._members.setdefault(member.owner.uid, {})[member.pod.key] = member
+
+    def leave(self, member: Member) -> None:
+        """Take that back."""
+        if member.owner is None:
+            return
+        here = self._members.get(member.owner.uid)
+        if here is not None and here.pop(member.pod.key, None) is not None and not here:
+            del self._members[member.owner.uid]
+            self._prune(member.owner.uid)
+
+    def known(self, ref: OwnerReference, namespace: str) -> OwnerObject | None:
+        """Return the object that a reference from a namespace is to, as it was seen last; None where it was not.
+
+        An owner is of the same namespace, or of none (meta/v1 OwnerReference): a uid of elsewhere is none that counts.
+        """
+        found = self._known.get(ref.uid)
+        if found is None or found.namespace not in ("", namespace):
+            return None
+        return found if (found.kind, found.name) == (ref.kind, ref.name) else None
+
+    def is_followed(self, ref: OwnerReference) -> bool:
+        """Whether the object that a reference is to will be seen."""
+        return (ref.api_version.partition("/")[0], ref.kind) in self._kinds
+
+    def of_kind(self, kind: OwnerKind) -> list[Member]:
+        """Return the members that are controlled by something of a kind."""
+        group, name = kind
+        return [
+            member
+            for here in self._members.values()
+            for member in here.values()
+            if member.owner is not None
+            and member.owner.kind == name
+            and member.owner.api_version.partition("/")[0] == group
+        ]
+
+    def _below(self, uid: str) -> Iterator[Member]:
+        """Yield the members below an object, through owners and through pods that own pods."""
+        seen, ahead = {uid}, [uid]
+        while ahead:
+            at = ahead.pop()
+            members = self._members.get(at, {})
+            yield from members.values()
+            for lower in (*self._controlled.get(at, ()), *(member.pod.uid for member in members.values())):
+                if lower not in seen:
+                    seen.add(lower)
+                    ahead.append(lower)
+
+    def _prune(self, uid: str) -> None:
+        """Forget an object that is gone and has nothing below it, and what was kept for its sake alone."""
+        while uid in self._gone and uid not in self._members and uid not in self._controlled:
+            found = self._known.pop(uid)
+            self._gone.discard(uid)
+            self._unlink(found)
+            if found.controller is None:
+                return
+            uid = found.controller.uid
+        for one in self._gone_ring(uid):
+            self._gone.discard(one)
+            self._unlink(self._known.pop(one))
+
+    def _gone_ring(self, uid: str) -> list[str]:
+        """Return an object and all below it, where these are gone and have no members: they own one another."""
+        seen, ahead = {uid: None}, [uid]
+        while ahead:
+            at = ahead.pop()
+            if at not in self._gone or at in self._members:
+                return []
+            lower = [one for one in self._controlled.get(at, ()) if one not in seen]
+            seen.update(dict.fromkeys(lower))
+            ahead += lower
+        return list(seen)
+
+    def _unlink(self, found: OwnerObject) -> None:
+        if found.controller is not None:
+            here = self._controlled[found.controller.uid]
+            del here[found.uid]
+            if not here:
+                del self._controlled[found.controller.uid]

@@ -1,0 +1,337 @@
+"""Which pods of a workload want nodes now, and what they ask of quota."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodPhase
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.placement.gang import Ask
+from tutti.placement.profile import Profile
+from tutti.placement.spec_limits import (
+    MOST_TERMS,
+    MOST_TERMS_TOGETHER,
+    term_count,
+    term_count_in_all,
+    unsupported_fields,
+)
+from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
+from tutti.quota.tree import FlavorResource
+
+TOO_MANY_TERMS = "TooManyTerms"
+"""Why a pod, or a workload, waits that asks for more than is weighed."""
+
+MOST_GROUPS = 3
+"""How many pod groups are told of that have too few members."""
+
+
+@dataclass(slots=True)
+class PodSetRequest:
+    """Pods of one class, of one group, that want nodes.
+
+    Attributes:
+        members: Those that exist, in the order in which they get nodes.
+        required: How many must be placed; more than there are members where some are only promised.
+        extra: How many more may be.
+        near: How near one another they must be; None where nobody says.
+        party: Those of equal parties must be near one another.
+        there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
+        growth: How many more are expected near them, these extra ones included.
+        kept: The flavors that pods like these of the same group, or of the same party, are counted in already; they
+            keep to them.
+    """
+
+    group: MemberGroup
+    klass: PodClass
+    members: list[Member]
+    required: int
+    extra: int = 0
+    near: PodSetTopology | None = None
+    party: object = None
+    there: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    growth: int = 0
+    kept: frozenset[str] = frozenset()
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What decides where they can go."""
+        return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own, self.kept
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionOption:
+    """What a workload could have had if others were gone: by quota, but there are no nodes; or not even that.
+
+    Attributes:
+        needs: The pods that want nodes.
+        asks: What nodes were asked for each need.
+        charges: What each of its pods would use of quota; None without a queue.
+        profile: How they are placed.
+        contested: Of which flavors and resources there is too little quota; none where only nodes are short.
+    """
+
+    needs: Sequence[PodSetRequest]
+    asks: Sequence[Ask]
+    charges: Sequence[Charge | None]
+    profile: Profile
+    contested: frozenset[FlavorResource] = frozenset()
+
+    @property
+    def charged(self) -> list[tuple[Charge, int]]:
+        """What the required pods would use of quota: each charge, and for how many pods."""
+        each = zip(self.charges, self.needs, strict=True)
+        return [(charge, need.required) for charge, need in each if charge is not None]
+
+
+def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
+    """Return which pods want nodes now, or what is still missing before any may have one.
+
+    A gang that has been running together before takes every new member as it comes; otherwise all that is missing
+    to its minimum must be had at once.
+    """
+    if workload.problem is not None:
+        return workload.problem
+    needs: list[PodSetRequest] = []
+    short: list[MemberGroup] = []
+    for group in workload.groups.values():
+        tally = group.tally()
+        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is PodPhase.WAITING])
+        if group.most is not None:
+            waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
+        missing = _missing(workload, group, tally, len(waiting))
+        holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
+        promised = max(0, missing - len(waiting)) if holds_for_promised else 0
+        if missing > len(waiting) + promised:
+            short.append(group)
+        if not short:
+            needs.extend(_split(group, waiting, missing, promised))
+    if short:
+        return _gathering(sorted(short, key=lambda group: group.name))
+    for need in needs:
+        if need.near is not None:
+            _look_around(need, workload)
+    return needs
+
+
+def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waiting: int) -> int:
+    """Return how many members of a group must be had at once, of which so many wait."""
+    if workload.phase is Phase.SCHEDULED:
+        together = group.on_loss is not None and group.on_loss.action == "Restart"
+        return group.missing if together else 0
+    missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
+    if workload.style is not None and workload.phase is Phase.BINDING:
+        return min(missing, waiting)  # it has started, and takes them as they come
+    return missing
+
+
+def _look_around(need: PodSetRequest, workload: Workload) -> None:
+    """Find the others of a need's party that have their node, or have one reserved, and are not leaving it.
+
+    They keep to the flavors of these.
+    """
+    there: list[str] = []
+    own: list[str] = []
+    kept: set[str] = set()
+    for group in workload.groups.values():
+        placed = [(m.pod.klass, m.near, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting]
+        placed += [(hold.klass, None, hold.node, hold.charge) for hold in group.holds]
+        for klass, said, node, charge in placed:
+            near = group.near or said
+            if node and near is not None and _party(group, klass, near) == need.party:
+                there.append(node)
+                own += [node] if group is need.group else []
+                kept.update(() if charge is None else charge.flavors.values())
+    need.there, need.own, need.kept = tuple(there), tuple(own), need.kept | kept
+    expected = (need.group.count or 0) - len(own) - need.required if need.group.near is not None else 0
+    need.growth = max(need.extra, expected)
+
+
+def _party(group: MemberGroup, klass: PodClass, near: PodSetTopology) -> object:
+    return near.together or (group.name, klass)
+
+
+def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
+    """Return why required pods can never be admitted as they and their queue are written; None where they can."""
+    for need in needs:
+        why = class_never_admitted(queue, need.klass) if need.required else None
+        if why is not None:
+            return why
+    total = term_count_in_all(need.klass for need in needs)
+    if total <= MOST_TERMS_TOGETHER:
+        return None
+    text = (
+        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations), "
+        f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
+    )
+    return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
+
+
+def class_never_admitted(queue: Queue | None, klass: PodClass) -> Explanation | None:
+    """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
+    why = unplaceable(klass)
+    missing = [] if queue is None or why is not None else uncovered(queue, klass.requests)
+    return not_covered(queue, missing) if queue is not None and missing else why
+
+
+def unplaceable(klass: PodClass) -> Explanation | None:
+    """Return why pods of this class can never be placed, whatever room there is; None where they can."""
+    if klass.problem:
+        return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
+    if klass.volumes.problem:
+        return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
+    terms = term_count(klass)
+    if terms > MOST_TERMS:
+        text = (
+            f"a pod has {terms} terms (selectors, affinity, spread constraints, tolerations), "
+            f"and {MOST_TERMS} is the most that is weighed"
+        )
+        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(terms)})
+    beyond = unsupported_fields(klass.spec)
+    if not beyond:
+        return None
+    text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
+    return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
+
+
+def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
+    """Say that a queue has no quota of some resources."""
+    text = f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
+    return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
+
+
+def quota_pod_sets(needs: Sequence[PodSetRequest]) -> list[PodSet]:
+    """Return what the required pods of needs ask of quota, named by index; those of one party share their flavors."""
+    parties = list(dict.fromkeys(need.party for need in needs))
+    return [_pod_set(str(index), need, parties.index(need.party)) for index, need in enumerate(needs)]
+
+
+def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
+    """Return per resource what all pods of needs ask for, those beyond the required ones included."""
+    total: dict[str, int] = {}
+    for need in needs:
+        for resource, amount in need.klass.requests.items():
+            total[resource] = total.get(resource, 0) + amount * (need.required + need.extra)
+    return total
+
+
+def _pod_set(name: str, need: PodSetRequest, party: int) -> PodSet:
+    """Return what the required pods ask of quota; `pods` is counted by the queue itself, where it covers it."""
+    klass = need.klass
+    affinity = klass.spec.affinity.node_affinity if klass.spec.affinity else None
+    return PodSet(
+        name,
+        need.required,
+        {resource: amount for resource, amount in klass.requests.items() if resource != VIRTUAL},
+        node_selector=klass.spec.node_selector,
+        affinity=affinity.required if affinity else None,
+        tolerations=klass.spec.tolerations,
+        topology=None if need.near is None or need.near.is_a_name else need.near.request(),
+        group=f"party {party}" if need.near is not None else "",
+        kept=need.kept,
+    )
+
+
+def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: int) -> Iterator[PodSetRequest]:
+    """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
+    by_class: dict[object, PodSetRequest] = {}
+    apart = group.near is None
+    for index, member in enumerate(waiting):
+        klass = member.pod.klass
+        key = (klass, member.near) if apart and member.near is not None else klass
+        need = by_class.get(key)
+        if need is None:
+            need = by_class[key] = _need(group, klass, group.near or member.near)
+        need.members.append(member)
+        if index < missing:
+            need.required += 1
+        else:
+            need.extra += 1
+    if promised and group.promised is not None:
+        need = by_class.setdefault(group.promised, _need(group, group.promised, group.near))
+        need.required += promised
+    yield from by_class.values()
+
+
+def _need(group: MemberGroup, klass: PodClass, near: PodSetTopology | None) -> PodSetRequest:
+    party = None if near is None else _party(group, klass, near)
+    return PodSetRequest(group, klass, [], 0, near=near, party=party, kept=_kept(group, klass))
+
+
+def _kept(group: MemberGroup, klass: PodClass) -> frozenset[str]:
+    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
+    tally = group.tally()
+    if group.holds or tally.placed or tally.reserved:
+        parts = [(hold.klass, hold.charge) for hold in group.holds]
+        charges = ((member.pod.klass, member.charge) for member in group.members.values())
+        for one, charge in itertools.chain(parts, charges):
+            if charge is not None and (one is klass or _is_alike(one, klass)):
+                return frozenset(charge.flavors.values())
+    return frozenset()
+
+
+def _is_alike(one: PodClass, other: PodClass) -> bool:
+    """Whether pods of two classes ask the same of quota and flavors, whatever else tells them apart."""
+    mine, theirs = one.spec, other.spec
+    if one.requests != other.requests or mine.node_selector != theirs.node_selector:
+        return False
+    return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
+
+
+def _by_rank(members: list[Member]) -> list[Member]:
+    """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
+    if len(members) < 2:  # noqa: PLR2004 - one needs no order
+        return members
+    names = [member.pod.name for member in members]
+    keys = list(zip(map(len, names), names, strict=True))
+    return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
+
+
+def _gathering(groups: Sequence[MemberGroup]) -> Explanation:
+    """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
+    least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
+    said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_GROUPS]]
+    if len(groups) > MOST_GROUPS:
+        said.append(f"{counted(len(groups) - MOST_GROUPS, 'more pod group', verb=HAS)} too few")
+    text = f"{'; '.join(said)}; it is placed when"
+    if any(_lacks_pods(group) for group in groups):
+        text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
+        return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
+    text += f" {least} {agreeing(least, HAS)} no scheduling gates"
+    gated = str(sum(group.tally().gated for group in groups))
+    return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
+
+
+def _ungated(group: MemberGroup) -> int:
+    """Return how many members count that nothing holds back."""
+    tally = group.tally()
+    return tally.waiting + tally.reserved + tally.placed
+
+
+def _lacks_pods(group: MemberGroup) -> bool:
+    """Whether there are too few members even if all gates were taken off."""
+    return _ungated(group) + group.tally().gated < group.min_count
+
+
+def _absent(group: MemberGroup) -> str:
+    tally, there = group.tally(), _ungated(group)
+    said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
+    said += f" {agreeing(there or group.min_count, IS)}"
+    apart = [
+        f"{count} {word}"
+        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
+        if count
+    ]
+    return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
+
+
+def _gated(group: MemberGroup) -> str:
+    gated = group.tally().gated
+    there = _ungated(group) + gated
+    return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"

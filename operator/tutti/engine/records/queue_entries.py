@@ -1,0 +1,310 @@
+"""The queues in which workloads wait for quota and nodes: one for each ClusterQueue, one for those without a queue.
+
+Equal workloads of a queue are one equivalence class. When the first of a class fails, the others would fail alike,
+so the whole class is parked until something happens that can help it. A strict queue lets nobody by whose turn
+comes after that of a head that is parked.
+
+What has left a queue is let go of at once: classes of pods live as long as somebody holds them, and what is known of
+a class must not depend on when Python finds rings of objects.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.workloads import Workload
+from tutti.quota.assigner import Known
+from tutti.quota.assignment import Choice
+from tutti.quota.flavors import PodSet, Queue
+from tutti.quota.ordering import HeadKey
+
+Shape = tuple[object, ...]
+"""What decides how a workload fares: those of equal shape fare alike in the same state."""
+
+QueueKey = tuple[float, HeadKey]
+"""What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first."""
+
+Order = tuple[float, float, HeadKey]
+"""What a sort plugin says, what the LocalQueue has used lately, then importance and age."""
+
+
+def _nothing(_: str) -> float:
+    return 0.0
+
+
+@dataclass(slots=True, eq=False)
+class QueueEntry:
+    """A workload's place in a line.
+
+    Attributes:
+        needs: The pods that want nodes.
+        key: Sorts those of a line, the next one first.
+        left: Whether it has left the line.
+    """
+
+    workload: Workload
+    needs: list[PodSetRequest]
+    key: QueueKey
+    bunch: EquivalenceClass
+    left: bool = False
+
+    @property
+    def queue(self) -> Queue | None:
+        """The ClusterQueue that it stands at."""
+        return self.bunch.queue
+
+    def is_at(self, line: tuple[str, str], key: QueueKey, shape: Shape) -> bool:
+        """Whether this is its place in that line."""
+        return (self.bunch.line.name, self.key, self.bunch.shape) == (line, key, shape)
+
+
+@dataclass(slots=True, eq=False)
+class EquivalenceClass:
+    """Equal workloads of one line.
+
+    Attributes:
+        queue: The ClusterQueue, None where none is needed.
+        root: The quota tree that it is in; "" where it needs no quota.
+        pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
+        asks: What each of them asks for per resource, pods beyond the required ones included.
+        door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
+        why: Why the first of them had to wait, while they sleep.
+        before: The same of the last time that they slept.
+        fresh: Whether any has joined them since then.
+        looked_at: When that was last looked at because it might be told anew, Unix seconds.
+        stale: Whether they sleep by what was found before, so that its numbers may be others now.
+        choice: The flavors that each could have, as of `version` of the tree.
+        known: What does not change of what the pod sets ask of the queue.
+        apart: Whether each of them is tried by itself, since it was found that none could be admitted with others.
+        rests: How many tries of theirs cost so much that they rested after it.
+        rests_until: Before that time nothing wakes them, Unix seconds.
+    """
+
+    line: PendingQueue
+    shape: Shape
+    queue: Queue | None
+    root: str
+    pod_sets: list[PodSet]
+    asks: Mapping[str, int]
+    door: str = ""
+    why: Explanation | None = None
+    before: Explanation | None = None
+    fresh: bool = False
+    stale: bool = False
+    looked_at: float = 0.0
+    choice: Choice | None = None
+    version: tuple[int, int] = (-1, -1)
+    known: Known = field(default_factory=Known)
+    apart: bool = False
+    rests: int = 0
+    rests_until: float = 0.0
+    size: int = 0
+    _heap: list[tuple[QueueKey, int, QueueEntry]] = field(default_factory=list)
+
+    def first(self) -> QueueEntry | None:
+        """Return the next of them."""
+        heap = self._heap
+        while heap and heap[0][2].left:
+            heapq.heappop(heap)
+        return heap[0][2] if heap else None
+
+    def in_order(self) -> Iterator[QueueEntry]:
+        """Yield all of them, the next one first; nobody may come meanwhile."""
+        heap = self._heap
+        ahead = [(heap[0], 0)] if heap else []
+        while ahead:
+            (_, _, standing), at = heapq.heappop(ahead)
+            for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
+                heapq.heappush(ahead, (heap[child], child))
+            if not standing.left:
+                yield standing
+
+    def standings(self) -> Iterator[QueueEntry]:
+        """Yield all of them, in no particular order but always the same."""
+        return (one for _, _, one in self._heap if not one.left)
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        self._heap = []
+
+    def add(self, standing: QueueEntry, number: int) -> None:
+        """Take one in; `number` tells apart what came when."""
+        self.size += 1
+        self.fresh = True
+        heapq.heappush(self._heap, (standing.key, number, standing))
+
+
+@dataclass(slots=True, eq=False)
+class PendingQueue:
+    """The workloads that wait at one ClusterQueue.
+
+    Attributes:
+        name: That of the ClusterQueue, and what sets the line apart from others at it.
+        strict: Whether a head that must wait blocks those behind it.
+        used: Tells what a LocalQueue has used lately; within one turn that only grows.
+        near: Who was told by name which head blocks the line.
+    """
+
+    name: tuple[str, str]
+    strict: bool
+    used: Callable[[str], float] = _nothing
+    near: dict[QueueEntry, None] = field(default_factory=dict)
+    _bunches: dict[Shape, EquivalenceClass] = field(default_factory=dict)
+    _awake: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _asleep: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _next: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
+    _told: QueueEntry | None = None
+    _fresh: list[QueueEntry] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def blocked(self) -> QueueEntry | None:
+        """The head of a strict line that must wait, if it must."""
+        if not self.strict:
+            return None
+        return min(self.sleeping(), key=self.order, default=None)
+
+    def sleeping(self) -> Iterator[QueueEntry]:
+        """Yield the first of each bunch that sleeps, in no particular order but always the same."""
+        for bunch in self._asleep:
+            first = bunch.first()
+            if first is not None:
+                yield first
+
+    def bunch(self, shape: Shape) -> EquivalenceClass | None:
+        """Return the bunch of a shape, if there is one."""
+        return self._bunches.get(shape)
+
+    def open_bunch(self, bunch: EquivalenceClass) -> None:
+        """Begin a bunch; it is awake."""
+        self._bunches[bunch.shape] = bunch
+        self._awake[bunch] = None
+
+    def add(self, standing: QueueEntry) -> None:
+        """Take in a workload."""
+        standing.bunch.add(standing, next(self._numbers))
+        self.look_again(standing)
+
+    def look_again(self, standing: QueueEntry) -> None:
+        """Note that it is not known what a workload was told."""
+        if self.strict:
+            self._fresh.append(standing)
+
+    def leave(self, standing: QueueEntry) -> None:
+        """Let a workload go; a head that blocked the line blocks it no more."""
+        standing.left = True
+        self.near.pop(standing, None)
+        bunch = standing.bunch
+        bunch.size -= 1
+        if not bunch.size:
+            del self._bunches[bunch.shape]
+            self._awake.pop(bunch, None)
+            self._asleep.pop(bunch, None)
+            bunch.clear()
+
+    def close(self) -> None:
+        """End what `begin` has prepared."""
+        self._next = []
+
+    def clear(self) -> None:
+        """Let everybody go."""
+        for bunch in self._bunches.values():
+            bunch.clear()
+        for index in (self._bunches, self._awake, self._asleep):
+            index.clear()
+        self._next, self._fresh, self._told, self.near = [], [], None, {}
+
+    def sleep(self, bunch: EquivalenceClass, why: Explanation) -> None:
+        """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
+        bunch.why = bunch.before = why
+        bunch.fresh = bunch.stale = bunch.apart = False
+        del self._awake[bunch]
+        self._asleep[bunch] = None
+
+    def wake(self, bunch: EquivalenceClass) -> None:
+        """Have a bunch tried again."""
+        if bunch.size and bunch.why is not None:
+            bunch.why = None
+            del self._asleep[bunch]
+            self._awake[bunch] = None
+
+    def begin(self) -> None:
+        """Prepare for `head`: put the first of all bunches that are awake in order."""
+        firsts = ((bunch.first(), number, bunch) for number, bunch in enumerate(self._awake))
+        self._next = [(self.order(first), number, bunch) for first, number, bunch in firsts if first is not None]
+        heapq.heapify(self._next)
+
+    def head(self) -> QueueEntry | None:
+        """Return who is next, or None where nobody may be tried."""
+        heap, blocked = self._next, self.blocked
+        while heap:
+            key, number, bunch = heap[0]
+            first = bunch.first() if bunch.why is None and bunch.size else None
+            if first is None:
+                heapq.heappop(heap)
+            elif (order := self.order(first)) != key:
+                heapq.heapreplace(heap, (order, number, bunch))
+            elif blocked is not None and key > self.order(blocked):
+                return None
+            else:
+                return first
+        return None
+
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
+        """Yield who of its bunch will be next after a head, one after the other, if each before is admitted."""
+        number, blocked = self._next[0][1], self.blocked
+        rival = min(self._next[1:3], default=None)
+        for one in islice(head.bunch.in_order(), 1, None):
+            if rival is not None or blocked is not None:
+                order = self.order(one)
+                if (rival is not None and (order, number) > rival[:2]) or (blocked and order > self.order(blocked)):
+                    return
+            yield one
+
+    def behind(self) -> list[QueueEntry]:
+        """Return those behind a head that blocks the line who have not been returned since it began to."""
+        fresh, self._fresh = self._fresh, []
+        blocked = self.blocked
+        if blocked is not None and self._told is not blocked:
+            fresh = [one for bunch in self._bunches.values() for one in bunch.standings()]
+        self._told = blocked
+        if blocked is None:
+            return []
+        order = self.order(blocked)
+        return [one for one in fresh if not one.left and self.order(one) > order]
+
+    def next_behind(self, head: QueueEntry, most: int) -> Iterator[QueueEntry]:
+        """Yield who comes next behind a head, the nearest first, and no more than so many."""
+        firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
+        bunches = [one.bunch for _, _, one in heapq.nsmallest(most + 1, firsts)]
+        runs = (
+            ((self.order(one), number, one) for one in islice(bunch.in_order(), most + 1))
+            for number, bunch in enumerate(bunches)
+        )
+        order = self.order(head)
+        return islice((one for at, _, one in heapq.merge(*runs) if at > order), most)
+
+    def _firsts(self) -> Iterator[QueueEntry]:
+        """Yield the first of each bunch."""
+        for bunch in self._bunches.values():
+            first = bunch.first()
+            if first is not None:
+                yield first
+
+    def order(self, standing: QueueEntry) -> Order:
+        """Return what sorts those of the line as things are now, the next one first."""
+        return self.place(standing.key, standing.bunch.door)
+
+    def place(self, key: QueueKey, door: str) -> Order:
+        """Return the same of one with some key and LocalQueue."""
+        rank, head = key
+        return rank, self.used(door) if door else 0.0, head
+
+    def __bool__(self) -> bool:
+        return bool(self._bunches)

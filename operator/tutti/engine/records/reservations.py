@@ -1,0 +1,334 @@
+"""What is kept from others, for whom: room of nodes, quota, or a turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.members import Charge
+from tutti.engine.records.timers import ExpectedReleases
+from tutti.engine.records.workloads import WorkloadKey
+from tutti.placement.preemption.units import VictimUnits
+from tutti.quota.ledger import Handed
+from tutti.quota.ordering import EntryKey, HeadKey
+from tutti.quota.proportion import Pending
+from tutti.quota.tree import FlavorResource, Usage
+
+NominatedPods = tuple[tuple[str, PodClass, int], ...]
+"""What a nomination is for: per need its group, class, and how many pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A node for one pod of a class; `pod` is None where it is only promised."""
+
+    klass: PodClass
+    node: str
+    pod: PodKey | None
+
+
+@dataclass(slots=True)
+class Nomination:
+    """Room held for one workload.
+
+    Attributes:
+        priority: By which its pods preempt.
+        spots: Where they are to go.
+        wants: What it wanted then; one that wants something else is another.
+        victims: Those that have not left yet, with their uids.
+        charges: The quota that is used for it, and for how many pods each.
+        leaving: The holders, by name, whose quota it is; and how much of it at the most, where not all of it leaves.
+        handed: What they use of it still, which does not count twice.
+        until: When it is given up, Unix seconds.
+        why: What its workload waits for.
+    """
+
+    priority: int
+    spots: list[Spot]
+    wants: NominatedPods
+    victims: dict[PodKey, str]
+    charges: list[tuple[Charge, int]]
+    until: float
+    why: Explanation
+    leaving: Sequence[tuple[str, Usage | None]] = ()
+    handed: list[Handed] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class VictimOverlap:
+    """The part of a node's nominated room that the victims it is nominated for still use themselves.
+
+    Attributes:
+        spots: int64[resources], what is nominated there.
+        victims: By slot of a victim that is there still: int64[resources], what it uses.
+    """
+
+    spots: NDArray[np.int64]
+    victims: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    def without(self, gone: Collection[int]) -> NDArray[np.int64]:
+        """Return int64[resources]: how much of the nominated room is in use, if some victims had gone."""
+        used = sum((one for slot, one in self.victims.items() if slot not in gone), np.zeros_like(self.spots))
+        return np.minimum(self.spots, used)
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """How a workload stands to those for whom quota and room are held.
+
+    Attributes:
+        lesser: Those whose it may have: it goes before them by the order of queues.
+        entitled: Those whose it may not have, whatever the priority of its pods: they could take it out for that.
+    """
+
+    lesser: list[WorkloadKey] = field(default_factory=list)
+    entitled: list[WorkloadKey] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Nominations:
+    """All nominations.
+
+    Attributes:
+        ours: Those of our workloads.
+        others: Pods of other schedulers that are nominated: their priority and spot.
+        nodes: Where each nominated pod of ours is to go.
+        kept: Who may be taken out, by version of the columns of pods, the priorities of the preemptor, and its queue if
+            that borrows; for one turn.
+        covered: While somebody is tried: the part of the nominated room that is in use already, by row.
+        left: How many victims have left since the last turn.
+        missed: Whether room has become free since it was looked who fits before all victims have left.
+        looked_at: When that was, Unix seconds.
+        needless: Those of workloads that wait no more, whose victims need not leave.
+        again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
+    """
+
+    ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
+    others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
+    nodes: dict[PodKey, str] = field(default_factory=dict)
+    kept: dict[tuple[int, int, int, str], VictimUnits] = field(default_factory=dict)
+    covered: dict[int, VictimOverlap] = field(default_factory=dict)
+    left: int = 0
+    missed: bool = False
+    looked_at: float = 0.0
+    needless: list[Nomination] = field(default_factory=list)
+    again_at: float | None = None
+
+    def against(self, key: WorkloadKey, priority: int, precedence: Precedence) -> list[Nomination]:
+        """Return those whose room a workload whose pods have this priority may not take."""
+        lesser, entitled = {key, *precedence.lesser}, set(precedence.entitled)
+        return [
+            one
+            for other, one in self.ours.items()
+            if other in entitled or (one.priority >= priority and other not in lesser)
+        ]
+
+    def foreign(self, priority: int) -> list[Spot]:
+        """Return the spots of pods of other schedulers that pods of this priority may not take."""
+        return [spot for other, spot in self.others.values() if other >= priority]
+
+    def look_again(self, at: float) -> None:
+        """Have those who found no victims tried again at a time, Unix seconds."""
+        self.again_at = at if self.again_at is None else min(at, self.again_at)
+
+
+@dataclass(slots=True)
+class BackfillReservation:
+    """What is kept for the head of one ClusterQueue.
+
+    Attributes:
+        workload: Whose it is.
+        queue: Its ClusterQueue.
+        shape: What decided where it fits; one that wants something else is another.
+        key: Its place in its line, among those of its LocalQueue where past use counts.
+        door: That LocalQueue (`namespace/name`); "" where past use does not count.
+        priority: What its priority counts among all queues.
+        number: Of two of equal priority, the one with the lower number goes before.
+        starts_at: When it fits at the latest, if what runs ends when its time is over, Unix seconds; None where nobody
+            knows.
+        promised: The earliest of these that it was ever told; infinity where nobody knows.
+        until: When nothing is kept for it any more, Unix seconds; infinity where it is known when it starts.
+        nodes: Where its required pods go then.
+        wanted: int64[nodes, resources], what they take there, in scheduling units.
+        usage: What they use of the queue's quota.
+        seen: The version of the node columns when it was worked out.
+        why: What its workload is told.
+        owed: Whether it is kept because its turn would never come by the order of shares.
+        news: Whether that has not been told yet.
+    """
+
+    workload: WorkloadKey
+    queue: str
+    shape: tuple[object, ...]
+    key: tuple[float, HeadKey]
+    door: str
+    priority: int
+    number: int
+    starts_at: float | None
+    promised: float
+    until: float
+    nodes: tuple[str, ...]
+    wanted: NDArray[np.int64]
+    usage: Usage
+    seen: tuple[int, int]
+    why: Explanation
+    owed: bool = False
+    news: bool = True
+
+    def keeps_as(self, other: BackfillReservation) -> bool:
+        """Whether it keeps the same as another, so that nobody else gains by the change."""
+        mine = (self.starts_at, self.promised, self.nodes, self.usage)
+        return mine == (other.starts_at, other.promised, other.nodes, other.usage) and bool(
+            np.array_equal(self.wanted, other.wanted)
+        )
+
+
+@dataclass(slots=True)
+class BackfillReservations:
+    """Everything that is kept.
+
+    Attributes:
+        of: By ClusterQueue.
+        returns: When what a workload has is free again at the latest, for those of which it is known.
+        pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
+        last: The last number that was given.
+    """
+
+    of: dict[str, BackfillReservation] = field(default_factory=dict)
+    returns: ExpectedReleases = field(default_factory=ExpectedReleases)
+    pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
+    last: int = 0
+
+    def is_for(self, queue: str, workload: WorkloadKey) -> bool:
+        """Whether a ClusterQueue keeps something for a workload."""
+        mine = self.of.get(queue)
+        return mine is not None and mine.workload == workload
+
+    def pausing(self, workload: WorkloadKey) -> bool:
+        """Whether nothing is kept for a workload for a while."""
+        return self.pauses.get(workload, (0, 0.0))[1] > 0
+
+    def next_due(self) -> float | None:
+        """Return when something is kept no more, or may be again, Unix seconds; None: not at all."""
+        times = [one.until for one in self.of.values() if one.until < math.inf]
+        times += [end for _, end in self.pauses.values() if end > 0]
+        return min(times, default=None)
+
+
+PlaceInQueue = tuple[object, ...]
+"""What sorts those of one line, the next one first."""
+
+
+@dataclass(slots=True)
+class QuotaHoldback:
+    """The head of a queue that waits for quota, and can take nobody out for it.
+
+    Attributes:
+        workload: Who it is.
+        queue: Its ClusterQueue.
+        usage: What it would use of that.
+        borrows: Whether its queue would have to borrow for it.
+        key: Its place among the heads of all queues.
+        place: Its place in its own line.
+        strict: Whether that line waits for it.
+        turn: The turn in which it was last tried.
+    """
+
+    workload: WorkloadKey
+    queue: str
+    usage: Mapping[FlavorResource, int]
+    borrows: bool
+    key: EntryKey
+    place: PlaceInQueue
+    strict: bool
+    turn: int
+
+
+@dataclass(slots=True)
+class QuotaHoldbacks:
+    """All of them.
+
+    Attributes:
+        of: By ClusterQueue; one for each.
+        refused: Who may not borrow because of them, by quota tree, and sleeps.
+        roused: Those of them that are to be tried again.
+        turn: The number of this turn.
+    """
+
+    of: dict[str, QuotaHoldback] = field(default_factory=dict)
+    refused: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
+    roused: dict[WorkloadKey, None] = field(default_factory=dict)
+    turn: int = 0
+
+    def rouse(self, root: str) -> None:
+        """Have those tried again who were refused in a tree."""
+        self.roused.update(self.refused.pop(root, {}))
+
+    def clear(self) -> None:
+        """Forget all of them: everybody is to be tried again."""
+        self.of, self.refused, self.roused = {}, {}, {}
+
+    def take_roused(self) -> list[WorkloadKey]:
+        """Return who is to be tried again since the last call."""
+        roused, self.roused = self.roused, {}
+        return list(roused)
+
+
+@dataclass(slots=True)
+class OverdueHead:
+    """The first of a ClusterQueue that has failed: it will be its turn when it has waited for long enough.
+
+    Attributes:
+        workload: Who it is.
+        since: Since when it waits, Unix seconds.
+        key: Its place in its line.
+        door: Its LocalQueue, where these have places of their own.
+    """
+
+    workload: WorkloadKey
+    since: float
+    key: tuple[float, HeadKey]
+    door: str
+
+
+@dataclass(slots=True)
+class ShareDebt:
+    """What one ClusterQueue owes.
+
+    Attributes:
+        seconds: For how long it would have to use nothing to make up for what it has had beyond its part.
+        at: When that was worked out, Unix seconds.
+        beyond: By how many times its part it uses more than that since then; less than 0 where it uses less.
+    """
+
+    seconds: float
+    at: float
+    beyond: float = 0.0
+
+
+@dataclass(slots=True)
+class ShareDebts:
+    """All of them.
+
+    Attributes:
+        of: By ClusterQueue.
+        claims: By ClusterQueue.
+        turns: Whose turn it is in each quota tree: the ClusterQueue, by what names the tree.
+        pending: What is waited for at all ClusterQueues.
+        looked_at: When all of that was last gone through, Unix seconds.
+        stale: Whether something may have changed since.
+    """
+
+    of: dict[str, ShareDebt] = field(default_factory=dict)
+    claims: dict[str, OverdueHead] = field(default_factory=dict)
+    turns: dict[str, str] = field(default_factory=dict)
+    pending: Pending = field(default_factory=Pending)
+    looked_at: float = 0.0
+    stale: bool = False

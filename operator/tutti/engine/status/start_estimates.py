@@ -1,0 +1,132 @@
+"""When the heads of a queue will start, by what is known of running work (`tutti.quota.estimate`)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
+from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.placement.profile import Profile, static_filter_result
+from tutti.quota.estimate import Amounts, End, Pods, Waiting, Way, starts
+from tutti.quota.flavors import Queue, assignments, usage_of, where_of
+from tutti.quota.tree import Usage, add_to
+
+FORESEEN = 5
+"""For how many heads of a queue it is estimated when they start."""
+
+MOST_ENDS = 256
+"""How many of the next ends of running work are looked at."""
+
+MOST_PODS = 20_000
+"""How many pods these may have in all."""
+
+MOST_WAYS = 4
+"""How many ways to count a pod in flavors are looked at."""
+
+
+def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
+    """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
+
+    Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
+    something is kept (`backfill/backfill.py`) starts by the time that it is told there.
+    """
+    ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
+    if not ends:
+        return {}
+    heads: list[tuple[WorkloadKey, Waiting]] = []
+    for workload in state.places.heads(queue.name, FORESEEN):
+        needs = pending_pod_sets(workload)
+        if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
+            continue  # it stands aside, and is in nobody's way
+        heads.append((workload.key, _waiting(state, queue, workload, needs)))
+    nodes = state.cluster.nodes
+    width = len(nodes.axis)  # now that all that is asked for has its column
+    free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
+    tree = state.holdings.tree
+    line = [
+        replace(one, pods=[replace(pods, requests=_wide(pods.requests, width)) for pods in one.pods])
+        for _, one in heads
+    ]
+    mine = state.holdings.root_of(queue.name)
+    known = [
+        replace(
+            end,
+            taken=_wide(end.taken, width),
+            usage=end.usage if state.holdings.root_of(end.queue) == mine else {},  # of no use to this tree
+        )
+        for end in ends
+    ]
+    found = starts(state.now, tree, free, known, line, strict=queue.strict)
+    expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
+    shadow = state.shadows.of.get(queue.name)
+    if shadow is not None and shadow.workload in expected:
+        expected[shadow.workload] = shadow.starts_at
+    return {key: at for key, at in expected.items() if at is not None and at > state.now}
+
+
+def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> Waiting:
+    profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
+    pods = [_pods(state, queue, need, profile) for need in needs if need.required]
+    seconds = None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
+    return Waiting(queue.name, pods, seconds)
+
+
+def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> Pods:
+    nodes, flavors, klass = state.cluster.nodes, state.catalog.flavors, need.klass
+    ways = [
+        Way(
+            usage_of(assignment, klass.requests, need.required),
+            static_filter_result(klass, nodes, where_of(assignment, flavors), profile).mask,
+        )
+        for assignment in itertools.islice(
+            assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS
+        )
+    ]
+    return Pods(need.required, nodes.vector(klass.requests), ways)
+
+
+def _known_ends(state: State) -> list[End]:
+    """Return the next ends of running work, as far as it must end by a known time, the first one first."""
+    ends: list[End] = []
+    pods = 0
+    for at, key in state.shadows.returns.first(2 * MOST_ENDS):
+        workload = state.ending.get(key)
+        if workload is None:
+            continue  # it has been told to leave, and nobody knows how long that takes
+        pods += sum(len(group.members) for group in workload.groups.values())
+        if pods > MOST_PODS or len(ends) == MOST_ENDS:
+            break
+        ends.append(_end(state, workload, at))
+    return ends
+
+
+def _end(state: State, workload: Workload, at: float) -> End:
+    """Return what a workload gives back when it ends."""
+    nodes = state.cluster.nodes
+    usage: Usage = {}
+    taken: dict[int, Amounts] = {}
+    for group in workload.groups.values():
+        parts = [(m.charge, m.pod.place, m.pod.klass) for m in group.members.values()]
+        parts += [(hold.charge, hold.node, hold.klass) for hold in group.holds]
+        for charge, place, klass in parts:
+            if charge is not None:
+                add_to(usage, charge.usage)
+            row = nodes.rows.get(place)
+            if row is not None:
+                vector = nodes.vector(klass.requests)
+                taken[row] = taken[row] + vector if row in taken else vector
+    width = len(nodes.axis)
+    amounts = np.array([_wide(vector, width) for vector in taken.values()], dtype=np.int64).reshape(len(taken), width)
+    return End(at, workload.cluster_queue, usage, np.array(list(taken), dtype=np.int64), amounts)
+
+
+def _wide(amounts: Amounts, width: int) -> Amounts:
+    """Return amounts with so many columns; resources that were not known yet are not asked for."""
+    more = width - amounts.shape[-1]
+    return np.pad(amounts, [*[(0, 0)] * (amounts.ndim - 1), (0, more)]) if more else amounts

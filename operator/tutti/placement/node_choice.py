@@ -1,0 +1,321 @@
+"""Which of the feasible nodes: k equal pods chosen at once, exactly as k sequential decisions would choose.
+
+Where a pod changes nothing but its own node, each node is a sequence of scores: of its 1st, 2nd, ... pod. Choosing
+the best node k times takes from these sequences as a merge does, and what comes out is the k best of all (node, nth)
+pairs when each pair counts no more than those before it on its node. So running minima make it one selection,
+whether scores fall (LeastAllocated), rise (MostAllocated) or do either (balance).
+
+Scores that are scaled to the best feasible node change when the last best node is full: there the choice is cut, and
+goes on with what is left. Pods with inter-pod constraints go one by one (`sequential.py`). Pods that are packed by
+their accelerators take node after node whole (`plugins/accelerator_packing.py`).
+
+Ties go to the lower row, so that equal input gives equal output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import (
+    Counts,
+    LimitingPerNode,
+    Mask,
+    NodeScorer,
+    PreFilterState,
+    PreScoreState,
+    Reserving,
+    Rows,
+    Scores,
+)
+from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.profile import Profile
+from tutti.placement.sequential import SequentialChoice, preferred_scores
+
+_FIRST_DEPTH = 4
+_FEW_PAIRS = 2048
+"""To weigh so many pairs of a node and the nth pod on it takes no longer than to weigh one."""
+_FIRST = np.ones(1, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class NodeChoice:
+    """One choice of nodes for pods of one class.
+
+    Attributes:
+        room: int64[rows], how many more pods each node could take; it falls as pods are placed.
+        preferences: Raw points over all rows of the preferences that tell nodes apart.
+    """
+
+    nodes: NodeColumns
+    transaction: Transaction
+    klass: PodClass
+    profile: Profile
+    room: Counts
+    preferences: list[tuple[NodeScorer, Scores]]
+
+    def worth(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: what one more pod is worth on each row, whoever is there."""
+        worth: Scores = self._fill(rows, _FIRST)[0]
+        if self.preferences:
+            worth += self._preferred(rows)
+        return worth
+
+    def by_fill(self, wanted: int) -> Counts:
+        """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
+        if wanted == 1:
+            return self._one()
+        return self._counted(self.in_turn(wanted))
+
+    def in_turn(self, wanted: int) -> Rows:
+        """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
+        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
+
+    def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
+        """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
+        if not self.room.any():
+            return np.zeros(len(self.room), dtype=np.int64)
+        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        return self._counted(
+            self._by_order(
+                wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
+            )
+        )
+
+    def by_company(
+        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    ) -> Counts:
+        """Place up to so many pods one after another; returns int64[rows], how many on each row."""
+        packing = self.profile.packing_of(self.klass)
+        if packing is None:
+            return self._counted(self.in_turn_by_company(wanted, tallies, scorers))
+        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        placed = self._counted(self._company(tallies, scorers).by_row(wanted, gathering))
+        self._take(placed)
+        return placed
+
+    def in_turn_by_company(
+        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    ) -> Rows:
+        """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
+        choice = self._company(tallies, scorers)
+        order = choice.by_kind(wanted)
+        if order is None:
+            order = choice.by_row(wanted, None)
+        rows = np.array(order, dtype=np.int64)
+        self._take(self._counted(rows))
+        return rows
+
+    def _company(self, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]) -> SequentialChoice:
+        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
+        return SequentialChoice(self.room, self._fill, self.preferences, tallies, weighted)
+
+    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
+        """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
+
+        Args:
+            wanted: How many; all of them fit.
+            order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k.
+        """
+        placed: list[Rows] = []
+        while wanted:
+            rows = np.flatnonzero(self.room)
+            order = order_of(rows, wanted)
+            taken = order[: self._cut(order, rows)]
+            self._take(self._counted(taken))
+            placed.append(taken)
+            wanted -= len(taken)
+        return np.concatenate(placed) if placed else np.zeros(0, dtype=np.int64)
+
+    def _counted(self, order: Rows | list[int]) -> Counts:
+        """Return int64[rows]: how many pods are on each, of the row of each pod."""
+        return np.bincount(order, minlength=len(self.nodes)).astype(np.int64)
+
+    def _one(self) -> Counts:
+        """Place one pod on the best node, if there is any: what `_by_order` comes to for one."""
+        placed = np.zeros(len(self.room), dtype=np.int64)
+        rows = self.room.nonzero()[0]
+        if len(rows):
+            best = int(self.worth(rows).argmax())
+            row = rows[best : best + 1]
+            self.transaction.put(row, _FIRST, self.klass)
+            self.room[row] -= 1
+            placed[row] = 1
+        return placed
+
+    def _take(self, counts: Counts) -> None:
+        rows = np.flatnonzero(counts)
+        self.transaction.put(rows, counts[rows], self.klass)
+        self.room -= counts
+
+    def _fill(self, rows: Rows, nth: Counts) -> Scores:
+        """Return int64[m, k]: the weighted scores by how full a node would be."""
+        total = np.zeros((len(nth), len(rows)), dtype=np.int64)
+        for one in self.profile.fill_of(self.klass):
+            scores = one.scores(self.klass, self.nodes, rows, nth)
+            if scores is not None:
+                total += scores if one.weight == 1 else scores * one.weight
+        return total
+
+    def _preferred(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""
+        return preferred_scores(self.preferences, rows)
+
+    def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
+        """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
+        first = base + self._fill(rows, _FIRST)[0]
+        if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
+            best = np.sort(_best_first(first)[:wanted])
+            rows, base = rows[best], base[best]
+        room = np.minimum(self.room[rows], wanted)
+        deepest = int(room.max())
+        depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows)), _FEW_PAIRS // len(rows)))
+        while True:
+            order = self._best_pairs(rows, base, room, wanted, depth)
+            # A node taken as deep as was looked might have been worth more pods; look deeper until none is.
+            if depth >= deepest or not self._exhausted(order, rows, room, wanted, depth):
+                return rows[order]
+            depth = min(deepest, 4 * depth)
+
+    def _best_pairs(self, rows: Rows, base: Scores, room: Counts, wanted: int, depth: int) -> Rows:
+        nth = np.arange(1, depth + 1, dtype=np.int64)
+        scores = self._fill(rows, nth)
+        np.minimum.accumulate(scores, axis=0, out=scores)
+        scores += base
+        if int(room.min()) >= depth:
+            values, pair_row = scores.T.ravel(), np.repeat(np.arange(len(rows)), depth)
+        else:
+            pair_row, pair_nth = np.nonzero(nth[None, :] <= room[:, None])
+            values = scores[pair_nth, pair_row]
+        return pair_row[_best_first(values)[:wanted]]
+
+    def _exhausted(self, order: Rows, rows: Rows, room: Counts, wanted: int, depth: int) -> bool:
+        counts = np.bincount(order, minlength=len(rows))
+        return len(order) < wanted or bool(((counts >= depth) & (room > depth)).any())
+
+    def _cut(self, order: Rows, rows: Rows) -> int:
+        """Return how many of the ordered pods are placed before a preference must be scaled anew."""
+        cut = len(order)
+        for one, points in self.preferences:
+            mine = points[rows]
+            top = int(mine.max())
+            if not one.scaled or int(mine.min()) == top:
+                continue
+            best = rows[mine == top]
+            if int(self.room[best].sum()) > cut:
+                continue
+            lasting = np.cumsum((points[order] == top).astype(np.int64))
+            gone = int(np.searchsorted(lasting, int(self.room[best].sum())))
+            cut = min(cut, gone + 1)
+        return cut
+
+
+def limited_per_node(room: Counts, tallies: Sequence[PreFilterState]) -> Counts:
+    """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
+    for tally in tallies:
+        if isinstance(tally, LimitingPerNode):
+            room = np.minimum(room, tally.room())
+    return room
+
+
+def reserve_given(tallies: Sequence[PreFilterState], transaction: Transaction) -> None:
+    """Keep in a transaction what filters have given to the pods that were put in it."""
+    for tally in tallies:
+        if isinstance(tally, Reserving):
+            tally.settle(transaction)
+
+
+def discriminating_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
+    """Return the preferences that tell nodes apart, with their points."""
+    return _cacheable_scores(klass, nodes, profile) + _discriminating(profile.changing, klass, nodes)
+
+
+def _cacheable_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
+    """Return those that go by the columns alone, kept while the columns read are unchanged."""
+    stamp = (nodes.version, nodes.images.version, len(nodes))
+    return klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
+
+
+def _discriminating(
+    preferences: Sequence[NodeScorer], klass: PodClass, nodes: NodeColumns
+) -> list[tuple[NodeScorer, Scores]]:
+    found = [(one, one.points(klass, nodes)) for one in preferences]
+    return [(one, points) for one, points in found if points is not None and points.any()]
+
+
+def _best_first(values: Scores) -> Rows:
+    """Return the order from the highest value, ties in place; small integers, as scores are, sort faster."""
+    if int(values.max(initial=0)) < np.iinfo(np.int16).max // 2 and int(values.min(initial=0)) >= 0:
+        return np.argsort(-values.astype(np.int16), kind="stable")
+    return np.argsort(-values, kind="stable")
+
+
+@dataclass(slots=True)
+class FeasibleCapacity:
+    """The room of a class.
+
+    Attributes:
+        choice: Has the room per node; it falls as pods are placed.
+        moving: Company filters whose answer changes with each pod.
+        scorers: Per company scorer of the profile what it knows, None where it has no opinion.
+    """
+
+    choice: NodeChoice
+    moving: Sequence[PreFilterState]
+    scorers: Sequence[PreScoreState | None]
+
+    @property
+    def room(self) -> Counts:
+        """int64[rows]: how many more pods each node could take, as far as they do not mind each other."""
+        return self.choice.room
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that there is room for can be placed, wherever the others go."""
+        return not self.moving
+
+    def take(self, wanted: int, within: Mask | None = None) -> Counts:
+        """Place up to so many pods on some rows; returns int64[rows], how many on each."""
+        whole = self.choice.room
+        if wanted <= 0:
+            return np.zeros_like(whole)
+        if within is not None:
+            self.choice.room = whole * within
+        if self.moving or any(self.scorers):
+            counts = self.choice.by_company(wanted, self.moving, self.scorers)
+            reserve_given(self.moving, self.choice.transaction)
+        else:
+            counts = self._by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
+        if within is not None:
+            self.choice.room = whole - counts
+        return counts
+
+    def in_turn(self, most: int) -> Rows:
+        """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
+        choice = self.choice
+        if not self.moving and not any(self.scorers):
+            # One by itself is packed as `Profile.fill_of` scores it, so nothing else has to be asked.
+            return choice.in_turn(min(most, int(choice.room.sum())))
+        rows = choice.in_turn_by_company(most, self.moving, self.scorers)
+        reserve_given(self.moving, choice.transaction)
+        return rows
+
+    def _by_fill(self, wanted: int) -> Counts:
+        packing = self.choice.profile.packing_of(self.choice.klass)
+        return self.choice.by_fill(wanted) if packing is None else self.choice.by_packing(wanted, packing)
+
+    def put(self, counts: Counts) -> None:
+        """Place pods where they are told to go: int64[rows], on each row no more than there is room for."""
+        rows = np.flatnonzero(counts)
+        told: list[PreFilterState | PreScoreState] = [*self.moving, *(one for one in self.scorers if one)]
+        for one in told:
+            for row in np.repeat(rows, counts[rows]).tolist():
+                one.add(row)
+        self.choice.transaction.put(rows, counts[rows], self.choice.klass)
+        reserve_given(self.moving, self.choice.transaction)
+        self.choice.room = self.choice.room - counts

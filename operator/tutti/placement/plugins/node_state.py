@@ -1,0 +1,146 @@
+"""What a node says of itself: that it is cordoned, its taints, the features it declares, the images it holds.
+
+Rules: kube-scheduler 1.36, plugins/nodeunschedulable, plugins/tainttoleration, plugins/imagelocality and
+nodedeclaredfeatures; what a spec needs: component-helpers/nodedeclaredfeatures/features, 1.36. The other features
+registered there matter to updates of running pods only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.api.core import PodSpec
+from tutti.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns, normalised
+from tutti.placement.framework import MAX_SCORE, FlavorConstraints, Mask, Rejection, Scores
+
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+CORDONED_REASON = "node(s) were unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnschedulable:
+    """The filter."""
+
+    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
+        """Rule out cordoned nodes, unless the pod does not mind."""
+        if untolerated([CORDONED], (*klass.spec.tolerations, *where.tolerations), HARD_EFFECTS) is None:
+            return ()
+        return (Rejection(CORDONED_REASON, nodes.unschedulable.copy(), final=True),)
+
+
+UNTOLERATED = "node(s) had untolerated taint(s)"
+
+
+def tolerates_taints(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> Mask:
+    """Return bool[rows]: True where every NoSchedule and NoExecute taint is tolerated."""
+    answers = np.fromiter(
+        (untolerated(taints, tolerations, HARD_EFFECTS) is None for taints in nodes.taint_sets),
+        dtype=np.bool_,
+        count=len(nodes.taint_sets),
+    )
+    return answers[nodes.taint_code]
+
+
+@dataclass(frozen=True, slots=True)
+class TaintToleration:
+    """The filter."""
+
+    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
+        """Rule out nodes with a NoSchedule or NoExecute taint that is not tolerated."""
+        if len(nodes.taint_sets) == 1:
+            return ()
+        allowed = tolerates_taints(nodes, (*klass.spec.tolerations, *where.tolerations))
+        return () if allowed.all() else (Rejection(UNTOLERATED, ~allowed, final=True),)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferUntainted:
+    """The score: the fewer PreferNoSchedule taints a pod does not tolerate, the better."""
+
+    name: str = "TaintToleration"
+    weight: int = 3
+    scaled: bool = True
+    reverse: bool = True
+
+    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
+        """Return int64[rows]: how many such taints each node has."""
+        counts = [
+            sum(
+                taint.effect == PREFER_NO_SCHEDULE
+                and not any(toleration.tolerates(taint) for toleration in klass.spec.tolerations)
+                for taint in taints
+            )
+            for taints in nodes.taint_sets
+        ]
+        if not any(counts):
+            return np.zeros(len(nodes), dtype=np.int64)
+        return np.array(counts, dtype=np.int64)[nodes.taint_code]
+
+
+LACKS_FEATURES = "node(s) didn't match Pod's required features"
+
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES = "UserNamespacesHostNetworkSupport"
+
+
+def needed_features(spec: PodSpec) -> frozenset[str]:
+    """Return the features without which a node could not run such a pod."""
+    return frozenset(_needed(spec))
+
+
+def _needed(spec: PodSpec) -> Iterator[str]:
+    rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        yield RESTART_ALL
+    if spec.host_network and spec.host_users is False:
+        yield USER_NAMESPACES
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeclaredFeatures:
+    """The filter."""
+
+    def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
+        """Rule out nodes that lack a feature."""
+        features = needed_features(klass.spec)
+        if not features:
+            return ()
+        lacking = np.fromiter((not features <= declared for declared in nodes.feature_sets), dtype=np.bool_)
+        return (Rejection(LACKS_FEATURES, lacking[nodes.feature_code], final=True),)
+
+
+_MIB = 1024 * 1024
+LEAST_IMAGE_BYTES = 23 * _MIB
+MOST_IMAGE_BYTES = 1000 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLocality:
+    """The score: the bytes that need not be pulled, less for an image that few nodes hold."""
+
+    name: str = "ImageLocality"
+    weight: int = 1
+    scaled: bool = False
+    reverse: bool = False
+
+    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
+        """Return int64[rows] in 0..MAX_SCORE."""
+        containers = (*klass.spec.init_containers, *klass.spec.containers)
+        total = np.zeros(len(nodes), dtype=np.int64)
+        found = False
+        for container in containers:
+            name = normalised(container.image)
+            holders = nodes.images.holders(name)
+            if holders:
+                part = len(holders) / nodes.count
+                total += (nodes.images.sizes(name, len(nodes)) * part).astype(np.int64)
+                found = True
+        if not found:
+            return total
+        most = MOST_IMAGE_BYTES * len(containers)
+        return (np.clip(total, LEAST_IMAGE_BYTES, most) - LEAST_IMAGE_BYTES) * MAX_SCORE // (most - LEAST_IMAGE_BYTES)

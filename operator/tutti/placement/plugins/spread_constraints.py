@@ -1,0 +1,181 @@
+"""Topology spread constraints as columns (kube-scheduler 1.36, plugins/podtopologyspread/common.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.core import TopologySpreadConstraint
+from tutti.api.labels import LabelSelector, LabelSelectorRequirement
+from tutti.api.selecting import REPLICATION_CONTROLLER
+from tutti.cluster.classes import PodClass
+from tutti.cluster.label_index import Codes
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.signatures import PodQuery
+from tutti.placement.domains import Domains
+from tutti.placement.framework import Mask
+from tutti.placement.plugins.node_affinity import required_matches
+from tutti.placement.plugins.node_state import tolerates_taints
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadDefaults:
+    """How pods are spread that do not say it themselves but belong to a Service, or another owner with a selector.
+
+    Attributes:
+        constraints: Without selectors; theirs is the pod's `default_selector`.
+        system: Whether these are the system's own: they score also nodes that lack a key.
+    """
+
+    constraints: tuple[TopologySpreadConstraint, ...]
+    system: bool
+
+    @property
+    def are_strict(self) -> bool:
+        """Whether any of them keeps pods off nodes."""
+        return any(one.when_unsatisfiable == HARD for one in self.constraints)
+
+
+SYSTEM_DEFAULTS = SpreadDefaults(
+    (
+        TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
+        TopologySpreadConstraint(topology_key=ZONE, max_skew=5, when_unsatisfiable=SOFT),
+    ),
+    system=True,
+)
+"""args.defaultingType System."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpread:
+    """One constraint of one class.
+
+    Attributes:
+        query: Which pods are counted; an empty selector counts none of them, though the pod itself matches it.
+        matches_itself: Whether the selector matches pods of the class.
+        counts_itself: Whether pods of the class are counted once they are on a node.
+    """
+
+    constraint: TopologySpreadConstraint
+    query: PodQuery
+    domains: Domains
+    matches_itself: bool
+    counts_itself: bool
+
+    @property
+    def key(self) -> str:
+        """The topology key."""
+        return self.constraint.topology_key
+
+    def at(self, rows: NDArray[np.int64]) -> TopologySpread:
+        """Return the constraint on these rows only."""
+        return replace(self, domains=self.domains.at(rows))
+
+    def counted(self, nodes: NodeColumns) -> Codes:
+        """Return bool[codes]: the pods that are counted; those that are being deleted are not."""
+        selector = self.query.selector
+        if selector is None or _is_empty(selector):
+            return np.zeros(nodes.residents.codes, dtype=np.bool_)
+        return nodes.residents.matching(self.query, nodes.around) & ~nodes.residents.leaving
+
+    def includes(self, klass: PodClass, nodes: NodeColumns) -> Mask | None:
+        """Return bool[rows]: nodes that the inclusion policies let count; None where all do."""
+        out: Mask | None = None
+        if self.constraint.node_affinity_policy == "Honor" and _chooses_nodes(klass):
+            out = required_matches(klass.spec, nodes)
+        if self.constraint.node_taints_policy == "Honor" and len(nodes.taint_sets) > 1:
+            tolerant = tolerates_taints(nodes, klass.spec.tolerations)
+            out = tolerant if out is None else out & tolerant
+        return out
+
+
+def spread_constraints(
+    klass: PodClass, nodes: NodeColumns, when: str, defaults: SpreadDefaults
+) -> tuple[list[TopologySpread], bool]:
+    """Return the constraints of a class that are hard or soft, and whether they are the system's defaults."""
+    own = klass.spec.topology_spread_constraints
+    if own:
+        chosen = [one for one in own if one.when_unsatisfiable == when]
+        return [_spread_constraint(one, _selector(one, klass), klass, nodes) for one in chosen], False
+    chosen = [one for one in defaults.constraints if one.when_unsatisfiable == when]
+    selector = default_selector(klass, nodes) if chosen else None
+    if selector is None:
+        return [], defaults.system
+    return [_spread_constraint(one, selector, klass, nodes) for one in chosen], defaults.system
+
+
+def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
+    """Return which pods are like those of the class: all that the Services that select it, and its owner, ask for.
+
+    Returns:
+        None where there are neither (kube-scheduler 1.36, plugins/helper/spread.go, DefaultSelector). Kept on the
+        class until something selects otherwise.
+    """
+    stamp = nodes.around.selecting_version
+    return klass.keep("default selector", stamp, lambda: _default_selector(klass, nodes))
+
+
+def _default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
+    merged: dict[str, str] = {}
+    for labels in nodes.around.services_of(klass.namespace, klass.labels):
+        merged |= labels
+    more: list[LabelSelectorRequirement] = []
+    owner = nodes.around.selector_of(klass.namespace, klass.owner) if klass.owner is not None else None
+    if owner is not None and klass.owner is not None and klass.owner[0] == REPLICATION_CONTROLLER:
+        merged |= owner.match_labels
+    elif owner is not None:
+        more = [LabelSelectorRequirement(key, "In", [value]) for key, value in owner.match_labels.items()]
+        more += owner.match_expressions
+    return LabelSelector(match_labels=merged, match_expressions=more) if merged or more else None
+
+
+def with_all_keys(spreads: Iterable[TopologySpread], rows: int) -> Mask:
+    """Return bool[rows]: nodes that have every topology key."""
+    out = np.ones(rows, dtype=np.bool_)
+    for one in spreads:
+        out &= one.domains.known
+    return out
+
+
+def _spread_constraint(
+    constraint: TopologySpreadConstraint, selector: LabelSelector | None, klass: PodClass, nodes: NodeColumns
+) -> TopologySpread:
+    matches = selector is not None and selector.matches(klass.labels)
+    return TopologySpread(
+        constraint,
+        PodQuery.of([klass.namespace], selector),
+        Domains.of(nodes, constraint.topology_key),
+        matches_itself=matches,
+        counts_itself=matches and selector is not None and not _is_empty(selector),
+    )
+
+
+def _selector(constraint: TopologySpreadConstraint, klass: PodClass) -> LabelSelector | None:
+    """Return the selector with what matchLabelKeys adds: the values of the pod's own labels."""
+    selector = constraint.label_selector
+    added = [
+        LabelSelectorRequirement(key, "In", [klass.labels[key]])
+        for key in constraint.match_label_keys
+        if key in klass.labels
+    ]
+    if selector is None or not added:
+        return selector
+    return msgspec.structs.replace(selector, match_expressions=[*selector.match_expressions, *added])
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+def _chooses_nodes(klass: PodClass) -> bool:
+    affinity = klass.spec.affinity
+    return bool(klass.spec.node_selector) or (affinity is not None and affinity.node_affinity is not None)

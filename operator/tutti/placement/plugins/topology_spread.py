@@ -1,0 +1,278 @@
+"""Spreading over a topology, strictly and as far as it goes.
+
+Rules: kube-scheduler 1.36, plugins/podtopologyspread/filtering.go and scoring.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import MAX_SCORE, Counts, Features, FlavorConstraints, Mask, Rejection, Rows, Scores
+from tutti.placement.plugins.spread_constraints import (
+    HARD,
+    HOSTNAME,
+    SOFT,
+    SYSTEM_DEFAULTS,
+    SpreadDefaults,
+    TopologySpread,
+    spread_constraints,
+    with_all_keys,
+)
+
+SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_KEY = f"{SKEWED} (missing required label)"
+
+
+@dataclass(slots=True)
+class _StrictCounts:
+    """The pods of one constraint: how many in each domain, over the nodes that are looked at."""
+
+    spread: TopologySpread
+    counts: Counts
+    looked_at: Mask
+    domains: np.typing.NDArray[np.int64]
+
+    def at(self, rows: Rows) -> _StrictCounts:
+        """Return the same of these rows only."""
+        return _StrictCounts(self.spread.at(rows), self.counts, self.looked_at[rows], self.domains)
+
+    def least(self) -> int:
+        """Return the count of the emptiest domain; 0 where there are fewer domains than asked for."""
+        if len(self.domains) < (self.spread.constraint.min_domains or 1):
+            return 0
+        return int(self.counts[self.domains].min())
+
+    def too_many(self) -> Mask:
+        """bool[rows]: nodes where one more pod would make the skew too large."""
+        room = self.least() + self.spread.constraint.max_skew - int(self.spread.matches_itself)
+        over: Mask = self.spread.domains.spread(self.counts) > room
+        return over
+
+
+class SpreadState:
+    """How a class's strictly spread pods are distributed."""
+
+    def __init__(self, counted: list[_StrictCounts], rows: int) -> None:
+        self._counted = counted
+        self._rows = rows
+        self.moves = any(one.spread.counts_itself for one in counted)
+        self.alone = self.own = False
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
+        """Count who is where."""
+        keyed = with_all_keys(spreads, len(nodes)) & nodes.present
+        return cls([_count_strictly(klass, nodes, one, keyed) for one in spreads], len(nodes))
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes by the first constraint that they do not meet."""
+        left = np.ones(self._rows, dtype=np.bool_)
+        lacking, skewed = np.zeros(self._rows, dtype=np.bool_), np.zeros(self._rows, dtype=np.bool_)
+        for one in self._counted:
+            known = one.spread.domains.known
+            lacking |= left & ~known
+            left &= known
+            over = one.too_many()
+            skewed |= left & over
+            left &= ~over
+        return Rejection(NO_KEY, lacking, final=True), Rejection(SKEWED, skewed)
+
+    def refused(self) -> Mask:
+        """Return bool[rows]: all nodes that are ruled out."""
+        out: Mask | None = None
+        for one in self._counted:
+            over = one.too_many()
+            if not one.spread.domains.whole:
+                over = over | ~one.spread.domains.known
+            out = over if out is None else out | over
+        return np.zeros(self._rows, dtype=np.bool_) if out is None else out
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self._counted:
+            if one.spread.counts_itself and one.looked_at[row]:
+                one.counts[one.spread.domains.codes[row]] += 1
+
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row; its own is not special."""
+        self.add(row)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains, and whether it is looked at."""
+        return [column for one in self._counted for column in (one.spread.domains.codes + 1, one.looked_at)]
+
+    def at(self, rows: Rows) -> SpreadState:
+        """Return the tally of these rows only."""
+        return SpreadState([one.at(rows) for one in self._counted], len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpread:
+    """The filter; `defaults` are for pods that have no constraints of their own."""
+
+    defaults: SpreadDefaults = SYSTEM_DEFAULTS
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
+        """Count who is where; None where the class need not be spread."""
+        spreads, _ = spread_constraints(klass, nodes, HARD, self.defaults)
+        return SpreadState.of(klass, nodes, spreads) if spreads else None
+
+
+def _count_strictly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
+    included = spread.includes(klass, nodes)
+    looked_at = keyed if included is None else keyed & included
+    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    inside = looked_at[rows]
+    per_domain = spread.domains.sum(rows[inside], counts[inside])
+    return _StrictCounts(spread, per_domain, looked_at, np.unique(spread.domains.codes[looked_at]).astype(np.int64))
+
+
+@dataclass(slots=True)
+class _SoftCounts:
+    """The pods of one constraint: per domain, or for hostnames per row."""
+
+    spread: TopologySpread
+    counts: Counts
+    looked_at: Mask
+    per_row: bool
+    all_known: bool
+
+    def at(self, rows: Rows) -> _SoftCounts:
+        """Return the same of these rows only."""
+        counts = self.counts[rows] if self.per_row else self.counts
+        return _SoftCounts(self.spread.at(rows), counts, self.looked_at[rows], self.per_row, self.all_known)
+
+    @property
+    def features(self) -> Sequence[Features]:
+        """Numbers from 0 on for each row, by which rows are alike."""
+        if self.per_row:
+            return self.counts, self.spread.domains.known
+        return self.spread.domains.codes + 1, self.looked_at
+
+    def add(self, row: int, *, around: bool) -> None:
+        """Count one more pod of the class on a row, or only around it."""
+        code = self.spread.domains.codes[row]
+        if not self.spread.counts_itself:
+            return
+        if self.per_row:
+            self.counts[row] += not around
+        elif self.looked_at[row] and code >= 0:
+            self.counts[code] += 1
+
+    def points(self, rows: Rows, *, size: int) -> NDArray[np.float64]:
+        """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
+        codes = self.spread.domains.codes
+        weight, fixed = np.log(float(size + 2)), float(self.spread.constraint.max_skew - 1)
+        if not self.per_row and self.spread.domains.whole:
+            of_known: NDArray[np.float64] = self.counts[codes[rows]] * weight + fixed
+            return of_known
+        if not self.per_row:
+            of_domains: NDArray[np.float64] = np.append(self.counts * weight + fixed, 0.0)
+            return of_domains[codes[rows]]
+        of_rows: NDArray[np.float64] = self.counts[rows] * weight + fixed
+        return of_rows if self.all_known else np.where(codes[rows] >= 0, of_rows, 0.0)
+
+
+class SoftSpreadState:
+    """How a class's softly spread pods are distributed.
+
+    Own constraints score only nodes that have all their keys; the system's defaults take a node as it is.
+    """
+
+    def __init__(self, counted: list[_SoftCounts], keyed: Mask) -> None:
+        self._counted = counted
+        self._keyed = keyed
+        self.own = any(one.per_row and one.spread.counts_itself for one in counted)
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread], *, system: bool) -> SoftSpreadState:
+        """Count who is where."""
+        keyed = np.ones(len(nodes), dtype=np.bool_) if system else with_all_keys(spreads, len(nodes))
+        return cls([_count_softly(klass, nodes, one, keyed) for one in spreads], keyed)
+
+    def scores(self, rows: Rows, many: Counts | None = None) -> Scores:
+        """Return int64[len(rows)]: the emptier the domains, the better; 0 where a key is missing.
+
+        Each row stands for `many` rows: int64[len(rows)], one each where nothing is said.
+        """
+        keyed = self._keyed[rows]
+        if len(rows) and keyed.all():
+            return self._of_keyed(rows, many)
+        out = np.zeros(len(rows), dtype=np.int64)
+        if keyed.any():
+            out[keyed] = self._of_keyed(rows[keyed], None if many is None else many[keyed])
+        return out
+
+    def _of_keyed(self, rows: Rows, many: Counts | None) -> Scores:
+        points = np.zeros(len(rows), dtype=np.float64)
+        for one in self._counted:
+            points += one.points(rows, size=_size(one, rows, many))
+        raw = np.floor(points + 0.5).astype(np.int64)
+        low, high = int(raw.min()), int(raw.max())
+        if high == 0:
+            return np.full(len(rows), MAX_SCORE, dtype=np.int64)
+        scores: Scores = MAX_SCORE * (high + low - raw) // high
+        return scores
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self._counted:
+            one.add(row, around=False)
+
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class in the domains of a row, and not on its hostname."""
+        for one in self._counted:
+            one.add(row, around=True)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains, how many pods it has itself, and whether it is looked at."""
+        return [self._keyed, *(column for one in self._counted for column in one.features)]
+
+    def at(self, rows: Rows) -> SoftSpreadState:
+        """Return the tally of these rows only."""
+        return SoftSpreadState([one.at(rows) for one in self._counted], self._keyed[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredSpread:
+    """The score; `defaults` are for pods that have no constraints of their own."""
+
+    defaults: SpreadDefaults = SYSTEM_DEFAULTS
+    name: str = "PodTopologySpread"
+    weight: int = 2
+
+    def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
+        """Count for one choice; None where the class need not be spread."""
+        spreads, system = spread_constraints(klass, nodes, SOFT, self.defaults)
+        return SoftSpreadState.of(klass, nodes, spreads, system=system) if spreads else None
+
+
+def _count_softly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
+    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    if spread.key == HOSTNAME:
+        per_row = np.zeros(len(nodes), dtype=np.int64)
+        np.add.at(per_row, rows, counts)
+        return _SoftCounts(
+            spread, per_row, keyed, per_row=True, all_known=bool(spread.domains.known[nodes.present].all())
+        )
+    included = spread.includes(klass, nodes)
+    looked_at = keyed if included is None else keyed & included
+    inside = looked_at[rows]
+    return _SoftCounts(
+        spread, spread.domains.sum(rows[inside], counts[inside]), looked_at, per_row=False, all_known=False
+    )
+
+
+def _size(one: _SoftCounts, scored: Rows, many: Counts | None) -> int:
+    """Return how many domains there are to choose from; nodes without one count as one together."""
+    if one.per_row:
+        return len(scored) if many is None else int(many.sum())
+    seen = np.zeros(one.spread.domains.size + 1, dtype=np.bool_)
+    seen[one.spread.domains.codes[scored]] = True
+    return int(np.count_nonzero(seen))

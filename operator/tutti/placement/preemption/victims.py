@@ -1,0 +1,272 @@
+"""Whom to take out so that a whole gang fits: the victims that cost least and make room for all of it, or nobody.
+
+Victims come in units: a pod by itself, or a gang that leaves as a whole. First it is asked whether the gang would fit
+if everybody who may go were gone; if not, nobody is. Otherwise units are chosen such that the gang fits, by
+kube-scheduler's tie-breaks over the whole set: fewest beyond a disruption budget, lowest highest priority, smallest
+sum of priorities, fewest pods, latest start; and none of them is one that could stay.
+
+Where only room decides, the choice is made on columns (`by_room`). So it is, as far as that goes, for pods that keep
+off nodes where others are: nodes that these bar are among them, if all of these may go. For one pod by itself, other
+nodes are tried that inter-pod constraints rule out or may rule out (`by_trial.ByNode`). Where that is not enough, and
+for gangs that look farther around, everybody on all nodes is tried (`by_trial.ByTrial`).
+
+For a gang that must stay in one domain of a topology: of all domains that have room for it once everybody up to the
+least possible priority is gone, those with the most room are looked at one by one; the cheapest choice counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.pods import PodRecord
+from tutti.placement.framework import Mask, Rows
+from tutti.placement.gang import Ask, hardest_first, place_ask
+from tutti.placement.preemption.by_room import ByRoom, has_inter_pod_constraints, placement_changes_other_nodes
+from tutti.placement.preemption.by_trial import ByNode, ByTrial, open_nodes
+from tutti.placement.preemption.units import (
+    BarredNodes,
+    Numbers,
+    SimulatedRemoval,
+    VictimPredicate,
+    VictimUnits,
+    always_true,
+)
+from tutti.placement.preemption.victim_cost import Budget, Coverage, VictimCost
+from tutti.placement.profile import Profile
+from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.topology.request import Together, TopologyPlacement
+from tutti.placement.topology.tree import domain_tree
+
+MOST_LOOKED_AT = 16
+"""How many domains are looked at; each takes about as long as a choice among all nodes of a small cluster."""
+
+
+def asks_for_one_domain_only(near: TopologyPlacement) -> bool:
+    """Whether nearness means no more than nodes of the topology, or one domain of it, for pods that are the first."""
+    return not (near.there or near.asked.slices or near.asked.within or near.home is not None)
+
+
+def in_one_domain(
+    cluster: Cluster,
+    ask: Ask,
+    units: VictimUnits,
+    coverage: Coverage,
+    profile: Profile,
+    enough: VictimPredicate,
+    closed: BarredNodes | None = None,
+) -> Mask | None:
+    """Return bool[units] that must go so that an ask fits as near as it must be; None where that is not found."""
+    near = ask.near
+    assert near is not None  # only then there are domains to choose from
+    domain, plain = _domains(cluster, near), replace(ask, near=None)
+    nobody = np.zeros(len(units), dtype=np.bool_)
+    everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0, closed=closed)
+    if near.asked.together is not Together.REQUIRED:
+        return everywhere.choose(nobody)
+    able = _able(everywhere, units, domain, ask.required)
+    found: list[tuple[Mask, Mask]] = []
+    for one in able[:MOST_LOOKED_AT].tolist():
+        rows = domain == one
+        there = nobody.copy()
+        there[units.of[rows[cluster.tenants.row[units.slots]]]] = True
+        numbers = np.flatnonzero(there)
+        some = ByRoom(
+            cluster,
+            plain,
+            units.some(there),
+            coverage,
+            profile,
+            _for_some(enough, numbers, len(units)),
+            within=rows,
+            closed=closed,
+        )
+        chosen = some.choose(np.zeros(len(numbers), dtype=np.bool_))
+        if chosen is not None:
+            gone = nobody.copy()
+            gone[numbers[chosen]] = True
+            found.append((gone, rows))
+    if not found:
+        return None
+    return min(found, key=lambda one: units.harm(cluster, one[0], coverage))[0]
+
+
+def _domains(cluster: Cluster, near: TopologyPlacement) -> Rows:
+    """Return int64[rows]: each node's domain of the level that is asked for, -1 where it is in none."""
+    tree = domain_tree(cluster.nodes, near.levels)
+    level = tree.levels.index(near.asked.level) if near.asked.level else 0
+    of_leaf = tree.above(np.arange(len(tree.samples)), tree.lowest, level)
+    return np.append(of_leaf, -1)[tree.leaf_of]
+
+
+def _able(everywhere: ByRoom, units: VictimUnits, domain: Rows, wanted: int) -> Numbers:
+    """Return the domains with room for all once those up to the least grade that does are gone, the roomiest first."""
+    known = domain >= 0
+    room = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
+    grades = np.unique(units.grade)
+    low, high = -1, len(grades)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (_sums(everywhere.capacity(units.grade <= grades[middle]), domain, known, room) >= wanted).any():
+            high = middle
+        else:
+            low = middle
+    if high == len(grades):
+        return np.zeros(0, dtype=np.int64)
+    sums = _sums(everywhere.capacity(units.grade <= grades[high]), domain, known, room)
+    able = np.flatnonzero(sums >= wanted)
+    return able[np.argsort(-sums[able], kind="stable")]
+
+
+def _sums(capacity: Rows, domain: Rows, known: Mask, like: Rows) -> Rows:
+    out = np.zeros_like(like)
+    np.add.at(out, domain[known], capacity[known])
+    return out
+
+
+def _for_some(enough: VictimPredicate, numbers: Numbers, count: int) -> VictimPredicate:
+    """Return the same rule for some of the units."""
+
+    def of_some(gone: Mask) -> bool:
+        all_gone = np.zeros(count, dtype=np.bool_)
+        all_gone[numbers[gone]] = True
+        return enough(all_gone)
+
+    return of_some
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenVictims:
+    """Who would have to go, and where the gang would be then.
+
+    Attributes:
+        units: int64[...], ascending; none where the gang fits as things are.
+        victims: Their pods, the least important first; those that are leaving already among them.
+        rows: Per ask, the rows of its pods as `gang.place` gives them.
+        harm: What their leaving does; units that hurt nobody do not count.
+    """
+
+    units: Numbers
+    victims: tuple[PodRecord, ...]
+    rows: list[Rows]
+    harm: VictimCost
+
+
+def choose_victims(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: VictimUnits,
+    *,
+    profile: Profile,
+    budgets: Sequence[Budget] = (),
+    enough: VictimPredicate = always_true,
+) -> ChosenVictims | None:
+    """Choose the units to take out so that all required pods of some asks fit; nothing is changed.
+
+    Args:
+        cluster: What is where. No transaction may be open on it.
+        asks: What the gang wants; only what is required counts.
+        units: Everybody who may go.
+        profile: How its pods are placed.
+        budgets: All PodDisruptionBudgets.
+        enough: What else must hold, given bool[units] that are gone; once it holds it must hold when more are gone.
+
+    Returns:
+        The choice; None where the gang would not fit even if all of them were gone.
+    """
+    asks = [replace(ask, extra=0) for ask in asks if ask.required]
+    if any(ask.klass.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
+        return None
+    coverage = Coverage(budgets, of_leaving=False)
+    seen = any(has_inter_pod_constraints(cluster, ask, profile) for ask in asks)
+    best: ChosenVictims | None = None
+    known = np.zeros(len(cluster.nodes), dtype=np.bool_)
+    if not any(placement_changes_other_nodes(cluster, ask, profile) for ask in asks) and _are_simply_near(asks):
+        closed = [BarredNodes.of(cluster, ask, units, profile) if seen else None for ask in asks]
+        for those in ([None] * len(asks), closed) if any(closed) else (closed,):
+            found = _by_room(cluster, asks, units, coverage, profile, enough, those)
+            rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+            if found is not None and rows is not None:
+                best = _better(best, _result(cluster, units, found, rows, coverage))
+                known |= False if those[0] is None else those[0].rows
+        if len(asks) == 1 and not seen and asks[0].near is None:
+            return best
+        known |= open_nodes(cluster, asks[0], profile)
+    if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
+        one = ByNode.of(cluster, asks[0], units, coverage, profile)
+        cleared = one.choose(known, than=None if best is None else best.harm)
+        if cleared is not None and cleared.gone.any():
+            return _result(cluster, units, cleared.gone, [np.array([cleared.row])], coverage)
+    if best is not None:
+        return best
+    found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
+    rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+    return None if found is None or rows is None else _result(cluster, units, found, rows, coverage)
+
+
+def _better(one: ChosenVictims | None, other: ChosenVictims) -> ChosenVictims:
+    return other if one is None or other.harm < one.harm else one
+
+
+def _is_one_pod(asks: Sequence[Ask]) -> bool:
+    return len(asks) == 1 and asks[0].required == 1 and asks[0].near is None
+
+
+def _are_simply_near(asks: Sequence[Ask]) -> bool:
+    """Whether nearness, if any is asked for, is no more than a choice of domains for one ask."""
+    near = [ask.near for ask in asks if ask.near is not None]
+    return not near or (len(asks) == 1 and asks_for_one_domain_only(near[0]))
+
+
+def _placed(
+    cluster: Cluster, asks: Sequence[Ask], units: VictimUnits, gone: Mask, profile: Profile, *, seen: bool
+) -> list[Rows] | None:
+    """Return where a gang goes when some units are gone; None where it does not fit then."""
+    with SimulatedRemoval(cluster, units.pods(gone), seen=seen), cluster.transaction() as transaction:
+        rows = place_together(cluster.nodes, transaction, asks, profile)
+    return None if isinstance(rows, Diagnosis) else rows
+
+
+def _result(cluster: Cluster, units: VictimUnits, chosen: Mask, rows: list[Rows], coverage: Coverage) -> ChosenVictims:
+    order = units.least_harm_first(np.zeros(len(units), dtype=np.bool_))
+    victims = [pod for unit in order[chosen[order]].tolist() for pod in cluster.tenants.at(units.pods_of(unit))]
+    return ChosenVictims(np.flatnonzero(chosen), tuple(victims), rows, units.harm(cluster, chosen, coverage))
+
+
+def _by_room(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: VictimUnits,
+    coverage: Coverage,
+    profile: Profile,
+    enough: VictimPredicate,
+    closed: Sequence[BarredNodes | None],
+) -> Mask | None:
+    """Choose for one ask after another, the hardest first, each with the ones before it placed.
+
+    Per ask, nodes that are `closed` to it now may be chosen, too.
+
+    Returns:
+        bool[units]; None where that does not work out, though another order might.
+    """
+    if asks[0].near is not None:
+        return in_one_domain(cluster, asks[0], units, coverage, profile, enough, closed[0])
+    chosen = np.zeros(len(units), dtype=np.bool_)
+    order = hardest_first(cluster.nodes, asks)
+    with cluster.transaction() as transaction:
+        for index in order:
+            last = index == order[-1]
+            must = enough if last else always_true
+            one = ByRoom(cluster, asks[index], units, coverage, profile, must, closed=closed[index])
+            more = one.choose(chosen)
+            if more is None:
+                return None
+            chosen = more
+            if not last:
+                with SimulatedRemoval(cluster, units.pods(chosen), seen=any(closed)):
+                    if place_ask(cluster.nodes, transaction, asks[index], profile) is None:
+                        return None
+    return chosen

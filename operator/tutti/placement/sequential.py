@@ -1,0 +1,306 @@
+"""Placing pods with inter-pod constraints: one after another, over kinds of nodes or over all of them.
+
+Each placement changes what is said of many nodes: of a whole zone, for one. But it changes it for all nodes of that
+zone alike. Rows that no inter-pod filter or score can tell apart, now or later, are of one kind; they differ only in
+how full they are, and only the one that was chosen changes in that. So each kind keeps its rows sorted by that score,
+and a step looks at one row of each kind: a handful of zones instead of thousands of nodes. A kind is split where a
+pod changes what is said of its own row alone: rows with one more pod become a kind of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+
+from tutti.placement.framework import (
+    Counts,
+    Features,
+    InterPodScorer,
+    Mask,
+    NarrowableFilterState,
+    NarrowableScoreState,
+    NodeScorer,
+    PreFilterState,
+    PreScoreState,
+    Rows,
+    Scores,
+    scaled,
+)
+from tutti.placement.plugins.accelerator_packing import Gathering
+
+
+@dataclass(slots=True)
+class NodeKinds:
+    """The rows where pods of a class may go, by kind.
+
+    Attributes:
+        first: int64[kinds], the row that stands for each kind.
+        sizes: int64[kinds], how many rows of each still have room.
+        top: int64[kinds], the best score by fill of each.
+        row: int64[kinds], the lowest row that has it.
+    """
+
+    first: Rows
+    sizes: Counts
+    top: Scores
+    row: Rows
+    _heaps: list[list[tuple[int, int]]]
+    _origin: list[tuple[int, int]]
+    _branches: dict[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features]) -> NodeKinds:
+        """Sort rows into kinds.
+
+        Args:
+            rows: int64[k], in order.
+            fill: int64[k], their scores by how full they are.
+            features: int64[rows] each, at least 0; rows that are equal in all of them are of one kind.
+        """
+        code = np.zeros(len(rows), dtype=np.int64)
+        for column in features:
+            mine = column[rows]
+            size = int(mine.max(initial=0)) + 1
+            if size > 1:
+                _, code = np.unique(code * size + mine, return_inverse=True)
+        _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        order = np.lexsort((-fill, kind))
+        pairs = list(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
+        ends = np.cumsum(sizes).tolist()
+        heaps = [pairs[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+        tops = np.array([heap[0] for heap in heaps], dtype=np.int64).reshape(-1, 2)
+        origin = [(kind, 0) for kind in range(len(heaps))]
+        branches = {one: kind for kind, one in enumerate(origin)}
+        return cls(rows[at], sizes, -tops[:, 0], tops[:, 1], heaps, origin, branches)
+
+    def __len__(self) -> int:
+        return len(self._heaps)
+
+    def best(self, kinds: Rows, worth: Scores) -> int:
+        """Return which of some kinds has the row that is worth most; the lowest row of several."""
+        first = worth.argmax()
+        tied = worth == worth[first]
+        if np.count_nonzero(tied) == 1:
+            return int(kinds[first])
+        same = kinds[tied]
+        return int(same[self.row[same].argmin()])
+
+    def take(self, kind: int) -> int:
+        """Take out the best row of a kind, for as long as it changes."""
+        _, row = heappop(self._heaps[kind])
+        self.sizes[kind] -= 1
+        self._renew(kind)
+        return row
+
+    def put(self, kind: int, row: int, fill: int) -> None:
+        """Put a row into a kind, with its score by fill."""
+        heappush(self._heaps[kind], (-fill, row))
+        self.sizes[kind] += 1
+        self._renew(kind)
+
+    def branch(self, kind: int) -> tuple[int, bool]:
+        """Return the kind of rows like those of a kind with one pod more on them, and whether it is new."""
+        origin, more = self._origin[kind]
+        known = self._branches.get((origin, more + 1))
+        if known is not None:
+            return known, False
+        new = len(self)
+        self._branches[origin, more + 1] = new
+        self._origin.append((origin, more + 1))
+        self._heaps.append([])
+        self.first = np.append(self.first, self.first[kind])
+        self.sizes = np.append(self.sizes, 0)
+        self.top, self.row = np.append(self.top, 0), np.append(self.row, 0)
+        return new, True
+
+    def _renew(self, kind: int) -> None:
+        heap = self._heaps[kind]
+        if heap:
+            fill, self.row[kind] = heap[0]
+            self.top[kind] = -fill
+
+
+Points = Sequence[tuple[NodeScorer, Scores]]
+WeightedScorers = Sequence[tuple[InterPodScorer, PreScoreState]]
+
+MOST_KINDS = 1024
+"""With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
+
+_DEPTH = 4
+
+
+@dataclass(slots=True)
+class AllocationScores:
+    """Scores by fill of the 1st, 2nd, ... pod on each row, before any of those placed are on the columns.
+
+    Attributes:
+        ask: Gives int64[m, k] for rows int64[k] and int64[m], which pods.
+    """
+
+    ask: Callable[[Rows, Counts], Scores]
+    _known: Scores
+    _where: dict[int, int]
+    _deeper: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, rows: Rows, ask: Callable[[Rows, Counts], Scores], *, most: int) -> AllocationScores:
+        """Ask for the first few of each row at once; `most` is the most pods that any of them could take."""
+        nth = np.arange(1, min(_DEPTH, max(1, most)) + 1, dtype=np.int64)
+        return cls(ask, ask(rows, nth), {row: at for at, row in enumerate(rows.tolist())}, {})
+
+    @property
+    def first(self) -> Scores:
+        """int64[k], the scores of the first pod on each row."""
+        first: Scores = self._known[0]
+        return first
+
+    def of_next(self, row: int, placed: int) -> int:
+        """Return the score of the next pod on a row that has been given so many."""
+        if placed < len(self._known):
+            return int(self._known[placed, self._where[row]])
+        known = self._deeper.get(row, [])
+        if placed >= len(known):
+            nth = np.arange(1, 2 * placed + 1, dtype=np.int64)
+            known = self._deeper[row] = self.ask(np.array([row]), nth)[:, 0].tolist()
+        return known[placed]
+
+
+@dataclass(slots=True)
+class SequentialChoice:
+    """One choice of nodes for pods that mind each other.
+
+    Attributes:
+        room: int64[rows], how many pods each row could take as far as these do not mind each other.
+        fill: Gives the scores by fill.
+        points: Raw points over all rows of the preferences that tell nodes apart.
+        tallies: The filters that move.
+        weighted: The scores by company, each with its tally.
+    """
+
+    room: Counts
+    fill: Callable[[Rows, Counts], Scores]
+    points: Points
+    tallies: Sequence[PreFilterState]
+    weighted: WeightedScorers
+
+    def by_kind(self, wanted: int) -> list[int] | None:
+        """Place up to so many pods; returns the row of each in turn, or None where kinds are of no use."""
+        told: list[NarrowableFilterState | NarrowableScoreState] = []
+        for tally in (*self.tallies, *(tally for _, tally in self.weighted)):
+            if not isinstance(tally, NarrowableFilterState | NarrowableScoreState):
+                return None
+            told.append(tally)
+        rows = np.flatnonzero(self.room)
+        if not len(rows):
+            return []
+        levels = AllocationScores.of(rows, self.fill, most=int(self.room.max()))
+        features: list[Features] = [column for one in told for column in one.features()]
+        kinds = NodeKinds.of(rows, levels.first, [*features, *(points for _, points in self.points)])
+        if len(kinds) > MOST_KINDS:
+            return None
+        return self._place(wanted, kinds, levels, [one.at(kinds.first) for one in told])
+
+    def by_row(self, wanted: int, gathering: Gathering | None) -> list[int]:
+        """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn."""
+        order: list[int] = []
+        placed = np.zeros(len(self.room), dtype=np.int64)
+        rows = np.flatnonzero(self.room)
+        levels = AllocationScores.of(rows, self.fill, most=int(self.room.max(initial=0)))
+        fill = np.zeros(len(self.room), dtype=np.int64)
+        fill[rows] = levels.first
+        for before in range(wanted):
+            rows = np.flatnonzero(feasible(self.room > placed, self.tallies))
+            if not len(rows):
+                break
+            worth = preferred_scores(self.points, rows)
+            for scorer, tally in self.weighted:
+                scores = tally.scores(rows)
+                if scores is not None:
+                    worth += scores * scorer.weight
+            if gathering is None:
+                worth += fill[rows]
+            else:
+                there = placed[rows]
+                worth = gathering.worth(rows, worth, there, np.minimum(self.room[rows] - there, wanted - before))
+            row = int(rows[int(worth.argmax())])
+            order.append(row)
+            placed[row] += 1
+            if placed[row] < self.room[row]:
+                fill[row] = levels.of_next(row, int(placed[row]))
+            for one in self.tallies:
+                one.add(row)
+            for _, tally in self.weighted:
+                tally.add(row)
+        return order
+
+    def _place(
+        self,
+        wanted: int,
+        kinds: NodeKinds,
+        levels: AllocationScores,
+        told: list[NarrowableFilterState | NarrowableScoreState],
+    ) -> list[int]:
+        order: list[int] = []
+        placed = np.zeros(len(self.room), dtype=np.int64)
+        own = any(one.own for one in told)
+        preferred = [(one, points[kinds.first]) for one, points in self.points]
+        filters = [one for one in told if isinstance(one, NarrowableFilterState)]
+        scorers = [one for one in told if isinstance(one, NarrowableScoreState)]
+        weights = [scorer.weight for scorer, _ in self.weighted]
+        for _ in range(wanted):
+            open_ = kinds.sizes > 0
+            for one in filters:
+                open_ &= ~one.refused()
+            seen = open_.nonzero()[0]
+            if not len(seen):
+                break
+            worth = kinds.top[seen]
+            if preferred:
+                worth = worth + preferred_scores(preferred, seen)
+            for scorer, weight in zip(scorers, weights, strict=True):
+                scores = scorer.scores(seen, kinds.sizes[seen])
+                if scores is not None:
+                    worth = worth + scores * weight
+            kind = kinds.best(seen, worth)
+            row = kinds.take(kind)
+            order.append(row)
+            placed[row] += 1
+            now, new = kinds.branch(kind) if own else (kind, False)
+            if new:
+                again = np.append(np.arange(len(kinds) - 1), kind)
+                filters = [one.at(again) for one in filters]
+                scorers = [one.at(again) for one in scorers]
+                preferred = [(one, points[again]) for one, points in preferred]
+            add_pod(now, [*filters, *scorers], around=own and not new)
+            if placed[row] < self.room[row]:
+                kinds.put(now, row, levels.of_next(row, int(placed[row])))
+        return order
+
+
+def add_pod(row: int, tallies: Sequence[NarrowableFilterState | NarrowableScoreState], *, around: bool) -> None:
+    """Tell tallies of one more pod, on a row or only around it."""
+    for one in tallies:
+        if around:
+            one.add_around(row)
+        else:
+            one.add(row)
+
+
+def feasible(mask: Mask, tallies: Sequence[PreFilterState]) -> Mask:
+    """Return bool[rows]: the mask without what the company filters rule out now."""
+    for tally in tallies:
+        for rejection in tally.rejections():
+            mask = mask & ~rejection.rows
+    return mask
+
+
+def preferred_scores(points: Points, rows: Rows) -> Scores:
+    """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""
+    total = np.zeros(len(rows), dtype=np.int64)
+    for one, column in points:
+        mine = column[rows]
+        total += (scaled(mine, reverse=one.reverse) if one.scaled else mine) * one.weight
+    return total

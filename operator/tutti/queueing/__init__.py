@@ -1,1 +1,0 @@
-"""Who is next: order, backoff, and what wakes what."""

@@ -1,0 +1,211 @@
+"""Fair sharing: what part of what it could borrow a node does borrow, and whose head is next by that.
+
+Rule: Kueue, pkg/cache/scheduler/fair_sharing.go (0.20), per node n with parent p, over resources r:
+
+    borrowed[r] = sum over the flavors f known below n of worth(f, r) * max(0, usage - subtree)
+    lendable[r] = sum over the flavors f of the tree of worth(f, r) * potential
+    ratio       = max over r of borrowed[r] / p.lendable[r], where that is more than 0; equal ratios: the first by name
+    share       = 0 at a root or where the ratio is 0, infinite where the weight is 0, else 1000 * ratio / weight
+
+worth is 1 but where a ResourceFlavor says otherwise in its resourceWeights, so that a unit of one flavor can count more
+than one of another (Kueue, KEP-8902). Two infinite shares compare by their ratio. Ratios are exact fractions: equal
+shares are equal.
+
+The heads of all queues are processed within one cycle in the order of a tournament (fair_sharing_iterator.go): in each
+cohort, its children compete with the one head that each puts forward: first those that borrow nothing of what the head
+asks for, then the smaller share with the head admitted, then higher priority, then longer wait. Who wins at the root is
+next; shares are computed anew for the one after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Protocol
+
+from tutti.quota.snapshot import Snapshot
+from tutti.quota.tree import UNLIMITED, WEIGHT_OF_ONE, FlavorResource, QuotaNode
+
+ShareKey = tuple[bool, Fraction]
+"""Whether a share is infinite, then the share (or the ratio of an infinite one): compares as shares do."""
+
+
+class Ordering(StrEnum):
+    """By what the queues of a cohort are compared where it is asked who is next."""
+
+    BORROWED_SHARE = "BorrowedShare"
+    DOMINANT_SHARE = "DominantShare"
+    PROPORTION = "Proportion"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The share of one node.
+
+    Attributes:
+        ratio: Borrowed to lendable in the dominant resource, before the weight.
+        weight: In milli-units.
+        resource: The dominant resource; "" where nothing is borrowed that can be lent.
+        borrowed: What it uses more of than its own.
+    """
+
+    ratio: Fraction
+    weight: int
+    resource: str = ""
+    borrowed: frozenset[FlavorResource] = frozenset()
+
+    @property
+    def infinite(self) -> bool:
+        """Whether it borrows with a weight of 0."""
+        return not self.weight and self.ratio > 0
+
+    @property
+    def key(self) -> ShareKey:
+        """What to compare shares by: the greater one has more than is fair."""
+        if not self.weight or not self.ratio:
+            return self.infinite, self.ratio
+        return False, self.ratio * WEIGHT_OF_ONE / self.weight
+
+    def rounded(self) -> int:
+        """Return the share in thousandths, rounded up, as it is shown to users; UNLIMITED for an infinite one."""
+        if self.infinite:
+            return UNLIMITED
+        return -(-self.key[1] * 1000 // 1)
+
+    def borrows_any(self, whats: Iterable[FlavorResource]) -> bool:
+        """Whether it borrows any of these."""
+        return not self.borrowed.isdisjoint(whats)
+
+
+def share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> Share:
+    """Return the share of a node, as if it used `more` in addition."""
+    nothing = Fraction(0)
+    if node.parent is None:
+        return Share(nothing, node.weight)
+    more = more or {}
+    borrowed: dict[str, int] = {}
+    pairs: list[FlavorResource] = []
+    for what, own in node.subtree.items():
+        over = node.usage.get(what, 0) + more.get(what, 0) - own
+        if over > 0:
+            borrowed[what[1]] = borrowed.get(what[1], 0) + node.worth_of(what, over)
+            pairs.append(what)
+    if not pairs:
+        return Share(nothing, node.weight)
+    lendable = node.parent.lendable_worth()
+    ratios = {name: Fraction(over, lendable[name]) for name, over in borrowed.items() if lendable.get(name, 0) > 0}
+    if not ratios:
+        return Share(nothing, node.weight, borrowed=frozenset(pairs))
+    dominant = min(ratios, key=lambda name: (-ratios[name], name))
+    return Share(ratios[dominant], node.weight, dominant, frozenset(pairs))
+
+
+def borrowed_share(node: QuotaNode) -> ShareKey:
+    """Return the share of what a node could borrow, as Kueue compares it."""
+    return share(node).key
+
+
+def dominant_share(node: QuotaNode) -> ShareKey:
+    """Return the share of all that there is that a node uses, its own included, in its dominant resource.
+
+    Rule: dominant resource fairness (Ghodsi et al., NSDI 2011; Volcano's plugin drf): max over r of used[r] / total[r],
+    by weight, where the total is what the node and its siblings have together; units count what they
+    are worth, as above.
+    """
+    if node.parent is None:
+        return False, Fraction(0)
+    used: dict[str, int] = {}
+    for leaf in node.leaves():
+        for what, amount in leaf.usage.items():
+            used[what[1]] = used.get(what[1], 0) + leaf.worth_of(what, amount)
+    total = node.parent.lendable_worth()
+    ratios = (Fraction(amount, total[name]) for name, amount in used.items() if total.get(name, 0) > 0)
+    ratio = max(ratios, default=Fraction(0))
+    if not node.weight or not ratio:
+        return bool(ratio), ratio
+    return False, ratio * WEIGHT_OF_ONE / node.weight
+
+
+class Contender(Protocol):
+    """The head of a queue, with the flavors chosen for it."""
+
+    @property
+    def priority(self) -> int:
+        """The higher, the more important."""
+
+    @property
+    def queued_at(self) -> float:
+        """Since when it waits, Unix seconds."""
+
+    @property
+    def usage(self) -> Mapping[FlavorResource, int]:
+        """What it would use."""
+
+
+Key = tuple[bool, ShareKey, int, float]
+
+
+class Tournament:
+    """The heads of one tree, asked again and again who is next while usage grows.
+
+    How a head ranks in a cohort depends on what is used below it on the head's own side, so it is worked out anew only
+    when something was used there.
+
+    Args:
+        snapshot: What is used.
+        root: The top of the tree.
+        measure: What is compared once nobody, or everybody, borrows what is asked for.
+        stamp: Changes for a node whenever something was used of it; the default takes it that something always was.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        root: QuotaNode,
+        stamp: Callable[[QuotaNode], int] | None = None,
+        measure: Callable[[QuotaNode], ShareKey] = borrowed_share,
+    ) -> None:
+        self._snapshot = snapshot
+        self._measure = measure
+        self._root = root
+        self._stamp = stamp
+        self._known: dict[str, tuple[Contender, list[int], dict[int, Key]]] = {}
+
+    def winner(self, heads: Mapping[str, Contender]) -> str:
+        """Return the queue whose head is next; some head must be of this tree."""
+        if self._root.leaf:
+            return self._root.name
+        keys = {
+            queue.name: self._keys(queue, heads[queue.name]) for queue in self._root.leaves() if queue.name in heads
+        }
+        name = _forward(self._root, keys)
+        assert name is not None  # there is a head
+        return name
+
+    def _keys(self, queue: QuotaNode, head: Contender) -> dict[int, Key]:
+        """Return how a head ranks in each cohort above its queue, by the identity of the cohort."""
+        path = [queue, *queue.ancestors()]
+        stamps = [self._stamp(node) for node in path[:-1]] if self._stamp else []
+        known = self._known.get(queue.name)
+        if known is not None and self._stamp and known[0] == head and known[1] == stamps:
+            return known[2]
+        keys: dict[int, Key] = {}
+        asked = [what for what, amount in head.usage.items() if amount > 0]
+        with self._snapshot.trial():
+            self._snapshot.charge(queue.name, head.usage)
+            for below, cohort in itertools.pairwise(path):
+                borrows = share(below).borrows_any(asked)
+                keys[id(cohort)] = (borrows, self._measure(below), -head.priority, head.queued_at)
+        self._known[queue.name] = (head, stamps, keys)
+        return keys
+
+
+def _forward(node: QuotaNode, keys: Mapping[str, Mapping[int, Key]]) -> str | None:
+    """Return the queue whose head a node puts forward."""
+    if node.leaf:
+        return node.name if node.name in keys else None
+    forward = (_forward(child, keys) for child in sorted(node.children, key=lambda child: child.leaf))
+    return min((name for name in forward if name is not None), key=lambda name: keys[name][id(node)], default=None)

@@ -1,0 +1,417 @@
+"""The usage ledger: what every queue uses now, and which workload uses it, kept up to date pod by pod.
+
+Usage is kept per queue and workload, and the tree is derived from it, so that queues, cohorts and limits may change
+at any time: the tree is built anew from the specs and the same ledger. What is used of a queue that does not exist
+(yet) is kept and counts as soon as it does.
+
+Quota that is meant for a preemptor is counted for it as soon as its victims are told to leave. They use it still: it
+is handed over, so that it counts once. What they give back first is what they had handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tutti.quota.flavors import Queue
+from tutti.quota.snapshot import Holder, Snapshot, UsedLately
+from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage, add_to
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a holder has handed over of a queue to one preemptor."""
+
+    who: str
+    queue: str
+    usage: Mapping[FlavorResource, int]
+
+
+@dataclass(slots=True)
+class Account:
+    """What one holder has in one queue.
+
+    Attributes:
+        holder: As it is listed in the snapshot.
+        usage: What is counted of it; the dictionary that `holder` shows.
+        pods: For how many pods.
+        handed: What it uses but is not counted for, whoever it was handed over to.
+        described: Whether preemption knows more of it than its name.
+    """
+
+    holder: Holder
+    usage: Usage = field(default_factory=dict)
+    pods: int = 0
+    handed: Usage = field(default_factory=dict)
+    described: bool = False
+
+    def more(self, change: Mapping[FlavorResource, int]) -> None:
+        """Count more."""
+        add_to(self.usage, change)
+
+    def less(self, change: Mapping[FlavorResource, int]) -> Mapping[FlavorResource, int]:
+        """Count less by what is given back, and return how much that is: what was handed over is not counted."""
+        if self.handed:
+            gone = self._of_handed(change)
+            change = {what: amount - gone.get(what, 0) for what, amount in change.items()}
+            self._unhand(gone)
+        for what, amount in change.items():
+            self.usage[what] -= amount
+        return change
+
+    def hand_over(self, wanted: Mapping[FlavorResource, int]) -> Usage:
+        """Count no more what somebody wants, as far as it is there; returns how much that is."""
+        change = {what: min(amount, wanted.get(what, 0)) for what, amount in self.usage.items()}
+        change = {what: amount for what, amount in change.items() if amount}
+        add_to(self.usage, change, -1)
+        add_to(self.handed, change)
+        return change
+
+    def take_back(self, handed: Mapping[FlavorResource, int]) -> Usage:
+        """Count again what was handed over and has not been given back; returns how much that is."""
+        change = self._of_handed(handed)
+        self._unhand(change)
+        self.more(change)
+        return change
+
+    def with_handed(self, handed: Mapping[FlavorResource, int]) -> Holder:
+        """Return the holder as it would be with some of what it has handed over."""
+        back = self._of_handed(handed)
+        return replace(self.holder, usage={what: n + back.get(what, 0) for what, n in self.usage.items()})
+
+    def _of_handed(self, wanted: Mapping[FlavorResource, int]) -> Usage:
+        left = {what: min(amount, self.handed.get(what, 0)) for what, amount in wanted.items()}
+        return {what: amount for what, amount in left.items() if amount}
+
+    def _unhand(self, change: Mapping[FlavorResource, int]) -> None:
+        for what, amount in change.items():
+            self.handed[what] -= amount
+        self.handed = {what: amount for what, amount in self.handed.items() if amount}
+
+
+Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
+"""Cohort -> its parent ("" for none) and quotas."""
+
+
+class Holdings:
+    """Who holds what of which queue, and what is left.
+
+    Attributes:
+        snapshot: The tree and the holders as they are now; try things out in its trials only.
+        frees: Grows whenever quota may have become available anywhere.
+        spared: Whether a holder may not be preempted for now, whatever the policies say.
+        used_lately: What the LocalQueue of a holder has used lately, where that counts.
+    """
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot(QuotaTree({}, {}), {})
+        self.spared: Callable[[Holder], bool] = self.snapshot.spared
+        self.used_lately: UsedLately = self.snapshot.used_lately
+        self._accounts: dict[tuple[str, str], Account] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._touched: dict[str, None] = {}
+        self._promised: dict[str, tuple[str, Usage]] = {}
+        self._roots: dict[str, str] = {}
+        self._epoch = 0
+        self.frees = 0
+        self._moves: dict[str, int] = {}
+        self._frees: dict[str, int] = {}
+        self._stamps: dict[int, int] = {}
+        self._freed: dict[str, None] = {}
+
+    @property
+    def tree(self) -> QuotaTree:
+        """The quota tree."""
+        return self.snapshot.tree
+
+    def respec(
+        self,
+        queues: Mapping[str, Queue],
+        cohorts: Cohorts,
+        cohort_weights: Mapping[str, int] | None = None,
+        worth: Mapping[FlavorResource, int] | None = None,
+    ) -> None:
+        """Take over new specs. Cohorts and queues in a ring must have been left out.
+
+        Args:
+            queues: By name.
+            cohorts: By name.
+            cohort_weights: Of fair sharing, in milli-units; 1 for those that are not there.
+            worth: What one unit of a flavor and resource counts in fair sharing, likewise.
+        """
+        tree = QuotaTree(
+            {name: (queue.cohort, queue.quotas) for name, queue in queues.items()},
+            cohorts,
+            queue_weights={name: queue.weight for name, queue in queues.items()},
+            cohort_weights=cohort_weights or {},
+            worth=worth or {},
+        )
+        policies = {name: queue.policy for name, queue in queues.items()}
+        self.snapshot = Snapshot(tree, policies, spared=self.spared, used_lately=self.used_lately)
+        for account in self._accounts.values():
+            self.snapshot.enrol(account.holder)
+            self.snapshot.charge(account.holder.queue, account.usage)
+        for queue, usage in self._promised.values():
+            self.snapshot.charge(queue, usage)
+        self._roots = {name: _root(tree, name) for name in queues}
+        self._stamps = {}
+        self._epoch += 1
+        self._freed.update(dict.fromkeys(self._roots.values()))
+        self.frees += 1
+
+    def root_of(self, queue: str) -> str:
+        """Return what names the tree that a queue is in: queues of one tree are told the same."""
+        return self._roots.get(queue, f"queue/{queue}")
+
+    def version(self, queue: str) -> tuple[int, int]:
+        """Return what changes whenever anything that a queue's quota depends on does."""
+        return self._epoch, self._moves.get(self.root_of(queue), 0)
+
+    def tight_since(self, queue: str, version: tuple[int, int]) -> bool:
+        """Whether in the tree of a queue quota was only used and none given back since a version."""
+        return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
+
+    def stamp(self, node: QuotaNode) -> int:
+        """Return what changes for a node of the tree whenever a queue below it uses more or less."""
+        return self._stamps.get(id(node), 0)
+
+    def take_freed(self) -> list[str]:
+        """Return the trees in which quota may have become available since the last call."""
+        freed, self._freed = self._freed, {}
+        return list(freed)
+
+    def rouse(self) -> None:
+        """Have everybody who waits for quota look again, as if some had been given back everywhere."""
+        self._freed.update(dict.fromkeys(self._roots.values()))
+
+    def take_touched(self) -> list[str]:
+        """Return whose usage has changed since the last call."""
+        touched, self._touched = self._touched, {}
+        return list(touched)
+
+    def has_freed(self, roots: Collection[str]) -> bool:
+        """Whether quota may have become available in any of these trees since `take_freed` was last called."""
+        return not self._freed.keys().isdisjoint(roots)
+
+    def used(self, queue: str) -> Usage:
+        """Return what is held in a queue, existing or not, counted anew from its holders."""
+        total: Usage = {}
+        for (name, _), account in self._accounts.items():
+            if name == queue:
+                add_to(total, account.usage)
+        return {what: amount for what, amount in total.items() if amount}
+
+    def handed(self) -> list[Handed]:
+        """Return what is in use and not counted, since it is counted for those whom it is meant for."""
+        return [
+            Handed(who, queue, account.handed) for (queue, who), account in self._accounts.items() if account.handed
+        ]
+
+    def held_by(self, who: str) -> Usage:
+        """Return what somebody holds, in all queues together."""
+        total: Usage = {}
+        for queue in self._of.get(who, ()):
+            add_to(total, self._accounts[queue, who].usage)
+        return total
+
+    def queues(self) -> list[str]:
+        """Return the queues in which anything is held, existing or not."""
+        return list(dict.fromkeys(name for name, _ in self._accounts))
+
+    def charge(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
+        """Let `who` use more in a queue, for so many pods."""
+        account = self._accounts.get((queue, who))
+        if account is None:
+            usage: Usage = {}
+            account = self._accounts[queue, who] = Account(Holder(who, queue, usage), usage)
+            self._of.setdefault(who, {})[queue] = None
+            self.snapshot.enrol(account.holder)
+        self._touched[who] = None
+        account.pods += pods
+        change = _times(per_pod, pods)
+        account.more(change)
+        self.snapshot.charge(queue, change)
+        self._moved(queue)
+
+    def admit(self, queue: str, accounts: Sequence[Account]) -> None:
+        """Let some who hold nothing yet use what their accounts say of a queue."""
+        total: Usage = {}
+        for account in accounts:
+            who = account.holder.name
+            self._accounts[queue, who] = account
+            self._of.setdefault(who, {})[queue] = None
+            self._touched[who] = None
+            self.snapshot.enrol(account.holder)
+            add_to(total, account.usage)
+        self.snapshot.charge(queue, total)
+        self._moved(queue)
+
+    def refund(
+        self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1, *, told: bool = True
+    ) -> None:
+        """Let `who` use less in a queue: others may have it now, and unless it is for a moment, are `told` so."""
+        account = self._accounts[queue, who]
+        self._touched[who] = None
+        account.pods -= pods
+        self.snapshot.refund(queue, account.less(_times(per_pod, pods)))
+        if told:
+            self._has_freed(queue)
+        else:
+            self._has_room(queue)
+        if not account.pods:
+            self.snapshot.dismiss(account.holder)
+            del self._accounts[queue, who]
+            del self._of[who][queue]
+            if not self._of[who]:
+                del self._of[who]
+
+    def adjust(self, queue: str, change: Mapping[FlavorResource, int], who: str) -> None:
+        """Let `who` use more in a queue for the same pods, or less where the change is negative."""
+        account = self._accounts[queue, who]
+        self._touched[who] = None
+        more = {what: amount for what, amount in change.items() if amount > 0}
+        less = {what: -amount for what, amount in change.items() if amount < 0}
+        account.more(more)
+        self.snapshot.charge(queue, more)
+        self._moved(queue)
+        if less:
+            self.snapshot.refund(queue, account.less(less))
+            self._has_freed(queue)
+
+    def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[Handed]:
+        """Count what somebody will leave as free already, up to what is wanted; nobody is told that it is.
+
+        It stays in use until it is given back, but is no longer counted: whoever it is meant for is charged for it.
+
+        Returns:
+            What was handed over, for `take_back`.
+        """
+        done = []
+        self._touched[who] = None
+        left = dict(wanted)
+        for queue in self._of.get(who, ()):
+            change = self._accounts[queue, who].hand_over(left)
+            for what, amount in change.items():
+                left[what] -= amount
+            self.snapshot.refund(queue, change)
+            self._has_room(queue)
+            done.append(Handed(who, queue, change))
+        return done
+
+    def take_back(self, handed: Sequence[Handed]) -> None:
+        """Count again what was handed over and is still in use."""
+        for one in handed:
+            account = self._accounts.get((one.queue, one.who))
+            if account is not None:
+                self._touched[one.who] = None
+                self.snapshot.charge(one.queue, account.take_back(one.usage))
+                self._moved(one.queue)
+
+    def with_handed(self, handed: Sequence[Handed]) -> list[tuple[Holder, Holder]]:
+        """Return the holders that handed something over: as they are counted, and with what they handed over."""
+        sums: dict[tuple[str, str], Usage] = {}
+        for one in handed:
+            if (one.queue, one.who) in self._accounts:
+                add_to(sums.setdefault((one.queue, one.who), {}), one.usage)
+        accounts = ((self._accounts[key], total) for key, total in sums.items())
+        return [(account.holder, account.with_handed(total)) for account, total in accounts]
+
+    def holds(self, who: str) -> bool:
+        """Whether somebody holds anything."""
+        return who in self._of
+
+    def describe(self, who: str, like: Holder) -> None:
+        """Take over what preemption goes by of a holder, from a record of which queue and usage do not count."""
+        for queue in self._of.get(who, ()):
+            account = self._accounts[queue, who]
+            if _said(like) != _said(account.holder):
+                if account.described and like.priority != account.holder.priority:
+                    self._freed[self.root_of(queue)] = None  # others may preempt it now
+                account.described = True
+                self.snapshot.dismiss(account.holder)
+                account.holder = replace(like, name=who, queue=queue, usage=account.usage)
+                self.snapshot.enrol(account.holder)
+
+    def promise(self, who: str, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Keep quota for somebody who waits, so that nobody else has it; replaces an earlier promise to them."""
+        self.release(who)
+        self._promised[who] = (queue, dict(usage))
+        self.snapshot.charge(queue, usage)
+        self._moved(queue)
+
+    def release(self, who: str) -> None:
+        """Give up what is promised to somebody, if anything is."""
+        promised = self._promised.pop(who, None)
+        if promised is not None:
+            self.snapshot.refund(*promised)
+            self._has_freed(promised[0])
+
+    def promised(self, who: str) -> Mapping[FlavorResource, int]:
+        """Return what is promised to somebody."""
+        return self._promised[who][1] if who in self._promised else {}
+
+    def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:
+        """Return what somebody holds in which queues."""
+        return [(queue, self._accounts[queue, who].usage) for queue in self._of.get(who, ())]
+
+    @contextmanager
+    def withheld(self, kept: Sequence[tuple[str, Mapping[FlavorResource, int]]]) -> Iterator[None]:
+        """Inside, let some quota of some queues be used; at the end nobody is told that it is free again."""
+        for queue, usage in kept:
+            self.snapshot.charge(queue, usage)
+            self._moved(queue)
+        try:
+            yield
+        finally:
+            for queue, usage in kept:
+                self.snapshot.refund(queue, usage)
+                self._has_room(queue)  # what was chosen inside may be chosen otherwise now
+
+    def look_again(self, queue: str) -> None:
+        """Have those tried again who wait for quota in the tree of a queue."""
+        self._freed[self.root_of(queue)] = None
+
+    def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
+        """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""
+        node = self.tree.queues[queue]
+        return max(0, min((node.available(what) // n for what, n in per_pod.items() if n > 0), default=2**62))
+
+    def _has_freed(self, queue: str) -> None:
+        self._has_room(queue)
+        self._freed[self.root_of(queue)] = None
+        self.frees += 1
+
+    def _has_room(self, queue: str) -> None:
+        self._moved(queue)
+        root = self.root_of(queue)
+        self._frees[root] = self._moves[root]
+
+    def _moved(self, queue: str) -> None:
+        root = self.root_of(queue)
+        self._moves[root] = self._moves.get(root, 0) + 1
+        leaf = self.tree.queues.get(queue)
+        for node in (leaf, *leaf.ancestors()) if leaf is not None else ():
+            self._stamps[id(node)] = self._stamps.get(id(node), 0) + 1
+
+
+def _root(tree: QuotaTree, queue: str) -> str:
+    root = tree.queues[queue].root()
+    return f"queue/{queue}" if root.leaf else f"cohort/{root.name}"
+
+
+def _times(per_pod: Mapping[FlavorResource, int], pods: int) -> Mapping[FlavorResource, int]:
+    return per_pod if pods == 1 else {what: amount * pods for what, amount in per_pod.items()}
+
+
+def _said(holder: Holder) -> tuple[object, ...]:
+    return (
+        holder.priority,
+        holder.queued_at,
+        holder.reserved_at,
+        holder.evicted,
+        holder.uid,
+        holder.local_queue,
+        holder.outward,
+        holder.out_of_turn,
+    )

@@ -1,0 +1,95 @@
+"""What preemption could do for a workload, tried out before a flavor is chosen, and what is reserved for it meanwhile.
+
+Rules: Kueue, preemption_oracle.go (0.20): victims only in other queues are a reclaim, one in its own queue makes it a
+preemption, none is no candidates; the level is the one at which the request would be covered once they are gone.
+
+scheduler.go `resourcesToReserve`: a workload that needs preemption but has no victims yet would otherwise see what
+little is free given to queues that come after it. It reserves as much of its request as is free below the nominal
+quota, or, where it would borrow, below the nominal quota and the borrowing limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_candidates, fair_reclaim
+from tutti.quota.fair_sharing import Ordering
+from tutti.quota.policy import Mode, Rank, Who
+from tutti.quota.reclaim import Fits, Victim, find_candidates, reclaim
+from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, level
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How preemption goes in this cluster.
+
+    Attributes:
+        fair: Whether by fair shares.
+        strategies: By which rules of fairness.
+        ordering: By what queues are compared where it is asked who is next; victims go by what is borrowed.
+    """
+
+    fair: bool = False
+    strategies: Sequence[Strategy] = STRATEGIES
+    ordering: Ordering = Ordering.BORROWED_SHARE
+
+    def victims(
+        self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None, *, first: Collection[str] = ()
+    ) -> list[Victim]:
+        """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible."""
+        policy = snapshot.policy(demand.queue)
+        if policy.within is Who.NEVER and policy.reclaim is Who.NEVER:
+            return []
+        if self.fair:
+            return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
+        return reclaim(snapshot, demand, also_fits=also_fits, first=first)
+
+    def candidates(self, snapshot: Snapshot, demand: Demand) -> list[Holder]:
+        """Return who may be preempted for a demand as things are, though perhaps not all of them together."""
+        if self.fair:
+            return fair_candidates(snapshot, demand)
+        return [one.holder for one in find_candidates(snapshot, demand).in_order()]
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Tries preemption for one workload."""
+
+    snapshot: Snapshot
+    rules: Rules
+    queue: str
+    priority: int
+    queued_at: float
+    outward: int | None = None
+
+    def __call__(self, what: FlavorResource, amount: int) -> Rank:
+        """Return what preemption could do for so much of one flavor and resource."""
+        wanted, contested = {what: amount}, frozenset((what,))
+        demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.outward)
+        victims = self.rules.victims(self.snapshot, demand)
+        node = self.snapshot.queue(self.queue)
+        if not victims:
+            return Rank(Mode.NO_CANDIDATES, level(node, what, amount).height)
+        with self.snapshot.trial():
+            for victim in victims:
+                self.snapshot.remove(victim.holder)
+            covered = level(node, what, amount).height
+        own = any(victim.holder.queue == self.queue for victim in victims)
+        return Rank(Mode.PREEMPT if own else Mode.RECLAIM, covered)
+
+
+def hold_back(node: QuotaNode, request: Mapping[FlavorResource, int], *, borrows: bool) -> Usage:
+    """Return what to count as used in the queue until the end of the cycle."""
+    kept: Usage = {}
+    for what, amount in request.items():
+        quota = node.quotas.get(what)
+        limit = node.nominal(what)
+        if borrows:
+            if quota is None or quota.borrowing_limit is None:
+                kept[what] = amount
+                continue
+            limit += quota.borrowing_limit
+        kept[what] = max(0, min(amount, limit - node.usage.get(what, 0)))
+    return kept

@@ -1,0 +1,161 @@
+"""One call of `tutti bench run`: starts what is needed, runs all workloads for each scheduler, tells the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tutti.cli.terminal import Terminal
+from tutti.controller import logs
+from tutti.kube.credentials import CredentialsError
+from tutti.kube.errors import WireError
+from tutti_bench import tables
+from tutti_bench.contenders import Contender
+from tutti_bench.dataitems import encode, file_name
+from tutti_bench.objects import Refused
+from tutti_bench.outcome import Outcome
+from tutti_bench.pods import Stalled
+from tutti_bench.process import Process
+from tutti_bench.run import Limits
+from tutti_bench.session import Session, Task, WorkloadFailed, opened
+from tutti_bench.showing import Show, show_on
+from tutti_bench.stage import START_SECONDS, NotReady, staged
+from tutti_bench.thresholds import judged, threshold_of
+from tutti_sim.children import ChildDied
+
+_GOOD, _BROKEN, _CANNOT, _INTERRUPTED = 0, 1, 2, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(slots=True, kw_only=True)
+class Performance:
+    """What was asked for on the command line."""
+
+    tasks: Sequence[Task]
+    contenders: Sequence[Contender]
+    embedded: bool
+    kubeconfig: Path | None
+    limits: Limits
+    topic: str
+    folder: Path | None
+    as_json: bool
+    plain: bool
+    outcome: Outcome = field(default_factory=Outcome)
+
+    async def run(self) -> int:
+        """Run everything, and return the exit code; the logs are kept where something went wrong."""
+        directory = Path(tempfile.mkdtemp(prefix="tutti-bench-"))
+        console = Terminal(stderr=True, highlight=False)
+        code = _CANNOT
+        try:
+            with (directory / "bench.log").open("w", encoding="utf-8") as log:
+                logs.configure("json", stream=log)
+                code = await self._all(directory, console)
+        finally:
+            if code in (_GOOD, _INTERRUPTED):
+                shutil.rmtree(directory)
+            else:
+                console.print(f"The logs are kept in {directory}", soft_wrap=True)
+        return code
+
+    async def _all(self, directory: Path, console: Console) -> int:
+        _heed_signals()
+        if self.embedded:
+            _bypass_proxies()
+        try:
+            with show_on(console, plain=self.plain) as show:
+                self._note(show)
+                async with (
+                    staged(directory, embedded=self.embedded, kubeconfig=self.kubeconfig) as stage,
+                    opened(stage.client, show, self.limits) as session,
+                ):
+                    for contender in self.contenders:
+                        async with stage.playing(contender) as process:
+                            await self._play(session, contender, process, show)
+        except (ChildDied, NotReady, CredentialsError, WireError, Refused, Stalled) as error:
+            self._tell(console)
+            console.print(f"tutti bench: {error}", style="red", markup=False, soft_wrap=True)
+            return _CANNOT
+        except asyncio.CancelledError:
+            self._tell(console)
+            console.print("Interrupted; what was made is taken away")
+            return _INTERRUPTED
+        self._tell(console)
+        return _GOOD if self.outcome.is_good else _BROKEN
+
+    async def _play(self, session: Session, contender: Contender, process: Process, show: Show) -> None:
+        """Run all workloads for one scheduler; one that fails does not stop the others."""
+        found = self.outcome.items.setdefault(contender.label, [])
+        await session.probe(contender.scheduler, START_SECONDS)
+        for task in self.tasks:
+            try:
+                items = await session.run(task, contender.scheduler, process)
+            except WorkloadFailed as error:
+                self.outcome.failures.append(f"{contender.label}: {error}")
+                show.note(str(error))
+                continue
+            selector = task.scenario.selector(task.workload)
+            items, verdicts = judged(items, selector, threshold_of(task.workload, self.topic))
+            found += items
+            if contender is self.contenders[0]:
+                self.outcome.verdicts += verdicts
+
+    def _note(self, show: Show) -> None:
+        """Say what of the files is not for this program to do."""
+        gates = {gate for task in self.tasks for gate in (*task.scenario.feature_gates, *task.workload.feature_gates)}
+        if gates:
+            show.note(f"feature gates are set where a scheduler is started, not here: {', '.join(sorted(gates))}")
+        if any(task.scenario.scheduler_config_path for task in self.tasks):
+            show.note("schedulerConfigPath is left to whoever starts the scheduler")
+        if any(task.scenario.metrics_collector_config for task in self.tasks):
+            show.note(
+                "metricsCollectorConfig names histograms within kube-scheduler's process, which are not read here"
+            )
+
+    def _tell(self, console: Console) -> None:
+        items = self.outcome.all_items()
+        if not items and not self.outcome.failures:
+            return
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            target = self.folder / file_name(self.topic, stamp)
+            target.write_text(encode(items), encoding="utf-8")
+            console.print(f"Written to {target}", soft_wrap=True)
+        if self.as_json:
+            click.echo(encode(items), nl=False)
+        else:
+            out = tables.console()
+            out.print(tables.found(self.outcome))
+            if len(self.outcome.items) > 1 and (rows := self.outcome.ratios()):
+                out.print()
+                out.print(tables.ratios(rows))
+        for verdict in self.outcome.verdicts:
+            if not verdict.is_met:
+                console.print(f"threshold missed: {verdict}", style="red", markup=False, soft_wrap=True)
+        for failure in self.outcome.failures:
+            console.print(f"failed: {failure}", style="red", markup=False, soft_wrap=True)
+
+
+def _heed_signals() -> None:
+    """Have a signal end the run in order, so that what it made is taken away."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None  # it is called from one
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+
+
+def _bypass_proxies() -> None:
+    """Forget the proxies of the environment: this process and its children talk to this machine only."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]

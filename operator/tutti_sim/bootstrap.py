@@ -1,0 +1,39 @@
+"""What every cluster holds from the start: namespaces and the system's priority classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.rest.local import Local
+
+Json = dict[str, Any]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+CRITICAL = (
+    ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster."),
+    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must run on their node."),
+)
+
+
+async def populate(local: Local) -> None:
+    """Create what is always there, where it is not there yet."""
+    namespaces = local.backend.resource("", "v1", "namespaces")
+    for name in NAMESPACES:
+        await _ensure(local, namespaces, {"metadata": {"name": name}})
+    classes = local.backend.resource("scheduling.k8s.io", "v1", "priorityclasses")
+    for name, value, description in CRITICAL:
+        await _ensure(local, classes, {"metadata": {"name": name}, "value": value, "description": description})
+
+
+async def add_nodes(local: Local, manifests: Iterable[Json]) -> None:
+    """Create the nodes that are not there yet."""
+    nodes = local.backend.resource("", "v1", "nodes")
+    for manifest in manifests:
+        await _ensure(local, nodes, manifest)
+
+
+async def _ensure(local: Local, resource: Resource, obj: Json) -> None:
+    if local.backend.collection(resource).get("", obj["metadata"]["name"]) is None:
+        await local.create(resource, "", obj)

@@ -1,0 +1,111 @@
+"""A subscription as a faulty connection delivers it: events twice, events late, no events any more, or none at all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+
+from tutti_sim.faults.rules import WatchFault
+from tutti_sim.hollow.fate import duration
+from tutti_sim.store.watching import Feed, Notice
+
+
+class FaultyFeed:
+    """A feed with faults. The first thing taken from it, the state to begin with, is whole.
+
+    Args:
+        dice: seed of what is left to chance.
+        cut: breaks the connection.
+    """
+
+    def __init__(self, feed: Feed, fault: WatchFault, dice: str, cut: Callable[[], None]) -> None:
+        self._feed = feed
+        self._fault = fault
+        self._draw = random.Random(dice)  # noqa: S311 - meant to be told beforehand
+        self._cut = cut
+        self._held: deque[tuple[float, Notice]] = deque()
+        self._opened = False
+        self._dropped = False
+        self._sent = 0
+        self._told = feed.after
+        loop = asyncio.get_running_loop()
+        seconds = fault.drop_after_seconds
+        self._end = loop.time() + seconds if seconds is not None else None
+
+    @property
+    def after(self) -> int:
+        """The version it starts after."""
+        return self._feed.after
+
+    @property
+    def seen(self) -> int:
+        """The version up to which everything was sent: a bookmark must not run ahead of what is held back."""
+        return self._told if self._held or self._stalled else max(self._feed.seen, self._told)
+
+    @property
+    def overflow(self) -> bool:
+        """Whether it has fallen too far behind."""
+        return self._feed.overflow
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._feed.closed
+
+    @property
+    def _stalled(self) -> bool:
+        limit = self._fault.stall_after_events
+        return limit is not None and self._sent >= limit
+
+    def take(self) -> list[Notice]:
+        """What there is to send."""
+        notices, opened, self._opened = self._feed.take(), self._opened, True
+        if not opened:
+            return self._tell(notices)
+        now = asyncio.get_running_loop().time()
+        for notice in notices:
+            due = now + duration(self._fault.delay, self._draw)
+            due = max(due, self._held[-1][0]) if self._held else due
+            copies = 2 if self._draw.random() < self._fault.duplicate else 1
+            self._held.extend([(due, notice)] * copies)
+        ready: list[Notice] = []
+        while self._held and self._held[0][0] <= now and self._goes_on(len(ready)):
+            ready.append(self._held.popleft()[1])
+        self._sent += len(ready)
+        limit = self._fault.drop_after_events
+        if (limit is not None and self._sent >= limit) or (self._end is not None and now >= self._end):
+            self._dropped = True
+        return self._tell(ready)
+
+    def _tell(self, notices: list[Notice]) -> list[Notice]:
+        if notices:
+            self._told = notices[-1].version.rv
+        return notices
+
+    def _goes_on(self, more: int) -> bool:
+        """Whether another event may be sent after so many that are being sent now."""
+        limits = (self._fault.stall_after_events, self._fault.drop_after_events)
+        return all(limit is None or self._sent + more < limit for limit in limits)
+
+    async def wait(self) -> None:
+        """Until there is something to send, or the end; a stalled feed waits for its end only.
+
+        Raises:
+            ConnectionResetError: The connection has been broken, as it was to be.
+        """
+        if self._dropped:
+            self._cut()
+            raise ConnectionResetError("told to drop the watch")
+        while not self.closed:
+            due = self._held[0][0] if self._held and not self._stalled else None
+            times = [one for one in (due, self._end) if one is not None]
+            try:
+                async with asyncio.timeout_at(min(times, default=None)):
+                    await self._feed.wait()
+            except TimeoutError:
+                return
+            if not self._stalled or self._feed.overflow:
+                return
+            self._feed.take()

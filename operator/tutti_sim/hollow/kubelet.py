@@ -1,0 +1,265 @@
+"""The hollow kubelet: one task that plays the kubelet of every hollow node.
+
+A pod that is bound to a hollow node is admitted if it fits, starts, runs and ends as its fate has it (`fate`), and
+stops when it is deleted. A node that is switched off (`power`) does nothing any more; when it is switched on again, it
+finds the containers it had dead, as after a power cut; so does one whose object comes back. Nodes that were not made
+here are left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from tutti_sim.hollow import statuses
+from tutti_sim.hollow.fate import Fate, Fates
+from tutti_sim.hollow.nodes import ready_again
+from tutti_sim.hollow.power import is_hollow, is_off
+from tutti_sim.hollow.room import Amounts, lacking, requests, total
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.rest.backend import Backend
+from tutti_sim.rest.local import Local
+from tutti_sim.store.version import Key, Version
+
+log = structlog.get_logger()
+
+Json = dict[str, Any]
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Run:
+    """A pod that a kubelet has taken on.
+
+    Attributes:
+        asked: What it takes of the node; nothing once it has ended.
+        stops_at: When `stopping` is due, on the clock of the event loop.
+    """
+
+    node: str
+    uid: str
+    asked: Amounts
+    fate: Fate
+    restarts: int = 0
+    rejected: bool = False
+    timer: asyncio.Handle | None = None
+    stopping: asyncio.Handle | None = None
+    stops_at: float = 0.0
+
+    def halt(self) -> None:
+        """Drop what was going to happen."""
+        for timer in (self.timer, self.stopping):
+            if timer is not None:
+                timer.cancel()
+        self.timer = self.stopping = None
+
+
+class Kubelet:
+    """Follows pods and nodes, and acts on what is bound to hollow nodes."""
+
+    def __init__(self, backend: Backend, fates: Fates | None = None) -> None:
+        self._backend = backend
+        self._local = Local(backend, "kubelet")
+        self._fates = fates or Fates()
+        self._pods = backend.resource("", "v1", "pods")
+        self._nodes = backend.resource("", "v1", "nodes")
+        self._changed: deque[Key] = deque()
+        self._switched: deque[str] = deque()
+        self._wake = asyncio.Event()
+        self._runs: dict[Key, Run] = {}
+        self._on: dict[str, dict[Key, None]] = {}
+        self._address = 0
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """Note that a pod on a node has changed, or that a node was switched."""
+        version = new or old
+        if version is None:
+            return
+        if resource.storage == "pods":
+            node = version.obj["spec"].get("nodeName")
+            if not node:
+                return
+            if new is None:
+                self._on.get(node, {}).pop(version.key, None)
+            else:
+                self._on.setdefault(node, {})[new.key] = None
+            self._changed.append(version.key)
+            self._wake.set()
+        elif resource.storage == "nodes" and (new is None or old is None or is_off(old.obj) != is_off(new.obj)):
+            self._switched.append(version.key[1])
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Act until cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                for _ in range(len(self._switched)):
+                    self._switch(self._switched.popleft())
+                for _ in range(len(self._changed)):
+                    self._sync(self._changed.popleft())
+                await asyncio.sleep(0)
+        finally:
+            for found in self._runs.values():
+                found.halt()
+
+    def _switch(self, name: str) -> None:
+        """Stop everything on a node that lost power; on one that has it again, go on with what is left."""
+        current = self._backend.store.collection("nodes").get("", name)
+        on = current is not None and not is_off(current.obj)
+        if current is not None and on and is_hollow(current.obj):
+            status = ready_again(current.obj)
+            if status != current.obj["status"]:
+                log.info("node_powered_on", node=name)
+                self._local.set_status(self._nodes, current, status)
+        for key in list(self._on.get(name, ())):
+            found = self._runs.get(key)
+            if found is not None:
+                found.halt()
+            if on:
+                if found is not None:
+                    self._reboot(key, found)
+                self._sync(key)
+
+    def _powered(self, node: str) -> bool:
+        """Whether a kubelet of ours is at work on a node."""
+        found = self._backend.find("nodes", "", node) if node else None
+        return found is not None and is_hollow(found) and not is_off(found)
+
+    def _current(self, key: Key) -> Version | None:
+        return self._backend.store.collection("pods").get(*key)
+
+    def _sync(self, key: Key) -> None:
+        """Bring one pod to where it belongs."""
+        current, known = self._current(key), self._runs.get(key)
+        if known is not None and (current is None or current.obj["metadata"]["uid"] != known.uid):
+            known.halt()
+            del self._runs[key]
+            known = None
+        if current is None or not self._powered(current.obj["spec"].get("nodeName", "")):
+            return
+        pod = current.obj
+        phase = pod.get("status", {}).get("phase")
+        if known is not None and phase in ENDED:
+            known.asked = {}
+        if pod["metadata"].get("deletionTimestamp"):
+            self._plan_stop(current, known)
+        elif known is None and phase == "Pending":
+            self._admit(current)
+        elif known is None and phase == "Running":
+            self._plan_end(key, self._take(current))
+
+    def _fate(self, pod: Json, restarts: int = 0) -> Fate:
+        try:
+            return self._fates.of(pod, restarts)
+        except ValueError as error:
+            log.warning("annotation_ignored", pod=pod["metadata"]["name"], error=str(error))
+            meta = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
+            return self._fates.of({**pod, "metadata": meta}, restarts)
+
+    def _take(self, current: Version) -> Run:
+        pod = current.obj
+        taken = Run(pod["spec"]["nodeName"], pod["metadata"]["uid"], requests(pod["spec"]), self._fate(pod))
+        self._runs[current.key] = taken
+        return taken
+
+    def _admit(self, current: Version) -> None:
+        """Take a pod on, or refuse it as a kubelet without room does."""
+        node = current.obj["spec"]["nodeName"]
+        held = [one.asked for key in self._on.get(node, ()) if (one := self._runs.get(key)) is not None and one.asked]
+        offered = (self._backend.find("nodes", "", node) or {}).get("status", {}).get("allocatable", {})
+        taken = self._take(current)
+        lack = lacking(taken.asked, total(held), offered)
+        if lack is not None:
+            taken.asked, taken.rejected = {}, True
+            log.info("pod_rejected", pod="/".join(current.key), node=node, resource=lack[0])
+            self._local.set_status(self._pods, current, statuses.rejected(current.obj, *lack))
+        elif taken.fate.startup > 0:
+            self._local.set_status(self._pods, current, statuses.starting(current.obj))
+            self._after(current.key, taken, taken.fate.startup, self._start)
+        else:
+            self._start(current.key, taken)
+
+    def _after(self, key: Key, found: Run, seconds: float, act: Callable[[Key, Run], None]) -> None:
+        if found.timer is not None:
+            found.timer.cancel()
+        found.timer = asyncio.get_running_loop().call_later(seconds, act, key, found)
+
+    def _start(self, key: Key, found: Run) -> None:
+        """Have a pod's containers run."""
+        found.timer = None
+        current = self._current(key)
+        if current is None or current.obj["metadata"].get("deletionTimestamp"):
+            return
+        address = current.obj.get("status", {}).get("podIP") or self._next_address()
+        self._local.set_status(self._pods, current, statuses.running(current.obj, address, found.restarts))
+        self._plan_end(key, found)
+
+    def _next_address(self) -> str:
+        self._address += 1
+        return f"10.{64 + (self._address >> 16) % 64}.{self._address >> 8 & 255}.{self._address & 255}"
+
+    def _plan_end(self, key: Key, found: Run) -> None:
+        if found.fate.run is not None:
+            self._after(key, found, found.fate.run, self._end)
+
+    def _end(self, key: Key, found: Run) -> None:
+        """End a pod that has run for as long as it was to."""
+        found.timer = None
+        self._ended(key, found, found.fate.code)
+
+    def _ended(self, key: Key, found: Run, code: int) -> None:
+        """A pod's containers have ended: for good, or until they are started again."""
+        current = self._current(key)
+        if current is None or current.obj.get("status", {}).get("phase") != "Running":
+            return
+        policy = current.obj["spec"].get("restartPolicy", "Always")
+        if policy == "Never" or (policy == "OnFailure" and not code):
+            found.asked = {}
+            self._local.set_status(self._pods, current, statuses.ended(current.obj, code))
+            return
+        self._local.set_status(self._pods, current, statuses.between(current.obj, code))
+        found.restarts += 1
+        pause, found.fate = found.fate.restart, self._fate(current.obj, found.restarts)
+        self._after(key, found, pause, self._start)
+
+    def _reboot(self, key: Key, found: Run) -> None:
+        """Go on with a pod after its node was off: what ran is dead, what was starting starts again."""
+        current = self._current(key)
+        phase = current.obj.get("status", {}).get("phase") if current is not None else None
+        if phase == "Running":
+            self._ended(key, found, statuses.LOST)
+        elif phase == "Pending":
+            self._after(key, found, found.fate.startup, self._start)
+
+    def _plan_stop(self, current: Version, found: Run | None) -> None:
+        """End a deleted pod in its time; one that hangs is killed when its period of grace is over."""
+        if found is None:
+            found = self._take(current)
+        grace = current.obj["metadata"].get("deletionGracePeriodSeconds", 0)
+        seconds = float(grace) if found.fate.hangs else min(found.fate.stop, float(grace))
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if found.stopping is not None:
+            if found.stops_at <= due:
+                return
+            found.stopping.cancel()
+        found.stopping, found.stops_at = loop.call_at(due, self._stop, current.key, found), due
+
+    def _stop(self, key: Key, found: Run) -> None:
+        """Remove a deleted pod: its containers have ended."""
+        found.halt()
+        current = self._current(key)
+        if current is None or current.obj["metadata"].get("deletionGracePeriodSeconds") == 0:
+            return
+        if current.obj.get("status", {}).get("phase") == "Running":
+            code = statuses.KILLED if found.fate.hangs else statuses.TERMINATED
+            current = self._local.set_status(self._pods, current, statuses.ended(current.obj, code))
+        self._local.remove(self._pods, current, grace=0, policy="")

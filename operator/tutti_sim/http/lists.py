@@ -1,0 +1,166 @@
+"""Lists: which objects, of which moment, and how many at a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tutti_sim.http.negotiate import Rendering
+from tutti_sim.http.render import listing
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import fields, labels
+from tutti_sim.meta.errors import (
+    FieldError,
+    bad_options,
+    bad_request,
+    expired,
+    forbidden_field,
+    unsupported,
+    version_too_large,
+)
+from tutti_sim.rest.backend import Backend
+from tutti_sim.rest.options import integer
+from tutti_sim.store.collection import FIRST, Compacted
+from tutti_sim.store.version import Version
+
+Json = dict[str, Any]
+Predicate = Callable[[Json], bool]
+
+MATCHES = ("Exact", "NotOlderThan")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects of a resource are meant: a namespace (or all) and a predicate (or all)."""
+
+    namespace: str
+    predicate: Predicate | None
+
+
+def scope(resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> Scope:
+    """The objects that selectors choose; ApiError 400 when a selector is malformed or asks for an unknown field."""
+    by_label = labels.parse(query.get("labelSelector", ""))
+    terms = fields.terms(query.get("fieldSelector", ""))
+    if name:
+        terms.append(("metadata.name", "=", name))
+    by_field = fields.compile_terms(terms, resource.selectable, plain=resource.plain) if terms else None
+    if by_label is None:
+        return Scope(namespace, by_field)
+    chosen = by_label
+
+    def matches(obj: Json) -> bool:
+        return chosen(obj["metadata"].get("labels") or {}) and (by_field is None or by_field(obj))
+
+    return Scope(namespace, matches)
+
+
+def check_options(query: Mapping[str, str], *, watch: bool) -> None:
+    """ApiError 422 when options of a list or watch do not go together."""
+    errors: list[FieldError] = []
+    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
+    initial = query.get("sendInitialEvents")
+    if initial is not None:
+        if not watch:
+            errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        elif not match:
+            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            errors.append(forbidden_field("resourceVersionMatch", text))
+    elif match and watch:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        errors.append(forbidden_field("resourceVersionMatch", text))
+    if match and not watch:
+        errors.extend(_check_match(match, version, query))
+    if errors:
+        raise bad_options("ListOptions", errors)
+
+
+def _check_match(match: str, version: str, query: Mapping[str, str]) -> list[FieldError]:
+    if not version:
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        return [forbidden_field("resourceVersionMatch", text)]
+    if query.get("continue"):
+        return [forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")]
+    if match not in MATCHES:
+        return [unsupported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])]
+    if match == "Exact" and version == "0":
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        return [forbidden_field("resourceVersionMatch", text)]
+    return []
+
+
+def number(version: str) -> int:
+    """A resource version as a number; ApiError 400 when it is none."""
+    if not version:
+        return 0
+    if not version.isdigit():
+        fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise bad_request(f'invalid resource version: Invalid value: "{version}": {fault}')
+    return int(version)
+
+
+def token(rv: int, start: tuple[str, str]) -> str:
+    """A continue token: the snapshot's version and the last key sent."""
+    raw = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": rv, "start": list(start)})
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def read_token(text: str) -> tuple[int, tuple[str, str]]:
+    """The version and key of a continue token; ApiError 400 when it is none of ours."""
+    try:
+        raw = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        namespace, name = raw["start"]
+        return int(raw["rv"]), (str(namespace), str(name))
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        raise bad_request("continue key is not valid: unrecognized or malformed token") from None
+
+
+def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str, str]) -> tuple[list[Version], Json]:
+    """The objects of one page, and the metadata of their list."""
+    check_options(query, watch=False)
+    version, cont = query.get("resourceVersion", ""), query.get("continue", "")
+    limit = integer(query, "limit") or 0
+    asked, after = number(version), FIRST
+    if cont:
+        if version and version != "0":
+            raise bad_request("specifying resource version is not allowed when using continue")
+        asked, after = read_token(cont)
+    if asked > backend.store.revision:
+        raise version_too_large(asked, backend.store.revision)
+    exact = bool(cont) or query.get("resourceVersionMatch") == "Exact"
+    rv = asked if exact else backend.store.revision
+    try:
+        found = backend.collection(resource).snapshot(rv, where.namespace, after=after)
+    except Compacted as error:
+        raise expired(_too_old(error, cont=bool(cont))) from None
+    if where.predicate is not None:
+        found = [one for one in found if where.predicate(one.obj)]
+    meta: Json = {"resourceVersion": str(rv)}
+    if limit and len(found) > limit and not (version == "0" and not cont):
+        meta["continue"] = token(rv, found[limit - 1].key)
+        if where.predicate is None:
+            meta["remainingItemCount"] = len(found) - limit
+        found = found[:limit]
+    elif resource.custom:
+        meta["continue"] = ""
+    return found, meta
+
+
+def _too_old(error: Compacted, *, cont: bool) -> str:
+    if not cont:
+        return str(error)
+    return (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+        "the results"
+    )
+
+
+def answer(backend: Backend, resource: Resource, where: Scope, query: Mapping[str, str], rendering: Rendering) -> bytes:
+    """The body of a list."""
+    found, meta = page(backend, resource, where, query)
+    return listing(resource, found, meta, rendering, include=query.get("includeObject", "Metadata"))

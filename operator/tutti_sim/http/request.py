@@ -1,0 +1,160 @@
+"""What a request is about: the parts of its path, and its body as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from tutti_sim.http import protobuf
+from tutti_sim.meta.errors import bad_request, unsupported_media_type
+from tutti_sim.rest.options import User
+
+Json = dict[str, Any]
+
+JSON_TYPES = ("application/json", "")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
+ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+CLUSTER_PREFIXES = ("status", "finalize")
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True)
+class Target:
+    """A resource path taken apart.
+
+    Attributes:
+        parts: what follows the subresource's name (`proxy/...`), empty otherwise.
+        watch_path: whether the old `/watch/` prefix was used.
+    """
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    parts: tuple[str, ...] = ()
+    watch_path: bool = False
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A request with what has been found out about it."""
+
+    http: web.BaseRequest
+    user: User
+    query: Mapping[str, str]
+
+    @property
+    def agent(self) -> str:
+        """The client's User-Agent."""
+        return self.http.headers.get("User-Agent", "")
+
+    @property
+    def accept(self) -> str:
+        """What content types the client accepts."""
+        return self.http.headers.get("Accept", "")
+
+    @property
+    def content_type(self) -> str:
+        """The body's media type without parameters."""
+        return self.http.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def target(segments: list[str]) -> Target | None:
+    """The resource that path segments name; None where they name a group version or less."""
+    if segments[0] == "api":
+        group, rest = "", segments[1:]
+    else:
+        group, rest = segments[1] if len(segments) > 1 else "", segments[2:]
+    if len(rest) < 2:  # noqa: PLR2004 - a version and a resource
+        return None
+    version, rest = rest[0], rest[1:]
+    watching = rest[0] == "watch"
+    if watching:
+        rest = rest[1:]
+    if not rest:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in CLUSTER_PREFIXES:  # noqa: PLR2004 - a place below it
+        namespace, rest = rest[1], rest[2:]
+    return Target(
+        group=group,
+        version=version,
+        plural=rest[0],
+        namespace=namespace,
+        name=rest[1] if len(rest) > 1 else "",
+        subresource=rest[2] if len(rest) > 2 else "",  # noqa: PLR2004 - the part after the name
+        parts=tuple(rest[3:]),
+        watch_path=watching,
+    )
+
+
+async def document(request: Incoming) -> Any:
+    """The body as a document; None where there is none; ApiError 400 or 415 when it cannot be read."""
+    data = await request.http.read()
+    kind = request.content_type
+    if kind in YAML_TYPES:
+        return from_yaml(data)
+    if kind == PROTOBUF:
+        return protobuf.decode(data)
+    if kind not in JSON_TYPES:
+        raise unsupported_media_type(ACCEPTED)
+    if not data:
+        return None
+    return from_json(data)
+
+
+async def posted(request: Incoming, *parts: str) -> Json:
+    """The body as an object whose named parts are objects, where they are there; ApiError 400 otherwise."""
+    body = await document(request)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise bad_request("couldn't get version/kind; json parse error: expected an object")
+    require_objects(body, *parts)
+    return body
+
+
+def require_objects(body: Json, *parts: str) -> None:
+    """ApiError 400 where a part of a document is neither absent nor an object."""
+    for part in parts:
+        if not isinstance(body.get(part) or {}, dict):
+            raise bad_request(f"json: cannot unmarshal {part} into an object")
+
+
+def from_json(data: bytes) -> Any:
+    """A document from JSON."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def from_yaml(data: bytes) -> Any:
+    """A document from YAML, with the booleans of YAML 1.1, and JSON as a part of it."""
+    try:
+        return _decode(data)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return yaml.load(data, Loader=_Loader)  # noqa: S506 - a SafeLoader without timestamps
+    except yaml.YAMLError as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose timestamps stay text, as JSON has none."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

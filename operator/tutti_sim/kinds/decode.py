@@ -1,0 +1,225 @@
+"""Decoding of built-in kinds as Go would do it.
+
+Unknown fields are dropped with a note, wrong types refused, zero values left out.
+Decoders are compiled from the table of types, once for each type, into plain functions over JSON values.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tutti_sim.kinds import markers
+from tutti_sim.kinds.table import TABLE, FieldType
+from tutti_sim.meta import amounts, clock
+
+Json = dict[str, Any]
+
+
+class Notes:
+    """What a decoder noticed without refusing it: unknown fields, as warnings word them."""
+
+    __slots__ = ("unknown",)
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+
+class DecodeError(Exception):
+    """The document cannot be this type; the text is Go's."""
+
+
+Decoder = Callable[[Any, str, Notes], Any]
+
+GO_NAMES = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
+GO_TYPES = {"str": "string", "int": "int32", "bool": "bool", "float": "float64", "bytes": "string"}
+INDEX = re.compile(r"\[\d+\]")
+
+
+def _mismatch(value: Any, owner: str, path: str, expected: str) -> DecodeError:
+    place = INDEX.sub("", path)
+    have = GO_NAMES.get(type(value), "value")
+    return DecodeError(f"json: cannot unmarshal {have} into Go struct field {owner}.{place} of type {expected}")
+
+
+def _go_type(kind: str) -> str:
+    if kind[0] == "[":
+        return "[]" + _go_type(kind[1:-1])
+    if kind[0] == "{":
+        return "map[string]" + _go_type(kind[1:-1])
+    return GO_TYPES.get(kind, "v1." + kind)
+
+
+def _scalar(kind: str, owner: str) -> Decoder:
+    accepted: tuple[type, ...] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}[kind]
+
+    def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+        if type(value) not in accepted:
+            raise _mismatch(value, owner, path, GO_TYPES[kind])
+        return value
+
+    return decode
+
+
+def _any(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    return value
+
+
+def _int_or_string(owner: str) -> Decoder:
+    def decode(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+        if type(value) not in (int, str):
+            raise _mismatch(value, owner, path, "intstr.IntOrString")
+        return value
+
+    return decode
+
+
+def _quantity(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    if type(value) not in (str, int, float):
+        raise DecodeError(amounts.FORM)
+    try:
+        return amounts.canonical(value if isinstance(value, str) else repr(value))
+    except ValueError as error:
+        raise DecodeError(str(error)) from None
+
+
+def _time(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    try:
+        return clock.canonical(value)
+    except (TypeError, ValueError):
+        raise DecodeError(
+            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+        ) from None
+
+
+def _micro(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    if not isinstance(value, str) or not clock.MICRO.fullmatch(value):
+        raise DecodeError(
+            f'parsing time "{value}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"'
+        )
+    return value
+
+
+def _bytes(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Decoder's signature
+    try:
+        base64.b64decode(value, validate=True)
+    except (TypeError, binascii.Error):
+        raise DecodeError("illegal base64 data at input byte 0") from None
+    return value
+
+
+# What Go writes for a required field that was not given.
+ZEROS: dict[str, Any] = {"str": "", "int": 0, "bool": False}
+LEAVES: dict[str, Decoder] = {"any": _any, "time": _time, "micro": _micro, "bytes": _bytes, "quantity": _quantity}
+
+
+def _list(item: Decoder, owner: str, kind: str) -> Decoder:
+    zero: Any = "" if kind == "[str]" else {} if kind[1:-1] in TABLE else None
+
+    def decode(value: Any, path: str, notes: Notes) -> Any:
+        if type(value) is not list:
+            raise _mismatch(value, owner, path, _go_type(kind))
+        items = ((f"{path}[{index}]", zero if entry is None else entry) for index, entry in enumerate(value))
+        return [item(entry, place, notes) for place, entry in items if entry is not None]
+
+    return decode
+
+
+def _map(item: Decoder, owner: str, kind: str, zero: Any) -> Decoder:
+    """A decoder of maps; `zero` is what null stands for in them, None where such entries are dropped."""
+
+    def decode(value: Any, path: str, notes: Notes) -> Any:
+        if type(value) is not dict:
+            raise _mismatch(value, owner, path, _go_type(kind))
+        found = {key: zero if entry is None else item(entry, f"{path}.{key}", notes) for key, entry in value.items()}
+        return found if zero is not None else {key: entry for key, entry in found.items() if entry is not None}
+
+    return decode
+
+
+def _drops(owner: str, field: FieldType) -> tuple[Any, ...]:
+    """The zero values of a field that are left out when the object is written."""
+    if field.kind == "str":
+        return () if field.required or field.name in markers.KEEP_EMPTY else ("",)
+    if field.kind[0] == "[":
+        return () if field.required else ([],)
+    if field.kind[0] == "{":
+        return ({},)
+    if field.kind == "bool":
+        return (False,) if field.name in markers.DROP_FALSE and not field.required else ()
+    if field.kind == "int":
+        drop = field.name in markers.DROP_ZERO and owner not in markers.KEEP_ZERO_IN and not field.required
+        return (0,) if drop else ()
+    return ()
+
+
+class _Struct:
+    """A decoder of one type, whose fields are compiled on first use, because types refer to themselves."""
+
+    __slots__ = ("_fields", "_zeros", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._fields: dict[str, tuple[Decoder, tuple[Any, ...]]] | None = None
+        self._zeros: dict[str, Any] = {}
+
+    def _compile(self) -> dict[str, tuple[Decoder, tuple[Any, ...]]]:
+        fields = {
+            field.name: (_compiled(field.kind, self.name, field.name), _drops(self.name, field))
+            for field in TABLE[self.name].values()
+        }
+        self._fields = fields
+        self._zeros = {
+            field.name: ZEROS[field.kind]
+            for field in TABLE[self.name].values()
+            if field.required and field.kind in ZEROS
+        }
+        return fields
+
+    def __call__(self, value: Any, path: str, notes: Notes) -> Any:
+        if type(value) is not dict:
+            raise _mismatch(value, self.name, path, f"v1.{self.name}")
+        fields = self._fields or self._compile()
+        prefix = f"{path}." if path else ""
+        out: Json = {}
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is None:
+                notes.unknown.append(f'unknown field "{prefix}{key}"')
+            elif item is not None:
+                result = field[0](item, prefix + key, notes)
+                if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
+                    out[key] = result
+        for key, zero in self._zeros.items():
+            out.setdefault(key, zero)
+        return out
+
+
+_STRUCTS: dict[str, _Struct] = {}
+
+
+def _compiled(kind: str, owner: str, field: str) -> Decoder:
+    place = f"{owner}.{field}"
+    if kind[0] == "[":
+        return _list(_compiled(kind[1:-1], owner, ""), owner, kind)
+    if kind == "{str}" and field in markers.QUANTITY_MAPS:
+        return _map(_quantity, owner, kind, "0")
+    if kind[0] == "{":
+        return _map(_compiled(kind[1:-1], owner, ""), owner, kind, "" if kind in ("{str}", "{bytes}") else None)
+    if place in markers.INT_OR_STRING:
+        return _int_or_string(owner)
+    if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:
+        return _scalar(kind, owner)
+    special = "quantity" if place in markers.QUANTITIES else "micro" if place in markers.MICRO_TIMES else kind
+    return LEAVES.get(special) or decoder(kind)
+
+
+def decoder(name: str) -> Decoder:
+    """The decoder of a type in the table."""
+    found = _STRUCTS.get(name)
+    if found is None:
+        found = _STRUCTS[name] = _Struct(name)
+    return found

@@ -1,0 +1,179 @@
+"""The strategy of pods: what the server sets, what may change, and how long they are given to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tutti_sim.kinds.podrules import check_spec
+from tutti_sim.kinds.podspec import default_spec, quality_of_service, requests_from_limits
+from tutti_sim.kinds.strategy import Strategy
+from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
+
+Json = dict[str, Any]
+
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+MAY_CHANGE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(Strategy):
+    """Pods."""
+
+    generation = True
+    has_status = True
+    answers_object = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in the specification's defaults."""
+        spec = obj.setdefault("spec", {})
+        default_spec(spec)
+        requests_from_limits(spec)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
+        spec.setdefault("enableServiceLinks", True)
+        for condition in obj.get("status", {}).get("conditions", ()):
+            condition.setdefault("lastProbeTime", None)
+            condition.setdefault("lastTransitionTime", None)
+        address = obj.get("status", {}).get("podIP")
+        if address and not obj["status"].get("podIPs"):
+            obj["status"]["podIPs"] = [{"ip": address}]
+
+    def prepare_create(self, obj: Json) -> None:
+        """A new pod is Pending, and not to be scheduled while it is gated."""
+        status: Json = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+        if obj["spec"].get("schedulingGates"):
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": None,
+                    "reason": "SchedulingGated",
+                    "message": GATED,
+                }
+            ]
+        obj["status"] = status
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Priority is resolved once, when the pod is made; leaving it out does not change it."""
+        super().prepare_update(new, old)
+        for field in ("priority", "preemptionPolicy"):
+            if field in old["spec"]:
+                new["spec"].setdefault(field, old["spec"][field])
+
+    def prepare_status(self, new: Json, old: Json) -> None:
+        """Status, and labels and annotations with it."""
+        labels = new["metadata"].get("labels")
+        super().prepare_status(new, old)
+        if labels is not None:
+            new["metadata"]["labels"] = labels
+        status = new.setdefault("status", {})
+        status.setdefault("phase", "Pending")
+        status["qosClass"] = old.get("status", {}).get("qosClass", "BestEffort")
+
+    def prepare_part(self, part: str, new: Json, old: Json) -> None:
+        """Resizing changes resources of containers, `ephemeralcontainers` adds containers; nothing else changes."""
+        self.prepare_update(new, old)
+        wanted, spec = new["spec"], dict(old["spec"])
+        if part == "resize":
+            for field in ("containers", "initContainers"):
+                sizes = {one["name"]: one.get("resources", {}) for one in wanted.get(field, ())}
+                if field in spec:
+                    spec[field] = [{**one, "resources": sizes.get(one["name"], {})} for one in spec[field]]
+        elif "ephemeralContainers" in wanted:
+            spec["ephemeralContainers"] = wanted["ephemeralContainers"]
+        new["spec"] = spec
+
+    def grace(self, obj: Json, asked: int | None) -> int:
+        """The period asked for, else the pod's own; nothing for a pod that is not on a node, or has ended."""
+        if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            return 0
+        period = asked if asked is not None else obj["spec"].get("terminationGracePeriodSeconds", 30)
+        return 1 if period < 0 else int(period)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Check the specification; a new pod that is still gated has no node."""
+        errors = check_spec(obj["spec"], "spec")
+        if obj["spec"].get("nodeName") and obj["spec"].get("schedulingGates"):
+            errors.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        return errors
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
+        """Check that only what may change has changed."""
+        if new["spec"] == old["spec"]:
+            return []
+        errors = check_spec(new["spec"], "spec")
+        for field in ("containers", "initContainers"):
+            if len(new["spec"].get(field, ())) != len(old["spec"].get(field, ())):
+                errors.append(forbidden_field(f"spec.{field}", "pod updates may not add or remove containers"))
+                return errors
+        errors.extend(_gate_changes(new["spec"], old["spec"]))
+        errors.extend(_deadline(new["spec"], old["spec"]))
+        errors.extend(_tolerations(new["spec"], old["spec"]))
+        gated = bool(old["spec"].get("schedulingGates"))
+        if gated:
+            errors.extend(_selector(new["spec"], old["spec"]))
+        if _frozen(new["spec"], gated=gated) != _frozen(old["spec"], gated=gated):
+            errors.append(forbidden_field("spec", MAY_CHANGE))
+        return errors
+
+
+def _frozen(spec: Json, *, gated: bool) -> Json:
+    """The part of a specification that may not change."""
+    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    if gated:
+        loose |= {"nodeSelector", "affinity"}
+    rest = {key: value for key, value in spec.items() if key not in loose}
+    for field in ("containers", "initContainers"):
+        if field in rest:
+            rest[field] = [{**container, "image": ""} for container in rest[field]]
+    return rest
+
+
+def _gate_changes(new: Json, old: Json) -> list[FieldError]:
+    before = {gate["name"] for gate in old.get("schedulingGates", ())}
+    return [
+        forbidden_field(
+            f"spec.schedulingGates[{index}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
+        )
+        for index, gate in enumerate(new.get("schedulingGates", ()))
+        if gate["name"] not in before
+    ]
+
+
+def _deadline(new: Json, old: Json) -> list[FieldError]:
+    field, before, after = (
+        "spec.activeDeadlineSeconds",
+        old.get("activeDeadlineSeconds"),
+        new.get("activeDeadlineSeconds"),
+    )
+    if before is None or after == before:
+        return []
+    if after is None:
+        return [invalid(field, None, "must not update from a positive integer to nil value")]
+    if after > before:
+        return [invalid(field, after, f"must be less than or equal to previous value: {before}")]
+    return []
+
+
+def _tolerations(new: Json, old: Json) -> list[FieldError]:
+    def timeless(toleration: Json) -> Json:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [timeless(one) for one in new.get("tolerations", ())]
+    if all(timeless(one) in kept for one in old.get("tolerations", ())):
+        return []
+    text = "existing toleration can not be modified except its tolerationSeconds"
+    return [forbidden_field("spec.tolerations", text)]
+
+
+def _selector(new: Json, old: Json) -> list[FieldError]:
+    before, after = old.get("nodeSelector", {}), new.get("nodeSelector", {})
+    if all(after.get(key) == value for key, value in before.items()):
+        return []
+    text = "additions to selector allowed, but no deletions or mutations"
+    return [invalid("spec.nodeSelector", after, text)]

@@ -1,0 +1,165 @@
+"""Built-in admission: what kube-apiserver's default plugins do to new and changed objects."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from tutti_sim.meta.amounts import amount
+from tutti_sim.meta.errors import forbidden, not_found
+from tutti_sim.rest.backend import Backend, Write
+
+Json = dict[str, Any]
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+EVICT_AFTER = 300
+ALWAYS_PRESENT = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+
+
+def namespace_lifecycle(backend: Backend, write: Write, obj: Json) -> None:
+    """New objects need a namespace that exists and is not going away."""
+    del obj
+    if not write.namespace or write.operation != "CREATE" or write.resource.plural == "namespaces":
+        return
+    namespace = backend.find("namespaces", "", write.namespace)
+    if namespace is None:
+        raise not_found("namespaces", "", write.namespace)
+    if namespace["metadata"].get("deletionTimestamp"):
+        text = f"unable to create new content in namespace {write.namespace} because it is being terminated"
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {write.namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise forbidden(write.resource.plural, write.resource.group, write.name, text, causes=[cause])
+
+
+def priority(backend: Backend, write: Write, obj: Json) -> None:
+    """Resolve a pod's priority class into its priority and preemption policy."""
+    if write.resource.storage != "pods" or write.operation != "CREATE":
+        return
+    spec = obj["spec"]
+    name = spec.get("priorityClassName", "")
+    found = _priority_class(backend, name)
+    if name and found is None:
+        raise forbidden("pods", "", write.name, f"no PriorityClass with name {name} was found")
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    value = found["value"] if found else 0
+    policy = found.get("preemptionPolicy", "PreemptLowerPriority") if found else "PreemptLowerPriority"
+    given = spec.get("priority")
+    if given is not None and given != value:
+        text = (
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden("pods", "", write.name, text)
+    spec["priority"] = value
+    spec.setdefault("preemptionPolicy", policy)
+
+
+def _priority_class(backend: Backend, name: str) -> Json | None:
+    if name:
+        return backend.find("priorityclasses.scheduling.k8s.io", "", name)
+    classes = backend.store.collection("priorityclasses.scheduling.k8s.io").scan()
+    defaults = [version.obj for version in classes if version.obj.get("globalDefault")]
+    return min(defaults, key=lambda one: int(one["value"]), default=None)
+
+
+def default_tolerations(backend: Backend, write: Write, obj: Json) -> None:
+    """Pods stay for five minutes on a node that is not ready or not reachable, unless they say otherwise."""
+    del backend
+    if write.resource.storage != "pods":
+        return
+    tolerations = obj["spec"].setdefault("tolerations", [])
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(_tolerates(one, key) for one in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICT_AFTER}
+            )
+
+
+def _tolerates(toleration: Json, key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def limit_ranges(backend: Backend, write: Write, obj: Json) -> None:
+    """Containers take the requests and limits that their namespace gives by default."""
+    if write.resource.storage != "pods" or write.operation != "CREATE":
+        return
+    for version in backend.store.collection("limitranges").scan(write.namespace):
+        for limit in version.obj.get("spec", {}).get("limits", ()):
+            if limit.get("type") == "Container":
+                _fill(obj["spec"], limit)
+
+
+def _fill(spec: Json, limit: Json) -> None:
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container.setdefault("resources", {})
+        for field, source in (("limits", "default"), ("requests", "defaultRequest")):
+            for name, value in limit.get(source, {}).items():
+                resources.setdefault(field, {}).setdefault(name, value)
+
+
+def default_storage_class(backend: Backend, write: Write, obj: Json) -> None:
+    """A claim that names no storage class takes the default one, if there is one."""
+    if write.resource.storage != "persistentvolumeclaims" or write.operation != "CREATE":
+        return
+    if "storageClassName" in obj["spec"]:
+        return
+    marker = "storageclass.kubernetes.io/is-default-class"
+    for version in backend.store.collection("storageclasses.storage.k8s.io").scan():
+        if version.obj["metadata"].get("annotations", {}).get(marker) == "true":
+            obj["spec"]["storageClassName"] = version.key[1]
+            return
+
+
+def claim_growth(backend: Backend, write: Write, obj: Json) -> None:
+    """A claim that is bound may grow where its storage class allows that (plugin PersistentVolumeClaimResize)."""
+    if write.resource.storage != "persistentvolumeclaims" or write.old is None or write.call.subresource:
+        return
+    if _asked(obj) <= _asked(write.old):
+        return
+    if write.old.get("status", {}).get("phase") != "Bound":
+        text = "Only bound persistent volume claims can be expanded"
+        raise forbidden(write.resource.plural, "", write.name, text)
+    name = _class_of(obj)
+    found = backend.find("storageclasses.storage.k8s.io", "", name) if name and name == _class_of(write.old) else None
+    if found is None or not found.get("allowVolumeExpansion"):
+        text = (
+            "only dynamically provisioned pvc can be resized and "
+            "the storageclass that provisions the pvc must support resize"
+        )
+        raise forbidden(write.resource.plural, "", write.name, text)
+
+
+def _asked(claim: Json) -> Fraction:
+    return amount(claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
+
+
+def _class_of(claim: Json) -> str:
+    noted = claim["metadata"].get("annotations", {}).get("volume.beta.kubernetes.io/storage-class")
+    return str(noted if noted is not None else claim["spec"].get("storageClassName", ""))
+
+
+def restore_namespace_label(backend: Backend, write: Write, obj: Json) -> None:
+    """A namespace cannot lose the label with its name."""
+    del backend
+    if write.resource.storage == "namespaces":
+        name = obj["metadata"].get("name", "")
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+
+PLUGINS = [
+    namespace_lifecycle,
+    priority,
+    default_tolerations,
+    limit_ranges,
+    default_storage_class,
+    restore_namespace_label,
+]
+"""These come before validation."""
+
+CHECKS = [claim_growth]
+"""These come after it, and change nothing."""

@@ -1,0 +1,280 @@
+"""Creating and updating objects: decode, default, admit, validate, account for fields, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tutti_sim.kinds.decode import DecodeError, Notes
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta.errors import (
+    ApiError,
+    FieldError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    modified,
+    not_found,
+    shown,
+    unprocessable,
+)
+from tutti_sim.patch import managed
+from tutti_sim.rest import metadata
+from tutti_sim.rest.backend import Backend, Write
+from tutti_sim.rest.options import Call
+from tutti_sim.store.store import Exists
+from tutti_sim.store.version import Version
+
+Json = dict[str, Any]
+Transform = Callable[[Json], Json]
+
+
+def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) -> Json:
+    """An object of the resource from a document; unknown fields are refused or warned of, as the call asks.
+
+    A document that a patch made is invalid where one that a client sent is malformed.
+    """
+    if not isinstance(body, dict):
+        raise bad_request(f"couldn't get version/kind; json parse error: expected an object, got {type(body).__name__}")
+    _check_kind(resource, body)
+    notes = Notes()
+    source = body if resource.inward is None else resource.inward(body)
+    try:
+        obj = resource.read(source, notes)
+    except DecodeError as error:
+        if patched:
+            cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown(body)}: {error}")
+            raise unprocessable("", "", "", [cause]) from None
+        version = f'{resource.kind} in version "{resource.version}"'
+        raise bad_request(f"{version} cannot be handled as a {resource.kind}: {error}") from None
+    if notes.unknown and call.field_validation == "Strict":
+        version = f'{resource.kind} in version "{resource.version}"'
+        raise bad_request(
+            f"{version} cannot be handled as a {resource.kind}: strict decoding error: {', '.join(notes.unknown)}"
+        )
+    if call.field_validation == "Warn":
+        call.warnings.extend(notes.unknown)
+    resource.strategy.default(obj)
+    return obj
+
+
+def _check_kind(resource: Resource, body: Json) -> None:
+    kind, version = body.get("kind"), body.get("apiVersion")
+    for field, value in (("kind", kind), ("apiVersion", version)):
+        if value is not None and not isinstance(value, str):
+            raise bad_request(f"couldn't get version/kind; json parse error: {field} must be a string")
+    if resource.custom and not kind:
+        raise bad_request("Object 'Kind' is missing in '" + resource.kind + "'")
+    if resource.custom and not version:
+        raise bad_request("Object 'apiVersion' is missing in '" + resource.kind + "'")
+    if (kind and kind != resource.kind) or (version and version != resource.api_version):
+        short = (version or resource.api_version).rpartition("/")[2]
+        raise bad_request(f'{kind or resource.kind} in version "{short}" cannot be handled as a {resource.kind}')
+
+
+def _check_place(obj: Json, namespace: str, name: str) -> None:
+    meta = obj["metadata"]
+    if meta.get("namespace") and meta["namespace"] != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if name and meta.get("name") and meta["name"] != name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    if namespace:
+        meta["namespace"] = namespace
+    if name:
+        meta["name"] = name
+
+
+async def create(backend: Backend, resource: Resource, namespace: str, body: Any, call: Call) -> Version:
+    """Create an object from a document."""
+    obj = decode(resource, body, call)
+    _check_place(obj, namespace, "")
+    return await insert(backend, resource, obj, call)
+
+
+async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) -> Version:
+    """Create an object that is decoded and defaulted already."""
+    strategy = resource.strategy
+    namespace = obj["metadata"].get("namespace", "")
+    write = Write(resource, namespace, obj["metadata"].get("name", ""), "CREATE", None, call)
+    stored = backend.collection(resource)
+    meta = obj["metadata"] = metadata.before_create(
+        resource, obj["metadata"], backend.draw, lambda name: stored.get(namespace, name) is not None
+    )
+    for plugin in backend.admission:
+        plugin(backend, write, obj)
+    hooked = backend.hooks is not None and not call.trusted and backend.hooks.concern(write)
+    if hooked and backend.hooks is not None:
+        obj = await backend.hooks.mutate(write, obj)
+        meta = obj["metadata"]
+    strategy.prepare_create(obj)
+    if strategy.managed and not meta.get("managedFields"):
+        managed.on_create(
+            obj,
+            resource.codec.shape,
+            manager=call.manager,
+            api_version=resource.api_version,
+            keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
+        )
+    elif not strategy.managed:
+        meta.pop("managedFields", None)
+    errors = [*metadata.validate(resource, meta), *strategy.validate(obj), *resource.codec.validate(obj, None)]
+    if errors:
+        raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
+    if hooked and backend.hooks is not None:
+        await backend.hooks.validate(write, obj)
+    call.warnings.extend(strategy.warnings(obj))
+    return _store_new(backend, resource, obj, call)
+
+
+def _store_new(backend: Backend, resource: Resource, obj: Json, call: Call) -> Version:
+    meta = obj["metadata"]
+    collection = backend.collection(resource)
+    taken = collection.get(meta.get("namespace", ""), meta["name"])
+    if taken is not None:
+        deleting = "object is being deleted: " if taken.obj["metadata"].get("deletionTimestamp") else ""
+        raise already_exists(resource.plural, resource.group, meta["name"], prefix=deleting)
+    if call.dry_run:
+        del meta["resourceVersion"]
+        return Version((meta.get("namespace", ""), meta["name"]), obj, 0)
+    try:
+        version = backend.store.create(collection, obj)
+    except Exists:
+        raise already_exists(resource.plural, resource.group, meta["name"]) from None
+    backend.tell(resource, None, version)
+    return version
+
+
+async def replace(
+    backend: Backend, resource: Resource, namespace: str, name: str, body: Any, call: Call
+) -> tuple[Version, bool]:
+    """Put a document in place of an object; the result says whether it was created."""
+    current = backend.collection(resource).get(namespace, name)
+    obj = decode(resource, body, call)
+    _check_place(obj, namespace, name)
+    if current is None:
+        if resource.strategy.create_on_update and not call.subresource:
+            return await insert(backend, resource, obj, call), True
+        raise not_found(resource.plural, resource.group, name)
+    given = obj["metadata"]
+    if resource.strategy.needs_version and not given.get("resourceVersion"):
+        fault = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise unprocessable(resource.kind, resource.group, name, [fault])
+    uid = current.obj["metadata"]["uid"]
+    if given.get("uid") and given["uid"] != uid:
+        text = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {uid}"
+        raise conflict(resource.plural, resource.group, name, text)
+    return await update(backend, resource, current, obj, call), False
+
+
+async def change(
+    backend: Backend, resource: Resource, namespace: str, name: str, transform: Transform, call: Call
+) -> Version:
+    """Change an object by a function of its current state; tried again when somebody else was faster."""
+    while True:
+        current = backend.get(resource, namespace, name)
+        source = current.obj if resource.outward is None else resource.outward(current.obj)
+        changed: Any = transform(source)
+        if not isinstance(changed, dict) or not isinstance(changed.get("metadata") or {}, dict):
+            raise bad_request("json: cannot unmarshal what the patch makes into an object with metadata")
+        _check_place({"metadata": dict(changed.get("metadata") or {})}, namespace, name)
+        obj = decode(resource, changed, call, patched=True)
+        explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
+        try:
+            return await update(backend, resource, current, obj, call)
+        except ApiError as error:
+            moved = backend.collection(resource).get(namespace, name)
+            if error.code != 409 or explicit or moved is current:  # noqa: PLR2004 - Conflict
+                raise
+            call.warnings.clear()
+
+
+async def update(backend: Backend, resource: Resource, current: Version, obj: Json, call: Call) -> Version:
+    """Store a changed object in place of the version it was made from."""
+    old, strategy = current.obj, resource.strategy
+    asked = obj["metadata"].get("resourceVersion")
+    if asked and asked != old["metadata"]["resourceVersion"]:
+        raise modified(resource.plural, resource.group, current.key[1])
+    obj["metadata"] = metadata.before_update(obj["metadata"], old["metadata"])
+    if call.subresource == "status":
+        strategy.prepare_status(obj, old)
+    elif call.subresource:
+        strategy.prepare_part(call.subresource, obj, old)
+    else:
+        strategy.prepare_update(obj, old)
+    write = Write(resource, *current.key, "UPDATE", old, call)
+    for plugin in backend.admission:
+        plugin(backend, write, obj)
+    if same(obj, old):
+        return current
+    hooked = backend.hooks is not None and not call.trusted and backend.hooks.concern(write)
+    if hooked and backend.hooks is not None:
+        obj = await backend.hooks.mutate(write, obj)
+    _count_generation(resource, obj, old, call)
+    if strategy.managed and not call.applied:
+        managed.on_update(
+            obj,
+            old,
+            resource.codec.shape,
+            manager=call.manager,
+            api_version=resource.api_version,
+            subresource=call.subresource,
+        )
+    _validate_update(resource, obj, old, call)
+    for check in backend.checks:
+        check(backend, write, obj)
+    if hooked and backend.hooks is not None:
+        await backend.hooks.validate(write, obj)
+    return commit(backend, resource, current, obj, call)
+
+
+def same(new: Json, old: Json) -> bool:
+    """Whether an update changes nothing, times of field management aside."""
+    if new["metadata"].get("managedFields") == [{}]:
+        return False
+    return new == old
+
+
+def _count_generation(resource: Resource, obj: Json, old: Json, call: Call) -> None:
+    if not resource.strategy.generation or call.subresource == "status":
+        return
+    ignored = ("metadata", "status") if resource.strategy.has_status else ("metadata",)
+    if any(obj.get(key) != old.get(key) for key in set(obj) | set(old) if key not in ignored):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _validate_update(resource: Resource, obj: Json, old: Json, call: Call) -> None:
+    errors = metadata.validate_update(resource, obj["metadata"], old["metadata"])
+    if call.subresource == "status":
+        errors.extend(resource.strategy.validate_status(obj, old))
+    elif call.subresource:
+        errors.extend(resource.strategy.validate(obj))
+    else:
+        errors.extend(resource.strategy.validate_update(obj, old))
+    errors.extend(resource.codec.validate(obj, old))
+    if errors:
+        raise unprocessable(resource.kind, resource.group, old["metadata"]["name"], errors)
+
+
+def commit(backend: Backend, resource: Resource, current: Version, obj: Json, call: Call) -> Version:
+    """Store an update that has passed everything; an object that only waited for finalizers goes away."""
+    collection = backend.collection(resource)
+    if collection.get(*current.key) is not current:
+        raise modified(resource.plural, resource.group, current.key[1])
+    if call.dry_run:
+        return Version(current.key, obj, current.rv)
+    meta = obj["metadata"]
+    if meta.get("deletionTimestamp") and _may_go(obj):
+        backend.store.remove(collection, current)
+        backend.tell(resource, current, None)
+        return Version(current.key, obj, current.rv)
+    version = backend.store.replace(collection, current, obj)
+    backend.tell(resource, current, version)
+    return version
+
+
+def _may_go(obj: Json) -> bool:
+    meta = obj["metadata"]
+    if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds", 0):
+        return False
+    return not (obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"))

@@ -1,0 +1,205 @@
+"""Who is where follows the pods, and answers are as if every pod had been asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.drawing import examples
+from tests.placement.scenes import LABELS, SELECTORS, node, pod
+from tutti.api.labels import LabelSelector
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.signatures import UNCONSTRAINED, PodQuery, PodSignature
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.profile import DEFAULT_PROFILE
+
+
+def changed(one: Any, **metadata: Any) -> Any:
+    return msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, **metadata))
+
+
+def counted(cluster: Cluster) -> dict[tuple[Any, ...], int]:
+    """What the residents should be, counted anew."""
+    out: dict[tuple[Any, ...], int] = {}
+    for record in cluster.pods.values():
+        row = cluster.nodes.rows.get(record.place)
+        if row is not None:
+            key = (record.kin, record.deleting, row)
+            out[key] = out.get(key, 0) + 1
+    return out
+
+
+def scored(cluster: Cluster) -> np.ndarray:
+    out = np.zeros_like(cluster.nodes.scored)
+    for record in cluster.pods.values():
+        if record.place in cluster.nodes.rows:
+            out[cluster.nodes.rows[record.place]] += np.array(record.weight)
+    return out
+
+
+def tenants(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What the columns of the pods say of each, by its name."""
+    columns, axis = cluster.tenants, cluster.nodes.axis
+    slots = np.flatnonzero(columns.row >= 0)
+    held, weight = columns.held(slots, axis).tolist(), columns.weight(slots, axis).tolist()
+    said = (columns.row, columns.priority, columns.started, columns.bound, columns.leaving)
+    each = zip(columns.at(slots), *(column[slots].tolist() for column in said), held, weight, strict=True)
+    return {record.key: tuple(rest) for record, *rest in each}
+
+
+def told(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What they should say."""
+    nodes = cluster.nodes
+    return {
+        record.key: (
+            nodes.rows[record.place],
+            record.priority,
+            float("inf") if record.started is None else record.started,
+            bool(record.node),
+            record.deleting,
+            nodes.vector(record.held).tolist(),
+            list(record.weight),
+        )
+        for record in cluster.pods.values()
+        if record.place in nodes.rows
+    }
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "gone", "node", "no node", "end", "gang"]),
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.sampled_from(LABELS),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@examples(200)
+@given(steps)
+def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
+    cluster = Cluster()
+    for what, i, j, labels, flag in history:
+        name = f"p{i}"
+        if what == "put":
+            one = pod(name, labels=labels, node=f"n{j}" if flag else "", cpu="" if i % 2 else "1", priority=i * j)
+            cluster.put_pod(one, keep=True)
+        elif what == "gone":
+            cluster.remove_pod(("default", name))
+        elif what == "node":
+            cluster.put_node(node(f"n{j}", cpu=2 + i))
+        elif what == "no node":
+            cluster.remove_node(f"n{j}")
+        elif what == "end":
+            one = changed(pod(name, labels=labels, node=f"n{j}"), deletion_timestamp="2026-01-01T00:00:00Z")
+            cluster.put_pod(one, keep=True)
+        elif what == "gang":
+            waiting = [record for record in cluster.pods.values() if record.placeable]
+            gang = [record for record in waiting if record.klass is waiting[0].klass]
+            with cluster.transaction() as transaction:
+                rows = (
+                    place_ask(cluster.nodes, transaction, Ask(gang[0].klass, len(gang)), DEFAULT_PROFILE)
+                    if gang
+                    else None
+                )
+                if rows is not None and flag:
+                    transaction.commit()
+                    cluster.assume_all(gang, rows.tolist())
+        assert cluster.nodes.residents.snapshot() == counted(cluster)
+        assert (cluster.nodes.scored == scored(cluster)).all()
+        assert (cluster.nodes.requested == cluster.recount()).all()
+        assert tenants(cluster) == told(cluster)
+
+
+@examples(200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(LABELS),
+            st.sampled_from(["a", "b"]),
+            st.integers(0, 3),
+            st.sampled_from(["in", "out", "as"]),
+        )
+    )
+)
+def test_kept_answers_are_those_of_each_pod(changes):
+    residents, around = LabelIndex(), NamespaceIndex()
+    kins: dict[tuple[Any, ...], PodSignature] = {}
+    queries = [PodQuery.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
+    there: list[tuple[PodSignature, int]] = []
+    for labels, namespace, row, what in changes:
+        kin = kins.setdefault((namespace, *sorted(labels.items())), PodSignature(namespace, labels, UNCONSTRAINED))
+        if what == "in":
+            residents.add(kin, row)
+            there.append((kin, row))
+        elif what == "as":
+            residents.relabel(kin, {**LABELS[row], "zone": "z"})
+        elif (kin, row) in there:
+            residents.add(kin, row, count=-1)
+            there.remove((kin, row))
+        for query in queries:
+            rows, counts, _ = residents.where(residents.matching(query, around))
+            found = sorted(row for row, count in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(count))
+            assert found == sorted(row for kin, row in there if query.matches(kin.namespace, {}, kin.labels))
+
+
+def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only():
+    """The server labels a pod with the zone of its node: one that nobody is like stays the kin it is, as that."""
+    cluster = Cluster()
+    for name in ("one", "two"):
+        cluster.put_pod(pod(name, labels={"app": name}), keep=True)
+    first = cluster.pods["default", "one"].kin
+    cluster.put_pod(pod("one", labels={"app": "x", "zone": "a"}), keep=True)
+    assert cluster.pods["default", "one"].kin is first
+    cluster.put_pod(pod("two", labels={"app": "x", "zone": "a"}), keep=True)
+    assert cluster.pods["default", "two"].kin is first
+    cluster.put_pod(pod("two", labels={"app": "y", "zone": "a"}), keep=True)
+    assert [record.kin.labels["app"] for record in cluster.pods.values()] == ["x", "y"]
+    for name in ("one", "two"):
+        cluster.remove_pod(("default", name))
+    assert len(cluster._kins) == 0
+
+
+def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
+    residents, kin = LabelIndex(), PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
+    residents.add(kin, 0)
+    residents.relabel(kin, {"app": "y", "kept": "k", "zone": "z"})
+    assert set(residents._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
+    residents.add(kin, 0, count=-1)
+    assert not residents._by_label
+
+
+def test_a_namespace_that_changes_its_labels_changes_the_answer():
+    residents, around = LabelIndex(), NamespaceIndex()
+    residents.add(PodSignature("a", {"app": "x"}, UNCONSTRAINED), 0)
+    query = PodQuery.of([], LabelSelector(), LabelSelector(match_labels={"team": "red"}))
+
+    assert not residents.matching(query, around).any()
+    around.put_namespace("a", {"team": "red"})
+    assert residents.matching(query, around).all()
+
+
+def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
+    cluster = Cluster()
+    cluster.put_node(node("n0"))
+    klass = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
+    with cluster.transaction() as transaction:
+        transaction.put(np.array([0]), np.array([2]), klass)
+        assert transaction.has_unshown
+        transaction.show()
+        assert cluster.nodes.residents.snapshot() == {(klass.kin, False, 0): 2}
+        transaction.rollback()
+        assert cluster.nodes.residents.snapshot() == {}
+        assert not cluster.nodes.scored.any()
+        transaction.put(np.array([0]), np.array([1]), klass)
+        transaction.show()
+        transaction.commit()
+    assert cluster.nodes.residents.snapshot() == {}
+    assert cluster.nodes.scored[0].tolist() == list(klass.weight)

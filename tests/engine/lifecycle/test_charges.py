@@ -1,0 +1,364 @@
+"""What runs uses what it holds, of what it was admitted in: now, after a resize, and after any restart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engine.world import GPU, World, replaced
+from tutti.api.core import Container, ContainerStatus, PodCondition, ResourceRequirements
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
+
+CPU = {"resource": "cpu"}
+
+
+def cores(most: int) -> World:
+    """A queue of so many cores, and a node."""
+    world = World()
+    world.flavor()
+    quota = {"name": "cpu", "nominalQuota": str(most)}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+    world.object("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": [group]})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    world.node("n0")
+    return world
+
+
+def core(world: World, name: str, cpu: str, **more: Any) -> None:
+    world.pod(name, gpus=0, memory="0", cpu=cpu, **{"queue": "queue", **more})
+
+
+def resize(world: World, name: str, *, actual: str = "", allocated: str = "", state: str = "", **amounts: str) -> None:
+    """The pod's `resize` is written; the kubelet may still have granted other amounts."""
+    pod = world.pods["default", name]
+    asked = {**pod.spec.containers[0].resources.requests, **amounts}
+    containers = [Container("c", resources=ResourceRequirements(asked))]
+    granted = ContainerStatus(
+        "c",
+        resources=ResourceRequirements({"cpu": actual}) if actual else None,
+        allocated_resources={"cpu": allocated} if allocated else {},
+    )
+    status = replaced(
+        pod.status,
+        container_statuses=[granted] if actual or allocated else [],
+        conditions=[PodCondition("PodResizePending", "True", state)] if state else [],
+    )
+    world.put(replaced(pod, spec=replaced(pod.spec, containers=containers), status=status))
+    world.run()
+
+
+def recounted(world: World, queue: str = "cq", flavor: str = "default", resource: str = "cpu") -> int:
+    """What a queue uses, which must be what one started anew would say."""
+    now = world.used(queue, flavor, resource)
+    world.restart()
+    world.run()
+    assert world.used(queue, flavor, resource) == now
+    return now
+
+
+def test_a_pod_that_is_resized_uses_more_and_nobody_is_admitted_on_top():
+    world = cores(8)
+    core(world, "a", "1")
+    world.run()
+    resize(world, "a", cpu="8")
+    assert world.used("cq", **CPU) == 8000
+    core(world, "b", "7")
+    world.run()
+    assert set(world.where()) == {"a"}
+    assert "needs 7 cpu in default; 0 free now" in world.why("Pod", "b").message
+    assert recounted(world) == 8000
+
+
+def test_a_pod_that_is_resized_uses_less_and_others_go_on():
+    world = cores(8)
+    core(world, "a", "8")
+    core(world, "b", "7")
+    world.run()
+    assert set(world.where()) == {"a"}
+    resize(world, "a", cpu="1")
+    assert set(world.where()) == {"a", "b"}
+    assert recounted(world) == 8000
+
+
+def test_a_queue_that_a_resize_takes_beyond_its_quota_is_told_so_and_nobody_is_taken_out():
+    world = cores(8)
+    core(world, "a", "4")
+    core(world, "b", "4")
+    world.run()
+    resize(world, "a", cpu="6")
+    (event,) = world.events("QuotaExceeded")
+    assert (event.kind, event.name) == ("ClusterQueue", "cq")
+    assert "10 of 8 cpu of flavor default" in event.note
+    assert set(world.where()) == {"a", "b"}
+    assert ("ClusterQueue", "", "cq") in world.engine.state.overuses.told
+    resize(world, "a", cpu="4")
+    assert not world.engine.state.overuses.told
+    assert recounted(world) == 8000
+
+
+@pytest.mark.parametrize(
+    ("case", "used"),
+    [  # Kubernetes 1.36, component-helpers/resource/helpers.go: the most that it may have counts
+        ({"cpu": "2", "actual": "4", "allocated": "4"}, 4000),
+        ({"cpu": "6", "actual": "4", "allocated": "4"}, 6000),
+        ({"cpu": "6", "actual": "4", "allocated": "4", "state": "Infeasible"}, 4000),
+        ({"cpu": "6", "actual": "4", "allocated": "6", "state": "Deferred"}, 6000),
+    ],
+)
+def test_while_a_pod_is_resized_it_uses_of_quota_what_it_holds_of_its_node(case, used):
+    world = cores(8)
+    core(world, "a", "4")
+    world.run()
+    resize(world, "a", **case)
+    assert recounted(world) == used
+    nodes = world.engine.state.cluster.nodes
+    assert nodes.requested[nodes.rows["n0"]][nodes.axis.column("cpu")] == used
+
+
+def test_a_resource_that_a_resize_adds_is_counted_in_the_flavor_of_the_others():
+    world = World()
+    for kind in "ab":
+        world.flavor(kind)
+    world.queue("cq", 8, flavors=("a", "b"))
+    world.node("n0")
+    world.pod("filler", gpus=8, queue="queue")
+    world.pod("late", gpus=8, cpu="0", queue="queue")
+    world.run()
+    assert world.used("cq", "b") == 0  # its node is full
+    world.node("n1")
+    world.run()
+    assert world.used("cq", "b") == 8
+    resize(world, "late", cpu="2")
+    assert recounted(world, flavor="b") == 2000
+    assert world.used("cq", "a", "cpu") == 1000
+
+
+def test_members_of_one_gang_are_resized_one_by_one():
+    world = cores(8)
+    world.pod_group("g", 3, queueName="queue")
+    for rank in range(3):
+        core(world, f"g-{rank}", "1", group="g", queue="")
+    world.run()
+    resize(world, "g-0", cpu="3")
+    assert world.used("cq", **CPU) == 5000
+    resize(world, "g-1", cpu="500m")
+    assert world.used("cq", **CPU) == 4500
+    world.finish("g-0")
+    world.run()
+    assert recounted(world) == 1500
+
+
+def test_a_victim_that_is_resized_while_it_leaves_gives_its_preemptor_what_was_promised():
+    world = cores(8)
+    found = world.objects["ClusterQueue", "", "cq"]["spec"]
+    world.object("ClusterQueue", "cq", {**found, "preemption": {"withinClusterQueue": "LowerPriority"}})
+    core(world, "low", "8")
+    world.run()
+    world.hold_evictions = True
+    core(world, "urgent", "6", priority=9)
+    world.run()
+    assert world.reason("Pod", "urgent") == "WaitingForVictims"
+    resize(world, "low", cpu="4")
+    world.delete("low")
+    world.run()
+    assert set(world.where()) == {"urgent"}
+    assert recounted(world) == 6000
+
+
+# LocalQueues that are made anew.
+
+
+def moved(*, same: bool = True) -> World:
+    """A pod in each of two queues; then the LocalQueue of the first one leads to the second."""
+    world = World()
+    world.flavor("fa", nodeLabels={"kind": "a"})
+    world.flavor("fb", nodeLabels={"kind": "b"})
+    world.queue("qa", 4, flavors=("fa",), local="team")
+    world.queue("qb", 4, flavors=("fa",) if same else ("fb",), local="other")
+    for name, kind in (("n0", "a"), ("n1", "a"), ("n2", "b")):
+        world.node(name, labels={"kind": kind})
+    world.pod("a", gpus=4, queue="team")
+    world.pod("o", gpus=4, queue="other")
+    world.run()
+    world.remove_object("LocalQueue", "team")
+    world.run()
+    world.object("LocalQueue", "team", {"clusterQueue": "qb"})
+    world.run()
+    return world
+
+
+def usage(world: World) -> dict[str, int]:
+    """What each queue uses, in all flavors."""
+    state = world.engine.state
+    return {queue: sum(n for (_, r), n in state.holdings.used(queue).items() if r == GPU) for queue in ("qa", "qb")}
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("later", [0.0, 100.0])
+def test_what_runs_stays_in_its_queue_when_its_local_queue_is_made_anew(same, later):
+    world = moved(same=same)
+    before = usage(world)
+    assert before == {"qa": 4, "qb": 4}
+    world.until(later)
+    world.restart()
+    world.run()
+    assert usage(world) == before
+    world.object("LocalQueue", "third", {"clusterQueue": "qa"})
+    world.pod("b", gpus=4, queue="third")
+    world.run()
+    assert world.where("b") == {}
+    world.restart()
+    world.run()
+    assert usage(world) == before
+
+
+def test_what_runs_stays_in_its_queue_when_it_names_another():
+    world = World()
+    world.flavor()
+    world.node("n0")
+    world.queue("qa", 4, local="one")
+    world.queue("qb", 4, local="two")
+    world.pod("a", gpus=4, queue="one")
+    world.run()
+    pod = world.pods["default", "a"]
+    labels = {"scheduling.tutti.dev/queue-name": "two"}
+    world.put(replaced(pod, metadata=replaced(pod.metadata, labels=labels)))
+    world.run()
+    assert usage(world) == {"qa": 4, "qb": 0}
+    world.restart()
+    world.run()
+    assert usage(world) == {"qa": 4, "qb": 0}
+
+
+@pytest.mark.parametrize("of", ["pod", "group"])
+def test_what_runs_stays_in_its_queue_when_it_names_none_any_more(of):
+    world = World()
+    world.flavor()
+    world.node("n0")
+    world.queue("qa", 4, local="one")
+    if of == "pod":
+        world.pod("a", gpus=4, queue="one")
+    else:
+        world.pod_group("g", 1, queueName="one")
+        world.pod("a", gpus=4, group="g")
+    world.run()
+    if of == "pod":
+        pod = world.pods["default", "a"]
+        world.put(replaced(pod, metadata=replaced(pod.metadata, labels={})))
+    else:
+        world.pod_group("g", 1)
+    world.run()
+    assert usage(world)["qa"] == 4
+    world.restart()
+    world.run()
+    assert usage(world)["qa"] == 4
+
+
+# Annotations that somebody has written over.
+
+
+def annotate(world: World, name: str, queue: str, flavors: dict[str, str], *, label: str | None = None) -> None:
+    pod = world.pods["default", name]
+    said = json.dumps({"clusterQueue": queue, "flavors": flavors})
+    labels = pod.metadata.labels if label is None else {"scheduling.tutti.dev/queue-name": label}
+    annotations = {**pod.metadata.annotations, ADMISSION_ANNOTATION: said}
+    world.put(replaced(pod, metadata=replaced(pod.metadata, annotations=annotations, labels=labels)))
+
+
+def kinds() -> World:
+    """A pod on a node of the second of two flavors; and a queue of another namespace that lets everybody in."""
+    world = World(namespaces=("default", "elsewhere"))
+    for kind in "ab":
+        world.flavor(kind, nodeLabels={"kind": kind})
+        world.node(f"n{kind}", labels={"kind": kind})
+    world.queue("mine", 8, flavors=("a", "b"))
+    world.queue("theirs", 8, flavors=("a", "b"), namespace="elsewhere")
+    world.now += 10
+    world.pod("p", gpus=4, queue="queue", selector={"kind": "b"})
+    world.run()
+    world.start("p")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("queue", "flavors"),
+    [
+        ("mine", {}),
+        ("mine", {"cpu": "b"}),
+        ("mine", {GPU: "a"}),
+        ("mine", {GPU: "none"}),
+        ("mine", {GPU: ""}),
+        ("theirs", {GPU: "b"}),
+        ("theirs", {}),
+        ("none", {GPU: "b"}),
+        ("", {GPU: "b"}),
+    ],
+)
+def test_a_pod_uses_what_it_holds_whatever_its_annotation_has_come_to_say(queue, flavors):
+    world = kinds()
+    annotate(world, "p", queue, flavors)
+    world.run()
+    for _ in range(2):
+        assert (world.used("mine", "a"), world.used("mine", "b")) == (0, 4)
+        assert (world.used("mine", "b", "cpu"), world.used("theirs", "b")) == (1000, 0)
+        assert world.engine.state.holdings.queues() == ["mine"]
+        world.restart()
+        world.run()
+
+
+def test_who_has_started_before_a_local_queue_was_made_anew_is_believed_and_nobody_else():
+    world = kinds()
+    world.remove_object("LocalQueue", "queue")
+    world.now += 10
+    world.object("LocalQueue", "queue", {"clusterQueue": "theirs"})  # as it could have been "mine" before
+    world.run()
+    world.now += 10
+    world.pod("late", gpus=4, queue="queue", selector={"kind": "b"})
+    world.run()
+    world.start("late")
+    annotate(world, "late", "mine", {GPU: "b"})
+    world.restart()
+    world.run()
+    assert (world.used("mine", "b"), world.used("theirs", "b")) == (4, 4)
+
+
+def test_a_pod_that_was_admitted_to_nothing_cannot_say_that_it_was():
+    world = kinds()
+    forged = json.dumps({"clusterQueue": "mine", "flavors": {GPU: "a"}})
+    world.pod("free", annotations={ADMISSION_ANNOTATION: forged})
+    world.run()
+    assert world.where("free")
+    world.restart()
+    world.run()
+    assert world.used("mine", "a") == 0
+
+
+# Flavors follow nodes and queues, at once as after a restart.
+
+
+def test_a_node_that_becomes_one_of_another_flavor_takes_its_pods_along():
+    world = kinds()
+    world.node("nb", labels={"kind": "a"})
+    world.run()
+    assert (world.used("mine", "a"), world.used("mine", "b")) == (4, 0)
+    assert recounted(world, "mine", "a", GPU) == 4
+    world.node("nb", labels={"kind": "neither"})
+    world.run()
+    assert recounted(world, "mine", "a", GPU) == 0
+    assert recounted(world, "mine", "b", GPU) == 4
+
+
+def test_a_flavor_that_its_queue_has_no_more_is_left_for_one_of_the_same_nodes():
+    world = World()
+    for name in ("old", "new"):
+        world.flavor(name, nodeLabels={"kind": "x"})
+    world.node("n", labels={"kind": "x"})
+    world.queue("cq", 8, flavors=("old",))
+    world.pod("p", gpus=4, queue="queue")
+    world.run()
+    world.queue("cq", 8, flavors=("new",))
+    world.run()
+    assert world.used("cq", "new") == 4
+    assert recounted(world, "cq", "new", GPU) == 4

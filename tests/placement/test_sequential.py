@@ -1,0 +1,82 @@
+"""Placing over kinds of nodes gives what placing over all nodes gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.drawing import examples
+from tests.placement.scenes import LABELS, node, one_after_another, pod, service, specs, with_packing
+from tutti.cluster.cluster import Cluster
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.node_resources import AllocationScore
+from tutti.placement.profile import DEFAULT_PROFILE
+from tutti.placement.sequential import MOST_KINDS, NodeKinds
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@st.composite
+def alike_clusters(draw: st.DrawFn) -> Cluster:
+    """Up to 24 nodes that are copies of a few."""
+    cluster = Cluster()
+    sizes = draw(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 5)), min_size=1, max_size=3))
+    for i in range(draw(st.integers(1, 24))):
+        cpu, memory, pods = draw(st.sampled_from(sizes))
+        labels = {ZONE: draw(st.sampled_from("ab"))} if draw(st.integers(0, 5)) else {}
+        cluster.put_node(node(f"n{i}", cpu=cpu, memory=memory, pods=pods, labels=labels))
+    if draw(st.booleans()):
+        cluster.put_selecting(service("s", app="x"))
+    for i in range(draw(st.integers(0, 5))):
+        where = draw(st.sampled_from(sorted(cluster.nodes.rows)))
+        cluster.put_pod(pod(f"e{i}", labels=draw(st.sampled_from(LABELS)), node=where, **draw(specs())), keep=False)
+    return cluster
+
+
+@examples(300)
+@given(
+    alike_clusters(),
+    specs(),
+    st.sampled_from(LABELS),
+    st.integers(1, 30),
+    st.sampled_from([AllocationScore(), AllocationScore(most=True)]),
+)
+def test_pods_that_mind_each_other_go_where_sequential_decisions_put_them(cluster, spec, labels, count, packing):
+    klass = cluster.classes.of(pod("p", labels=labels, cpu="500m", **spec).spec, "default", labels)
+    profile = with_packing(packing)
+    expected = one_after_another(cluster, klass, count, profile)
+    with cluster.transaction() as transaction:
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+    assert sorted(rows.tolist()) == sorted(expected)
+
+
+@pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
+def test_more_kinds_than_are_worth_telling_apart_change_nothing(when):
+    """Each host is a domain of its own: with so many, nodes are looked at one by one."""
+    cluster = Cluster()
+    for i in range(MOST_KINDS + 10):
+        cluster.put_node(node(f"n{i}", cpu=1 + i % 5, labels={"rack": f"r{i}"}))
+    spread = {
+        "topologyKey": "rack",
+        "maxSkew": 1,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    klass = cluster.classes.of(pod("p", topologySpreadConstraints=[spread]).spec, "default", {"app": "x"})
+    expected = one_after_another(cluster, klass, 12, DEFAULT_PROFILE)
+    with cluster.transaction() as transaction:
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 12), DEFAULT_PROFILE)
+    assert sorted(rows.tolist()) == sorted(expected)
+
+
+def test_rows_are_of_one_kind_where_all_features_agree():
+    zone, known = np.array([1, 1, 2, 2, 1]), np.array([True, True, True, True, False])
+    kinds = NodeKinds.of(np.arange(5), np.array([5, 7, 3, 3, 9]), [zone, known])
+    assert len(kinds) == 3
+    by_first = {
+        int(first): (int(size), int(top), int(row))
+        for first, size, top, row in zip(kinds.first, kinds.sizes, kinds.top, kinds.row, strict=True)
+    }
+    assert by_first == {0: (2, 7, 1), 2: (2, 3, 2), 4: (1, 9, 4)}
