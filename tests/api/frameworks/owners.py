@@ -9,10 +9,10 @@ import yaml
 from tutti.api.core import ObjectMeta, OwnerReference
 from tutti.api.frameworks import (
     GangAnswer,
-    GangMembership,
     InheritedTerms,
     KindTable,
-    Missing,
+    MissingOwner,
+    OwnedGang,
     OwnerChain,
     PodMarks,
     ProjectedOwner,
@@ -76,18 +76,18 @@ class Objects:
         self.pods[name] = marked(meta, scheduler, self.table.pod_keys(), says_group=says_group)
         return self.pods[name]
 
-    def look_up(self, ref: OwnerReference, namespace: str) -> ProjectedOwner | Missing:
+    def look_up(self, ref: OwnerReference, namespace: str) -> ProjectedOwner | MissingOwner:
         name = f"{ref.kind}/{ref.name}"
         if ref.kind == "Pod":
             found = self.pods.get(ref.name)
-            return projected_pod(found) if found else Missing.AWAITED
+            return projected_pod(found) if found else MissingOwner.AWAITED
         if name in self.unseen:
-            return Missing.AWAITED
+            return MissingOwner.AWAITED
         kind = self.table.get(ref.api_version.partition("/")[0], ref.kind)
         if name in self.unreadable or kind is None:
-            return Missing.UNREADABLE
+            return MissingOwner.UNREADABLE
         raw = self.raw.get(name)
-        return Missing.GONE if raw is None else projected(raw, kind, self.table.ignored)
+        return MissingOwner.GONE if raw is None else projected(raw, kind, self.table.ignored)
 
     def chain(self, pod: PodMarks) -> OwnerChain:
         return owner_chain(pod, self.look_up)
@@ -95,9 +95,9 @@ class Objects:
     def answer(self, pod: PodMarks) -> GangAnswer:
         return gang_of(pod, self.chain(pod), self.table, TUTTI)
 
-    def gang(self, pod: PodMarks) -> GangMembership:
+    def gang(self, pod: PodMarks) -> OwnedGang:
         answer = self.answer(pod)
-        assert isinstance(answer, GangMembership), answer
+        assert isinstance(answer, OwnedGang), answer
         return answer
 
     def terms(self, pod: PodMarks) -> InheritedTerms:
@@ -107,16 +107,16 @@ class Objects:
         return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "controller": True}
 
 
-def numbers(gang: GangMembership) -> tuple[int, int, int]:
+def numbers(gang: OwnedGang) -> tuple[int, int, int]:
     """Return minimum, count and room."""
     return gang.minimum, gang.count, gang.room
 
 
-def later(gang: GangMembership) -> list[tuple[str, int, str, bool, bool]]:
+def later(gang: OwnedGang) -> list[tuple[str, int, str, bool, bool]]:
     """Return of each role that comes later how many there are, of which gang, and whether beside this one and with room."""
     return [(one.role, one.count, one.group, one.beside, one.keeps_room) for one in gang.later]
 
 
-def parts(gang: GangMembership) -> dict[str, tuple[int, int]]:
+def parts(gang: OwnedGang) -> dict[str, tuple[int, int]]:
     """Return minimum and count of each role that starts together."""
     return {part.role: (part.minimum, part.count) for part in gang.parts}

@@ -17,8 +17,8 @@ from tutti.api.conventions.texts import MOST_MEMBERS
 from tutti.api.core import ObjectMeta, OwnerReference
 from tutti.api.frameworks import (
     KNOWN_KINDS,
-    GangMembership,
     KindTable,
+    OwnedGang,
     OwnerChain,
     UnusableOwner,
     gang_of,
@@ -198,7 +198,7 @@ def counted(draw):
 def test_the_numbers_of_a_gang_agree(made, labels):
     (group, name), raw = made
     answer = gang_of(member(labels, (group, name)), OwnerChain((projected(raw, TABLE.get(group, name)),)), TABLE, TUTTI)
-    if not isinstance(answer, GangMembership):
+    if not isinstance(answer, OwnedGang):
         return
     joins = sum(one.count for one in answer.later if not one.group)
     there = sum(one.count for one in answer.parts)
@@ -219,11 +219,11 @@ def test_all_members_of_a_gang_are_told_the_same_numbers(made):
     (group, name), raw = made
     chain = OwnerChain((projected(raw, TABLE.get(group, name)),))
     roles = [role.name for role in chain.owners[0].roles]
-    seen: dict[str, GangMembership] = {}
+    seen: dict[str, OwnedGang] = {}
     for role in roles:
         labels = {key: "0" if key == LABELS[4] else role for key in LABELS if key not in (LABELS[1], LABELS[6])}
         answer = gang_of(member(labels, (group, name)), chain, TABLE, TUTTI)
-        if isinstance(answer, GangMembership):
+        if isinstance(answer, OwnedGang):
             alike = msgspec.structs.replace(answer, role="", sub_group="", domain="", domain_key="", joins_later=False)
             assert seen.setdefault(answer.group, alike) == alike
 

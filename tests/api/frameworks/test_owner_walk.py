@@ -10,7 +10,7 @@ from tests.api.frameworks.pods import jobset_pod, ray_pod
 from tutti.api.conventions.claim import is_name
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks import OwnerAwaited, PlacedAlone, SaidByPod, UnusableOwner
-from tutti.api.frameworks.chain import MOST_LEVELS
+from tutti.api.frameworks.chain import MOST_OWNER_LEVELS
 
 
 def test_a_pod_that_says_its_gang_itself_is_not_asked_about_owners():
@@ -87,7 +87,7 @@ def test_owners_that_own_one_another_are_followed_a_bounded_way():
     objects = Objects("{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}")
     objects.raw["Deployment/a"]["metadata"]["ownerReferences"] = [objects._written(objects.reference("Deployment/a"))]
     chain = objects.chain(objects.pod("p", "Deployment/a"))
-    assert len(chain.owners) == MOST_LEVELS
+    assert len(chain.owners) == MOST_OWNER_LEVELS
     assert chain.note == "Deployment a has owners above: 10 are followed"
 
 

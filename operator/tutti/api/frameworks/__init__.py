@@ -5,14 +5,15 @@ and `inherited_terms` what queue, priority and topology it has from its owners. 
 whose rows users can add to.
 """
 
-from tutti.api.frameworks.chain import LookUp, Missing, OwnerChain, owner_chain
+from tutti.api.frameworks.chain import LookUp, MissingOwner, OwnerChain, owner_chain
 from tutti.api.frameworks.description import FrameworkKind
 from tutti.api.frameworks.gangs import gang_of
 from tutti.api.frameworks.kinds import KNOWN_KINDS
-from tutti.api.frameworks.projection import marked, projected, projected_pod
+from tutti.api.frameworks.marks import marked, projected_pod
+from tutti.api.frameworks.projection import projected
 from tutti.api.frameworks.records import (
     GangAnswer,
-    GangMembership,
+    OwnedGang,
     OwnerAwaited,
     PlacedAlone,
     PodMarks,
@@ -27,11 +28,11 @@ __all__ = [
     "KNOWN_KINDS",
     "FrameworkKind",
     "GangAnswer",
-    "GangMembership",
     "InheritedTerms",
     "KindTable",
     "LookUp",
-    "Missing",
+    "MissingOwner",
+    "OwnedGang",
     "OwnerAwaited",
     "OwnerChain",
     "PlacedAlone",

@@ -16,11 +16,11 @@ import msgspec
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks.records import PodMarks, ProjectedOwner
 
-MOST_LEVELS: Final = 10
+MOST_OWNER_LEVELS: Final = 10
 """How many owners are followed."""
 
 
-class Missing(enum.Enum):
+class MissingOwner(enum.Enum):
     """Why an owner is not known."""
 
     AWAITED = enum.auto()
@@ -45,7 +45,7 @@ class OwnerChain(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
 
-LookUp = Callable[[OwnerReference, str], ProjectedOwner | Missing]
+LookUp = Callable[[OwnerReference, str], ProjectedOwner | MissingOwner]
 """Finds the object that a reference from a namespace is to."""
 
 
@@ -59,15 +59,15 @@ def owner_chain(pod: PodMarks, look_up: LookUp) -> OwnerChain:
     found: list[ProjectedOwner] = []
     at, several, title = pod.owner, pod.owners, f"Pod {pod.name}"
     while at is not None:
-        if len(found) == MOST_LEVELS:
-            return OwnerChain(tuple(found), note=f"{title} has owners above: {MOST_LEVELS} are followed")
+        if len(found) == MOST_OWNER_LEVELS:
+            return OwnerChain(tuple(found), note=f"{title} has owners above: {MOST_OWNER_LEVELS} are followed")
         owner = look_up(at, pod.namespace)
         name = f"{at.kind} {at.name}"
-        if owner is Missing.AWAITED:
+        if owner is MissingOwner.AWAITED:
             return OwnerChain(tuple(found), awaited=f"{name}, which owns {title}, has not been seen yet")
-        if owner is Missing.UNREADABLE:
+        if owner is MissingOwner.UNREADABLE:
             return OwnerChain(tuple(found), note=f"{name}, which owns {title}, is not read")
-        if isinstance(owner, Missing) or owner.uid != at.uid:
+        if isinstance(owner, MissingOwner) or owner.uid != at.uid:
             return OwnerChain(tuple(found), note=f"{name}, which owns {title}, is gone")
         found.append(owner)
         at, several, title = owner.owner, owner.owners, owner.title

@@ -18,11 +18,11 @@ from tutti.api.conventions.claim import ConventionError, annotation, is_name, ob
 from tutti.api.conventions.texts import MOST_MEMBERS, integer
 from tutti.api.frameworks.chain import OwnerChain
 from tutti.api.frameworks.description import FrameworkKind, PodRoles, ReplicaGroups
-from tutti.api.frameworks.kinds import GANG
+from tutti.api.frameworks.kinds import GANG_ANNOTATION
 from tutti.api.frameworks.records import (
     GangAnswer,
-    GangMembership,
     LaterRole,
+    OwnedGang,
     OwnerAwaited,
     OwnerRole,
     PlacedAlone,
@@ -36,7 +36,7 @@ from tutti.api.frameworks.records import (
 from tutti.api.frameworks.sizes import gang_size, later_stages, roles_placed_here
 from tutti.api.frameworks.table import KindTable
 
-LONGEST_NAME: Final = 200
+LONGEST_LIKENESS: Final = 200
 """Characters of a name that is made here, before its hash."""
 _DIGEST = 10
 _MOST_DIGITS = 10
@@ -115,9 +115,12 @@ def _counts_by(upper: ProjectedOwner, lower: ProjectedOwner, kinds: KindTable) -
 
 def _refused(pod: PodMarks, deciding: _Deciding) -> GangAnswer | None:
     """Return what is said of a pod whose owners want no gang, or cannot be one; None where they are one."""
-    for title, wish in [(f"Pod {pod.name}", pod.labels.get(GANG)), *((one.title, one.wish) for one in deciding.asked)]:
+    for title, wish in [
+        (f"Pod {pod.name}", pod.labels.get(GANG_ANNOTATION)),
+        *((one.title, one.wish) for one in deciding.asked),
+    ]:
         if wish == "Apart":
-            return PlacedAlone(f"{GANG} of {title} is Apart")
+            return PlacedAlone(f"{GANG_ANNOTATION} of {title} is Apart")
         if wish == "Together":
             break
     for owner in (deciding.numbers, deciding.top):
@@ -159,7 +162,7 @@ def _member_of(
     later = later_stages(ours, stages, stage, [one[1] for one in names])
     sub_group, found = _sub_group(pod, deciding.numbers_kind), ours.get(role)
     shared = deciding.numbers_kind.replica_groups is not None or not sub_group
-    return GangMembership(
+    return OwnedGang(
         workload=workload,
         workload_name=_name(deciding.top, "", workload),
         group=names[stage][0],
@@ -298,7 +301,7 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
         name = _made_name(f"{kind.kind}-{replica}", key)
         first = next((one.name for one in kind.roles if one.name != groups.sized), groups.sized)
         domain = next((pod.labels[one] for one in kind.domain_annotations if one in pod.labels), "")
-        return GangMembership(
+        return OwnedGang(
             workload=key,
             workload_name=name,
             group=key,
@@ -334,5 +337,5 @@ def _made_name(likeness: str, key: str) -> str:
     """Return a name that an object can have, like a text, and different for each key."""
     digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
     lower = likeness.lower()
-    name = (lower if is_name(lower) else object_name(lower))[:LONGEST_NAME].strip("-.")
+    name = (lower if is_name(lower) else object_name(lower))[:LONGEST_LIKENESS].strip("-.")
     return f"{name}-{digest}"

@@ -22,9 +22,9 @@ from tutti.api.frameworks.description import (
 )
 from tutti.api.model import GROUP
 
-MIN_MEMBER: Final = f"{GROUP}/min-member"
+MIN_MEMBER_ANNOTATION: Final = f"{GROUP}/min-member"
 """Annotation of an owner: so many of its pods are placed at once."""
-GANG: Final = f"{GROUP}/gang"
+GANG_ANNOTATION: Final = f"{GROUP}/gang"
 """Annotation of an owner: Together asks for a gang where the kind has none by itself, Apart forbids it."""
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _JOBSET = "jobset.sigs.k8s.io/"

@@ -13,29 +13,24 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tutti.api.conventions import kueue, kueue_topology, tutti
+from tutti.api.conventions import kueue_topology
 from tutti.api.conventions.claim import ConventionError, TopologyClaim, annotation, shown
 from tutti.api.conventions.texts import MOST_MEMBERS, integer
-from tutti.api.core import ObjectMeta, OwnerReference
+from tutti.api.core import OwnerReference
 from tutti.api.frameworks.description import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
-from tutti.api.frameworks.kinds import GANG, GROUP_KEYS, MIN_MEMBER
-from tutti.api.frameworks.records import After, OwnerRole, PodMarks, ProjectedOwner
+from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
+from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
+from tutti.api.frameworks.records import After, OwnerRole, ProjectedOwner
 from tutti.api.frameworks.stages import start_stages
 from tutti.api.model import GROUP, LABEL_PATTERN
 from tutti.api.problems import Problem
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
 
-MAX_SECONDS: Final = (f"{GROUP}/max-exec-time-seconds", "kueue.x-k8s.io/max-exec-time-seconds")
+RUN_TIME_LABELS: Final = (f"{GROUP}/max-exec-time-seconds", "kueue.x-k8s.io/max-exec-time-seconds")
 """Labels of an owner that say for how long its pods may run, ours first."""
-QUEUES: Final = (tutti.QUEUE_NAME, kueue.QUEUE_NAME)
-"""Labels that name the queue, ours first."""
-PRIORITIES: Final = (tutti.PRIORITY_CLASS, kueue.PRIORITY_CLASS)
-"""Labels that name the priority class, ours first."""
-OWNER_LABELS: Final = frozenset({*QUEUES, *PRIORITIES, *MAX_SECONDS})
+OWNER_LABELS: Final = frozenset({*OWNER_QUEUE_LABELS, *PRIORITY_LABELS, *RUN_TIME_LABELS})
 """The labels of owners that are kept."""
-MOST_OWNERS: Final = 64
-"""Owner references of one object that are looked at."""
 MOST_AFTER: Final = 64
 """Entries of one list of roles that must be there before another."""
 LONGEST_TOPOLOGY: Final = 4096
@@ -43,7 +38,6 @@ LONGEST_TOPOLOGY: Final = 4096
 DEEPEST_TEMPLATE: Final = 64
 """How deep a pod template may be nested; one that asks for all there is to ask for has about 16 levels."""
 _LABEL = re.compile(LABEL_PATTERN)
-_NOT_OWNERS: Final = frozenset({"scheduling.k8s.io"})
 
 
 class PlacedRole(NamedTuple):
@@ -111,44 +105,6 @@ def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str
         topology=topology,
         topology_problem=topology_problem,
     )
-
-
-def projected_pod(pod: PodMarks) -> ProjectedOwner:
-    """Return a pod that owns pods, as a step on the way up: a leader of LeaderWorkerSet, a driver of Spark."""
-    labels = {key: pod.labels[key] for key in (*QUEUES, *PRIORITIES) if key in pod.labels}
-    return ProjectedOwner(
-        "", "Pod", pod.namespace, pod.name, pod.uid, owner=pod.owner, owners=pod.owners, labels=labels
-    )
-
-
-def marked(meta: ObjectMeta, scheduler: str, keys: frozenset[str], *, says_group: bool) -> PodMarks:
-    """Return what is kept of a pod.
-
-    Args:
-        meta: Its metadata.
-        scheduler: The scheduler that it names.
-        keys: The labels and annotations that are read (`KindTable.pod_keys`); an annotation counts where there is no
-            label of that name.
-        says_group: Whether it says itself which gang it is in, or that it is in none.
-    """
-    owner, owners = next_owner(meta.owner_references)
-    read = keys | {*QUEUES, *PRIORITIES}
-    said = FieldReader({"labels": meta.labels, "annotations": meta.annotations})
-    labels = {**said.texts("annotations", keys), **said.texts("labels", read)}
-    return PodMarks(meta.namespace, meta.name, meta.uid, owner, owners, scheduler, labels, says_group=says_group)
-
-
-def next_owner(references: Sequence[OwnerReference]) -> tuple[OwnerReference | None, int]:
-    """Return the owner to go on with, and how many there are where nobody can tell which; else 0.
-
-    The controller; where there is none, the only owner. Pod groups and workloads of Kubernetes are none: from 1.37 on
-    they stand beside the Job that makes the pods.
-    """
-    owners = [one for one in references[:MOST_OWNERS] if one.api_version.partition("/")[0] not in _NOT_OWNERS]
-    controller = next((one for one in owners if one.controller), None)
-    if controller is not None or len(owners) == 1:
-        return controller or owners[0], 0
-    return None, len(owners)
 
 
 def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[Problem]]:
@@ -329,8 +285,8 @@ def _scheduler(part: FieldReader, template: FieldReader | None, described: RoleD
 def _apart(template: FieldReader) -> str:
     """Return why the pods of a template are in no gang of their owner's; "" where they are."""
     said = _annotations(template, "metadata.annotations")
-    if said.get(GANG) == "Apart":
-        return f"{GANG} is Apart in their template"
+    if said.get(GANG_ANNOTATION) == "Apart":
+        return f"{GANG_ANNOTATION} is Apart in their template"
     labels = template.value("metadata.labels")
     for key in GROUP_KEYS:
         if said.get(key) or (isinstance(labels, Mapping) and labels.get(key)):
@@ -381,10 +337,10 @@ def _domain(
 
 def _wish(top: FieldReader) -> str:
     """Return what our annotation says."""
-    wish = top.texts("metadata.annotations", frozenset({GANG})).get(GANG, "")
+    wish = top.texts("metadata.annotations", frozenset({GANG_ANNOTATION})).get(GANG_ANNOTATION, "")
     if wish in ("", "Together", "Apart"):
         return wish
-    top.say(["metadata.annotations", GANG], f"must be Together or Apart, not {shown(wish)}")
+    top.say(["metadata.annotations", GANG_ANNOTATION], f"must be Together or Apart, not {shown(wish)}")
     return ""
 
 
@@ -392,7 +348,7 @@ def _minimum(
     top: FieldReader, kind: FrameworkKind, annotations: Mapping[str, Any], ignored: frozenset[str]
 ) -> tuple[int | None, str]:
     """Return how many pods are stated to be placed at once, and where that stands."""
-    for key in (MIN_MEMBER, *kind.minimum_annotations):
+    for key in (MIN_MEMBER_ANNOTATION, *kind.minimum_annotations):
         if key in ignored or kind.gang in ("Alone", "Transparent") or not isinstance(annotations.get(key), str):
             continue
         try:

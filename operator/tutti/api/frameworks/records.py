@@ -171,7 +171,7 @@ class LaterRole(msgspec.Struct, frozen=True, omit_defaults=True):
     template: dict[str, Any] = {}
 
 
-class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
+class OwnedGang(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
     """The gang that a pod is a member of, by what owns it.
 
     Attributes:
@@ -238,5 +238,5 @@ class UnusableOwner(msgspec.Struct, frozen=True, tag="unusable"):
     problems: tuple[str, ...]
 
 
-GangAnswer = GangMembership | PlacedAlone | SaidByPod | OwnerAwaited | UnusableOwner
+GangAnswer = OwnedGang | PlacedAlone | SaidByPod | OwnerAwaited | UnusableOwner
 """What can be said of the gang of a pod."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tutti.api.frameworks.description import FrameworkKind
-from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG, KNOWN_KINDS
+from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS
 from tutti.api.problems import Problem, problems_of
 
 
@@ -33,7 +33,7 @@ class KindTable:
 
     def pod_keys(self) -> frozenset[str]:
         """Return the labels and annotations of pods that are read for their gang."""
-        keys = {GANG, COMPLETION_INDEX}
+        keys = {GANG_ANNOTATION, COMPLETION_INDEX}
         for one in self:
             keys.update(one.pod_roles.labels, one.sub_group_labels, one.domain_annotations)
             keys.update(key for key in (one.attempt_label,) if key)

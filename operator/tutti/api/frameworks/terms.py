@@ -14,7 +14,8 @@ import msgspec
 from tutti.api.conventions.claim import ConventionError, TopologyClaim, existing_name, label
 from tutti.api.conventions.texts import MOST_SECONDS, integer
 from tutti.api.frameworks.chain import OwnerChain
-from tutti.api.frameworks.projection import MAX_SECONDS, PRIORITIES, QUEUES
+from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS, PRIORITY_LABELS
+from tutti.api.frameworks.projection import RUN_TIME_LABELS
 from tutti.api.frameworks.records import ProjectedOwner
 
 NO_QUEUE: Final = "default"
@@ -60,8 +61,8 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
                 return found, owner.title
         return None, ""
 
-    queue, queue_by = nearest(lambda owner: _name(owner, QUEUES, owner.queue, ignored))
-    priority, _ = nearest(lambda owner: _name(owner, PRIORITIES, owner.priority_class, ignored))
+    queue, queue_by = nearest(lambda owner: _name(owner, OWNER_QUEUE_LABELS, owner.queue, ignored))
+    priority, _ = nearest(lambda owner: _name(owner, PRIORITY_LABELS, owner.priority_class, ignored))
     seconds, _ = nearest(lambda owner: _seconds(owner, ignored))
     timeout = next((one for owner in chain.owners if (one := owner.schedule_timeout_seconds)), None)
     topology = next((owner for owner in chain.owners if owner.topology or owner.topology_problem), None)
@@ -91,7 +92,7 @@ def _name(owner: ProjectedOwner, keys: tuple[str, ...], by_field: str, ignored: 
 
 
 def _seconds(owner: ProjectedOwner, ignored: Collection[str]) -> int | None:
-    for key in MAX_SECONDS:
+    for key in RUN_TIME_LABELS:
         if key not in ignored and key in owner.labels:
             return integer(owner.labels, key, label(key), least=1, most=MOST_SECONDS)
     return None
