@@ -1,0 +1,67 @@
+"""The table in which kinds are found: those that are known here, and those that users describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from tutti.api.frameworks.description import FrameworkKind
+from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS
+from tutti.api.problems import Problem, problems_of
+
+
+class KindTable:
+    """Kinds by group and kind: those that are known here, and those that users describe, which go before them.
+
+    Args:
+        described: The kinds of users.
+        ignored: Annotations that say nothing, because the convention they belong to is off.
+    """
+
+    def __init__(self, described: Iterable[FrameworkKind] = (), ignored: Sequence[str] = ()) -> None:
+        self._kinds = {(one.group, one.kind): one for one in (*KNOWN_KINDS, *described)}
+        self.ignored = frozenset(ignored)
+
+    def __iter__(self) -> Iterator[FrameworkKind]:
+        return iter(self._kinds.values())
+
+    def get(self, group: str, kind: str) -> FrameworkKind | None:
+        """Return the description of a kind; None of one that is unknown."""
+        return self._kinds.get((group, kind))
+
+    def pod_keys(self) -> frozenset[str]:
+        """Return the labels and annotations of pods that are read for their gang."""
+        keys = {GANG_ANNOTATION, COMPLETION_INDEX}
+        for one in self:
+            keys.update(one.pod_roles.labels, one.sub_group_labels, one.domain_annotations)
+            keys.update(key for key in (one.attempt_label,) if key)
+            if one.leader_first is not None:
+                keys.add(one.leader_first.label)
+            if one.replica_groups is not None:
+                keys.add(one.replica_groups.label)
+                keys.update(key for key in (one.replica_groups.size_annotation,) if key)
+        return frozenset(keys)
+
+
+def described_kinds(documents: Iterable[Mapping[str, Any]]) -> tuple[list[FrameworkKind], list[Problem]]:
+    """Read the kinds that a user describes; what is wrong with one of them leaves the others as they are.
+
+    Returns:
+        The kinds that can be used, in order, and every problem, by the place in the list.
+    """
+    kinds: list[FrameworkKind] = []
+    problems: list[Problem] = []
+    for index, document in enumerate(documents):
+        try:
+            kind = FrameworkKind.model_validate(document)
+        except ValidationError as error:
+            found = problems_of(error, FrameworkKind)
+            problems += [Problem(f"[{index}].{one.path}" if one.path else f"[{index}]", one.message) for one in found]
+            continue
+        if any((one.group, one.kind) == (kind.group, kind.kind) for one in kinds):
+            problems.append(Problem(f"[{index}].kind", f"{kind.id} is described twice; keep one of the two"))
+            continue
+        kinds.append(kind)
+    return kinds, problems
