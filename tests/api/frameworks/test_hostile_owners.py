@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import TUTTI
-from tutti.api.conventions.claim import is_name
-from tutti.api.conventions.texts import MOST_MEMBERS
+from tutti.api.conventions.membership import MOST_MEMBERS, is_name
 from tutti.api.core import ObjectMeta, OwnerReference
 from tutti.api.frameworks import (
     KNOWN_KINDS,

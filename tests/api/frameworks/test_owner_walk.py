@@ -7,7 +7,7 @@ import pytest
 from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import Objects
 from tests.api.frameworks.pods import jobset_pod, ray_pod
-from tutti.api.conventions.claim import is_name
+from tutti.api.conventions.membership import is_name
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks import OwnerAwaited, PlacedAlone, SaidByPod, UnusableOwner
 from tutti.api.frameworks.chain import MOST_OWNER_LEVELS

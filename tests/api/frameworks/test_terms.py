@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import Objects
-from tutti.api.conventions.claim import TopologyClaim
+from tutti.api.conventions.membership import PodTopologyRequest
 from tutti.api.frameworks import KindTable
 
 OURS = "scheduling.tutti.dev/"
@@ -79,7 +79,7 @@ def test_topology_comes_from_annotations_of_an_owner():
     objects = below_train_job()
     annotations = {"kueue.x-k8s.io/podset-required-topology": "cloud.example.com/rack"}
     objects.raw["JobSet/tune"]["metadata"]["annotations"] = annotations
-    assert terms(objects).topology == TopologyClaim("Required", "cloud.example.com/rack")
+    assert terms(objects).topology == PodTopologyRequest("Required", "cloud.example.com/rack")
 
 
 @pytest.mark.parametrize(

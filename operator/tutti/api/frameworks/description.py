@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.model import Count, LabelKey, Model, Rule
+from tutti.api.model import Count, LabelKey, Model, ValidationRule
 
 MOST_ROLES = 128
 """Roles of one object that are read."""
@@ -43,7 +43,7 @@ class FieldCondition(Model):
     """It has the same value as this other field, which must be given."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="exactly one of path and annotation must be given",
             holds=lambda it: (it.path is None) != (it.annotation is None),
         ),
@@ -108,7 +108,7 @@ class RoleDescription(Model):
     """Whether the gang starts only when there is room for those of its pods that come later, too."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="a role of form List or Map needs a path: the list or mapping in which the roles stand",
             holds=lambda it: it.form == "One" or it.path is not None,
         ),
@@ -222,20 +222,20 @@ class FrameworkKind(Model):
     """For how many seconds a complete reservation is held."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="numbersOf must be one of the kinds that it composes",
             holds=lambda it: it.numbers_of is None or it.numbers_of in it.composes,
         ),
-        Rule(
+        ValidationRule(
             message="a kind with gang Together needs roles, or numbersOf: else nobody knows how many pods there are",
             holds=lambda it: it.gang != "Together" or bool(it.roles) or it.numbers_of is not None,
         ),
-        Rule(
+        ValidationRule(
             message="a name of a role in replicaGroups.sized, elastic or podRoles must be that of a role of form One, "
             "or there must be roles of form List or Map",
             holds=lambda it: it.knows_roles(),
         ),
-        Rule(
+        ValidationRule(
             message="core groups and the groups of pod groups cannot be described: those objects own no pods of theirs",
             holds=lambda it: it.group not in ("", "scheduling.k8s.io", "scheduling.tutti.dev"),
         ),

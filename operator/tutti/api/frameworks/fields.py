@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tutti.api.conventions.claim import shown
-from tutti.api.conventions.texts import LONGEST_NAME
-from tutti.api.problems import Problem, path_of
+from tutti.api.conventions.membership import LONGEST_NAME, quoted
+from tutti.api.problems import FieldProblem, path_of
 
 MOST_COUNT: Final = 2**31 - 1
 """The largest number that a field of Kubernetes' kinds holds (int32)."""
@@ -35,7 +34,7 @@ class FieldReader:
 
     raw: Any
     at: tuple[str | int, ...] = ()
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FieldProblem] = field(default_factory=list)
 
     def value(self, path: str) -> Any:
         """Return what stands under a path; None where nothing does."""
@@ -120,7 +119,7 @@ class FieldReader:
             if part is None:
                 continue
             if len(name) > LONGEST_NAME or not name.isprintable():
-                self.say([path], f"{shown(name)} is no name: write at most {LONGEST_NAME} printable characters")
+                self.say([path], f"{quoted(name)} is no name: write at most {LONGEST_NAME} printable characters")
                 continue
             if isinstance(part, Mapping):
                 yield name, FieldReader(part, (*self.at, *path.split("."), name), self.problems)
@@ -145,7 +144,7 @@ class FieldReader:
         """Note a problem; only the first of an object are kept."""
         if len(self.problems) < MOST_PROBLEMS:
             steps = [part for step in place for part in _steps(step)]
-            self.problems.append(Problem(path_of([*self.at, *steps]), message))
+            self.problems.append(FieldProblem(path_of([*self.at, *steps]), message))
 
     def _text(self, found: Any, place: Sequence[str | int]) -> str:
         if found is None:
@@ -165,7 +164,7 @@ def _described(found: Any) -> str:
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, str):
-        return shown(found)
+        return quoted(found)
     if isinstance(found, int | float):
         return str(found) if abs(found) <= MOST_COUNT else "one beyond all bounds"
     return "a list" if isinstance(found, Sequence) else "a mapping" if isinstance(found, Mapping) else "that"

@@ -14,8 +14,14 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from tutti.api.conventions.claim import ConventionError, annotation, is_name, object_name
-from tutti.api.conventions.texts import MOST_MEMBERS, integer
+from tutti.api.conventions.membership import (
+    MOST_MEMBERS,
+    ConventionError,
+    annotation_path,
+    is_name,
+    object_name,
+    whole_number,
+)
 from tutti.api.frameworks.chain import OwnerChain
 from tutti.api.frameworks.description import FrameworkKind, PodRoles, ReplicaGroups
 from tutti.api.frameworks.kinds import GANG_ANNOTATION
@@ -212,7 +218,7 @@ def _replica_size(pod: PodMarks, groups: ReplicaGroups, default: int) -> int | U
     if key is None or key not in pod.labels:
         return default
     try:
-        return integer(pod.labels, key, annotation(key), least=1) or default
+        return whole_number(pod.labels, key, annotation_path(key), least=1) or default
     except ConventionError as error:
         return UnusableOwner(f"Pod {pod.name}", (str(error),))
 

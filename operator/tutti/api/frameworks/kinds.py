@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tutti.api.conventions import kueue, scheduler_plugins, tutti, volcano
+from tutti.api.conventions import kueue, named_groups
 from tutti.api.frameworks.description import (
     AmountField,
     ElasticRole,
@@ -34,11 +34,11 @@ _KUBEFLOW = "training.kubeflow.org/"
 _KUEUE_LEAST = "kueue.x-k8s.io/job-min-parallelism"
 _KAI_LEAST = "kai.scheduler/batch-min-member"
 GROUP_KEYS: Final = (
-    tutti.POD_GROUP,
-    tutti.WORKLOAD,
-    *scheduler_plugins.POD_GROUPS,
-    *volcano.GROUP_NAMES,
-    volcano.MIN_MEMBER,
+    named_groups.POD_GROUP,
+    named_groups.WORKLOAD,
+    *named_groups.SCHEDULER_PLUGINS_KEYS,
+    *named_groups.VOLCANO_GROUP_NAMES,
+    named_groups.VOLCANO_MIN_MEMBER,
     kueue.GROUP_NAME,
 )
 """Labels and annotations of a pod template whose pods say themselves of which gang they are."""
@@ -62,7 +62,7 @@ _JOB = FrameworkKind(
             templates=["spec.template"],
         )
     ],
-    minimum_annotations=[_KUEUE_LEAST, volcano.MIN_MEMBER, _KAI_LEAST],
+    minimum_annotations=[_KUEUE_LEAST, named_groups.VOLCANO_MIN_MEMBER, _KAI_LEAST],
     suspended="spec.suspend",
 )
 _CRON_JOB = FrameworkKind(
@@ -80,7 +80,7 @@ _CRON_JOB = FrameworkKind(
 def _serving(kind: str, plural: str, **more: Any) -> FrameworkKind:
     """A kind of apps/v1: its pods start one by one, unless an annotation asks for a gang of its replicas."""
     role = RoleDescription(replicas=AmountField(path="spec.replicas"), templates=["spec.template"])
-    annotations = [volcano.MIN_MEMBER]
+    annotations = [named_groups.VOLCANO_MIN_MEMBER]
     return FrameworkKind(
         group="apps",
         kind=kind,
@@ -335,7 +335,7 @@ _VOLCANO_JOB = FrameworkKind(
     versions=["v1alpha1"],
     gang="Together",
     roles=[RoleDescription(form="List", path="spec.tasks", replicas=AmountField(path="replicas"))],
-    pod_roles=PodRoles(labels=[volcano.TASK]),
+    pod_roles=PodRoles(labels=[named_groups.VOLCANO_TASK]),
     minimum="spec.minAvailable",
     queue="spec.queue",
     priority_class="spec.priorityClassName",

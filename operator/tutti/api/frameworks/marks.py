@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tutti.api.conventions import kueue, tutti
+from tutti.api.conventions import kueue, named_groups
 from tutti.api.core import ObjectMeta, OwnerReference
 from tutti.api.frameworks.fields import FieldReader
 from tutti.api.frameworks.records import PodMarks, ProjectedOwner
 
-OWNER_QUEUE_LABELS: Final = (tutti.QUEUE_NAME, kueue.QUEUE_NAME)
+OWNER_QUEUE_LABELS: Final = (named_groups.QUEUE_NAME, kueue.QUEUE_NAME)
 """Labels that name the queue, ours first."""
-PRIORITY_LABELS: Final = (tutti.PRIORITY_CLASS, kueue.PRIORITY_CLASS)
+PRIORITY_LABELS: Final = (named_groups.PRIORITY_CLASS, kueue.PRIORITY_CLASS)
 """Labels that name the priority class, ours first."""
 MOST_OWNERS: Final = 64
 """Owner references of one object that are looked at."""

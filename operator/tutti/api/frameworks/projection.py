@@ -13,9 +13,15 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tutti.api.conventions import kueue_topology
-from tutti.api.conventions.claim import ConventionError, TopologyClaim, annotation, shown
-from tutti.api.conventions.texts import MOST_MEMBERS, integer
+from tutti.api.conventions import kueue
+from tutti.api.conventions.membership import (
+    MOST_MEMBERS,
+    ConventionError,
+    PodTopologyRequest,
+    annotation_path,
+    quoted,
+    whole_number,
+)
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks.description import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
@@ -24,7 +30,7 @@ from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY
 from tutti.api.frameworks.records import After, OwnerRole, ProjectedOwner
 from tutti.api.frameworks.stages import start_stages
 from tutti.api.model import GROUP, LABEL_PATTERN
-from tutti.api.problems import Problem
+from tutti.api.problems import FieldProblem
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
 
 RUN_TIME_LABELS: Final = (f"{GROUP}/max-exec-time-seconds", "kueue.x-k8s.io/max-exec-time-seconds")
@@ -107,7 +113,7 @@ def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str
     )
 
 
-def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[Problem]]:
+def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[FieldProblem]]:
     """Return the roles of an object in the order in which they stand, with their templates, and what is wrong."""
     top = FieldReader(raw)
     return list(_placed_roles(top, kind, _annotations(top, "metadata.annotations"))), top.problems
@@ -121,7 +127,7 @@ def _placed_roles(top: FieldReader, kind: FrameworkKind, annotations: Mapping[st
             continue
         for name, part in _parts(top, described):
             if name in names or len(names) >= MOST_ROLES:
-                part.say([], f"there is a role {shown(name)} already" if name in names else "is one role too many")
+                part.say([], f"there is a role {quoted(name)} already" if name in names else "is one role too many")
                 continue
             names.add(name)
             yield _role(top, part, name, described, kind=kind, annotations=annotations)
@@ -299,7 +305,7 @@ def _after(part: FieldReader, path: str) -> Iterator[After]:
         name, status = one.text("name").lower(), one.text("status")
         ready: Literal["Ready", "Complete"] = "Complete" if status == "Complete" else "Ready"
         if status not in ("Ready", "Complete"):
-            one.say(["status"], f"must be Ready or Complete, not {shown(status)}")
+            one.say(["status"], f"must be Ready or Complete, not {quoted(status)}")
         if name:
             yield name, ready
 
@@ -331,7 +337,7 @@ def _domain(
                 label = reader.texts(path, frozenset({key})).get(key, "")
                 if _LABEL.fullmatch(label):
                     return label
-                reader.say([path, key], f"{shown(label)} cannot be the key of a node label")
+                reader.say([path, key], f"{quoted(label)} cannot be the key of a node label")
     return ""
 
 
@@ -340,7 +346,7 @@ def _wish(top: FieldReader) -> str:
     wish = top.texts("metadata.annotations", frozenset({GANG_ANNOTATION})).get(GANG_ANNOTATION, "")
     if wish in ("", "Together", "Apart"):
         return wish
-    top.say(["metadata.annotations", GANG_ANNOTATION], f"must be Together or Apart, not {shown(wish)}")
+    top.say(["metadata.annotations", GANG_ANNOTATION], f"must be Together or Apart, not {quoted(wish)}")
     return ""
 
 
@@ -352,7 +358,7 @@ def _minimum(
         if key in ignored or kind.gang in ("Alone", "Transparent") or not isinstance(annotations.get(key), str):
             continue
         try:
-            return integer(annotations, key, annotation(key), least=1), annotation(key)
+            return whole_number(annotations, key, annotation_path(key), least=1), annotation_path(key)
         except ConventionError as error:
             top.say(["metadata.annotations", key], error.message)
     stated = top.count(kind.minimum) if kind.minimum else None
@@ -361,14 +367,14 @@ def _minimum(
     return (stated, kind.minimum or "") if stated else (None, "")
 
 
-def _topology(annotations: Mapping[str, Any]) -> tuple[TopologyClaim | None, str]:
+def _topology(annotations: Mapping[str, Any]) -> tuple[PodTopologyRequest | None, str]:
     """Return how near pods want to be by the annotations of an owner, and what is wrong with these."""
-    said = {key: text for key in kueue_topology.KEYS if isinstance(text := annotations.get(key), str)}
+    said = {key: text for key in kueue.TOPOLOGY_KEYS if isinstance(text := annotations.get(key), str)}
     long = next((key for key, text in said.items() if len(text) > LONGEST_TOPOLOGY), None)
     if long is not None:
-        return None, f"{annotation(long)}: write at most {LONGEST_TOPOLOGY} characters"
+        return None, f"{annotation_path(long)}: write at most {LONGEST_TOPOLOGY} characters"
     try:
-        return kueue_topology.read(said), ""
+        return kueue.read_topology_request(said), ""
     except ConventionError as error:
         return None, str(error)
 

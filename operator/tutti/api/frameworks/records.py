@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tutti.api.conventions.claim import TopologyClaim
+from tutti.api.conventions.membership import PodTopologyRequest
 from tutti.api.core import OwnerReference
 
 After = tuple[str, Literal["Ready", "Complete"]]
@@ -108,7 +108,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str = ""
     priority_class: str = ""
     schedule_timeout_seconds: int | None = None
-    topology: TopologyClaim | None = None
+    topology: PodTopologyRequest | None = None
     problems: tuple[str, ...] = ()
     topology_problem: str = ""
 

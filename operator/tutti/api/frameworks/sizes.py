@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tutti.api.conventions.texts import MOST_MEMBERS
+from tutti.api.conventions.membership import MOST_MEMBERS
 from tutti.api.frameworks.records import LaterRole, OwnerRole, ProjectedOwner, RolePart, StartStage
 
 MOST_NOTES: Final = 8

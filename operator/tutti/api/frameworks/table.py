@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tutti.api.frameworks.description import FrameworkKind
 from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS
-from tutti.api.problems import Problem, problems_of
+from tutti.api.problems import FieldProblem, problems_of
 
 
 class KindTable:
@@ -45,23 +45,25 @@ class KindTable:
         return frozenset(keys)
 
 
-def described_kinds(documents: Iterable[Mapping[str, Any]]) -> tuple[list[FrameworkKind], list[Problem]]:
+def described_kinds(documents: Iterable[Mapping[str, Any]]) -> tuple[list[FrameworkKind], list[FieldProblem]]:
     """Read the kinds that a user describes; what is wrong with one of them leaves the others as they are.
 
     Returns:
         The kinds that can be used, in order, and every problem, by the place in the list.
     """
     kinds: list[FrameworkKind] = []
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     for index, document in enumerate(documents):
         try:
             kind = FrameworkKind.model_validate(document)
         except ValidationError as error:
             found = problems_of(error, FrameworkKind)
-            problems += [Problem(f"[{index}].{one.path}" if one.path else f"[{index}]", one.message) for one in found]
+            problems += [
+                FieldProblem(f"[{index}].{one.path}" if one.path else f"[{index}]", one.message) for one in found
+            ]
             continue
         if any((one.group, one.kind) == (kind.group, kind.kind) for one in kinds):
-            problems.append(Problem(f"[{index}].kind", f"{kind.id} is described twice; keep one of the two"))
+            problems.append(FieldProblem(f"[{index}].kind", f"{kind.id} is described twice; keep one of the two"))
             continue
         kinds.append(kind)
     return kinds, problems

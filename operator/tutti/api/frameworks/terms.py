@@ -11,8 +11,14 @@ from typing import Final
 
 import msgspec
 
-from tutti.api.conventions.claim import ConventionError, TopologyClaim, existing_name, label
-from tutti.api.conventions.texts import MOST_SECONDS, integer
+from tutti.api.conventions.membership import (
+    MOST_SECONDS,
+    ConventionError,
+    PodTopologyRequest,
+    existing_name,
+    label_path,
+    whole_number,
+)
 from tutti.api.frameworks.chain import OwnerChain
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS, PRIORITY_LABELS
 from tutti.api.frameworks.projection import RUN_TIME_LABELS
@@ -37,7 +43,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     priority_class: str = ""
     maximum_seconds: int | None = None
     schedule_timeout_seconds: int | None = None
-    topology: TopologyClaim | None = None
+    topology: PodTopologyRequest | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -86,7 +92,7 @@ def _name(owner: ProjectedOwner, keys: tuple[str, ...], by_field: str, ignored: 
         ConventionError: No object can have this name.
     """
     for key in keys:
-        if key not in ignored and (named := existing_name(owner.labels.get(key, ""), label(key))):
+        if key not in ignored and (named := existing_name(owner.labels.get(key, ""), label_path(key))):
             return named
     return "" if by_field == NO_QUEUE else existing_name(by_field, f"a field of {owner.title}")
 
@@ -94,5 +100,5 @@ def _name(owner: ProjectedOwner, keys: tuple[str, ...], by_field: str, ignored: 
 def _seconds(owner: ProjectedOwner, ignored: Collection[str]) -> int | None:
     for key in RUN_TIME_LABELS:
         if key not in ignored and key in owner.labels:
-            return integer(owner.labels, key, label(key), least=1, most=MOST_SECONDS)
+            return whole_number(owner.labels, key, label_path(key), least=1, most=MOST_SECONDS)
     return None

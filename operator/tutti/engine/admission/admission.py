@@ -4,7 +4,7 @@
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
 
-Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are looked
+Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are seen
 at once, and taken as each would have chosen. Where another has a claim, or quota is borrowed, each is tried alone.
 """
 
