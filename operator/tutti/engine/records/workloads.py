@@ -56,6 +56,8 @@ class GangStyle(enum.StrEnum):
 
     SOFT = "Soft"
     HARD = "Hard"
+    WITH_ROOM = "WithRoom"
+    """It waits for as long as that takes, and keeps the room of the others for as long as any of it runs."""
 
 
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
