@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.api.conventions import ConventionError, kueue
+from tutti.api.conventions import ConventionError
 from tutti.api.conventions.named_groups import WORKLOAD
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, read_topology_request
 from tutti.api.model import GROUP
 from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
@@ -109,7 +110,7 @@ def of_template(template: Any, path: str, notes: Notes) -> dict[str, Any] | None
     """What the annotations of a pod template ask for; what cannot be read is told, and left out."""
     annotations = {str(key): str(value) for key, value in words.texts(template, of="annotations").items()}
     try:
-        said = kueue.read_topology_request(annotations)
+        said = read_topology_request(annotations, KUEUE_TOPOLOGY)
     except ConventionError as error:
         notes.add(
             NoteLevel.INVALID, f"{path}.{error.where}" if path else error.where, error.message, "correct it by hand"

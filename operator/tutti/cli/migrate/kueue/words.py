@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tutti.api.conventions import kueue
 from tutti.api.conventions import named_groups as ours
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY
 from tutti.api.problems import path_of
 from tutti.cli.migrate.report import NoteLevel, Notes
 
@@ -19,13 +20,7 @@ TOTAL_COUNT = kueue.TOTAL_COUNT
 PREBUILT = f"{PREFIX}prebuilt-workload-name"
 MAX_SECONDS = f"{PREFIX}max-exec-time-seconds"
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"
-TOPOLOGY = (
-    *kueue.TOPOLOGY_MODES,
-    kueue.SLICE_LEVEL,
-    kueue.SLICE_SIZE,
-    kueue.SLICES,
-    kueue.PODSET_GROUP,
-)
+TOPOLOGY = KUEUE_TOPOLOGY
 
 RENAMED: Mapping[str, str] = MappingProxyType({QUEUE: ours.QUEUE_NAME, PRIORITY: ours.PRIORITY_CLASS})
 """Kueue's labels that have an equal here."""
