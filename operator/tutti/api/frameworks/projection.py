@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tutti.api.conventions import kueue
 from tutti.api.conventions.membership import (
     MOST_MEMBERS,
     ConventionError,
@@ -22,6 +21,7 @@ from tutti.api.conventions.membership import (
     quoted,
     whole_number,
 )
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
 from tutti.api.framework_kind import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
@@ -368,13 +368,14 @@ def _minimum(
 
 
 def _topology(annotations: Mapping[str, Any]) -> tuple[PodTopologyRequest | None, str]:
-    """Return how near pods want to be by the annotations of an owner, and what is wrong with these."""
-    said = {key: text for key in kueue.TOPOLOGY_KEYS if isinstance(text := annotations.get(key), str)}
+    """Return how near pods want to be by the annotations of an owner, ours first, and what is wrong with these."""
+    keys = OUR_TOPOLOGY if any(key in annotations for key in OUR_TOPOLOGY) else KUEUE_TOPOLOGY
+    said = {key: text for key in keys if isinstance(text := annotations.get(key), str)}
     long = next((key for key, text in said.items() if len(text) > LONGEST_TOPOLOGY), None)
     if long is not None:
         return None, f"{annotation_path(long)}: write at most {LONGEST_TOPOLOGY} characters"
     try:
-        return kueue.read_topology_request(said), ""
+        return read_topology_request(said, keys), ""
     except ConventionError as error:
         return None, str(error)
 
