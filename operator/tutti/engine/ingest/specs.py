@@ -70,7 +70,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     _identify(workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
-    limits.read_limits(workload, found)
+    limits.read_limits(state, workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
