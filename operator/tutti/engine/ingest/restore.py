@@ -86,6 +86,8 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
         said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
     known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
     for name, (succeeded, bound) in said.items():
+        if isinstance(found, PodGroup):
+            workload.had_in_all = min(max(0, succeeded) + max(0, bound), MOST_LOST)
         if name in known:
             group = workload.group(name)  # perhaps none of its members is there any more
             group.ended = max(0, min(succeeded, MOST_LOST) - group.counts().succeeded)
