@@ -439,3 +439,49 @@ def test_members_that_have_succeeded_are_missed_no_more_and_the_others_are():
     world.pod("train-1b", owner=job, labels={INDEX: "1"})
     world.run()
     assert (len(world.where()), found.degraded_since) == (4, None)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+def test_a_run_time_on_an_owner_ends_its_gang_for_good(restarts):
+    world = a_world(4)
+    limit = {"kueue.x-k8s.io/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "train", labels=IN_QUEUE | limit, spec=indexed(2))
+    pods(world, job, 2)
+    world.until(50)
+    if restarts:
+        world.restart()
+    world.until(49)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert (world.where(), world.used("team")) == ({}, 0)
+    pods(world, job, 2, name="again")
+    world.run()
+    if restarts:
+        world.restart()
+    world.until(500)
+    assert world.where() == {}
+    assert waiting(world)[0] == "MaximumExecutionTimeExceeded"
+
+
+def test_a_pod_may_run_for_as_long_as_its_owner_says():
+    world = a_world(4)
+    limit = {"scheduling.tutti.dev/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "many", labels=IN_QUEUE | limit, spec={"parallelism": 1, "completions": 2})
+    pods(world, job, 1)
+    world.until(99)
+    assert len(world.where()) == 1
+    world.until(2)
+    assert world.where() == {}
+    world.pod("many-again", owner=job)
+    world.run()
+    assert len(world.where()) == 1
+
+
+def test_the_default_of_a_queue_counts_for_gangs_by_owner():
+    world = a_world(4)
+    world.queue("timed", 4, local="timed", defaultMaximumExecutionTimeSeconds=100)
+    pods(world, world.owner("Job", "train", labels={KUEUES: "timed"}, spec=indexed(2)), 2)
+    world.until(99)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert world.where() == {}
