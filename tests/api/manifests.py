@@ -302,6 +302,18 @@ WRONG: dict[str, Wrong] = {
         "spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit",
         "not a quantity",
     ),
+    "no time at all to run": Wrong(
+        "ClusterQueue",
+        "defaultMaximumExecutionTimeSeconds: 0",
+        "spec.defaultMaximumExecutionTimeSeconds",
+        "greater than or equal to 1",
+    ),
+    "a time to run that is no number": Wrong(
+        "LocalQueue",
+        "defaultMaximumExecutionTimeSeconds: 4h",
+        "spec.defaultMaximumExecutionTimeSeconds",
+        "integer",
+    ),
     "no such stop": Wrong("ClusterQueue", "stopPolicy: Drain", "spec.stopPolicy", "HoldAndDrain"),
     "no minimum runtime": Wrong(
         "ClusterQueue",

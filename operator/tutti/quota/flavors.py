@@ -71,6 +71,7 @@ class Queue:
         hold: Whether new admissions are stopped.
         drain: Whether what is admitted has to leave.
         permit_seconds: How long a complete reservation is held for those that do not say so; None: as is configured.
+        limit_seconds: How long Workloads may run that do not say so themselves; None: for ever.
         minimum_runtime: How many seconds a workload runs before it may be chosen as a victim.
         fungibility: Whether to stop at a flavor that is not free, or to look for a better one.
         policy: Whom it may have evicted for its own workloads.
@@ -93,6 +94,7 @@ class Queue:
     hold: bool = False
     drain: bool = False
     permit_seconds: int | None = None
+    limit_seconds: int | None = None
     minimum_runtime: int = 0
     fungibility: Fungibility = DEFAULT_FUNGIBILITY
     policy: PreemptionPolicy = NOBODY

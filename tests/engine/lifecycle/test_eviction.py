@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World
+from tutti.api.conditions import timestamp
 from tutti.engine.lifecycle import eviction, quota_usage
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.explanation import EvictionReason
@@ -474,6 +475,73 @@ def test_a_workload_is_not_admitted_while_it_is_being_set_inactive(world):
     world.run()
     assert world.objects["Workload", "default", "w"]["spec"]["active"] is False
     assert world.where() == {}
+
+
+def default_limit(world: World, *, of_cluster_queue: int | None = None, of_local_queue: int | None = None) -> None:
+    """Say for how long those may run who do not say so themselves; None takes back what a queue said."""
+    for key, seconds in (
+        (("ClusterQueue", "", "cq"), of_cluster_queue),
+        (("LocalQueue", "default", "queue"), of_local_queue),
+    ):
+        spec = {**world.objects[key]["spec"], "defaultMaximumExecutionTimeSeconds": seconds}
+        world.object(key[0], key[2], {name: said for name, said in spec.items() if said is not None})
+
+
+@pytest.mark.parametrize(
+    ("cluster_queue", "local_queue", "own", "ends_after", "by"),
+    [
+        (100, None, None, 100, "ClusterQueue cq"),
+        (100, 200, None, 200, "LocalQueue default/queue"),
+        (None, 50, None, 50, "LocalQueue default/queue"),
+        (100, 50, 300, 300, ""),
+    ],
+    ids=["of the ClusterQueue", "the nearer one counts", "of the LocalQueue", "what it says itself counts"],
+)
+def test_a_queue_says_how_long_those_may_run_who_do_not_say_so_themselves(
+    world, cluster_queue, local_queue, own, ends_after, by
+):
+    default_limit(world, of_cluster_queue=cluster_queue, of_local_queue=local_queue)
+    running(world, **({} if own is None else {"maximumExecutionTimeSeconds": own}))
+    world.until(ends_after - 1)
+    assert len(world.where()) == 2
+    world.until(1)
+    assert world.where() == {}
+    assert conditions(world)["Evicted"] == ("True", "DeactivatedDueToMaximumExecutionTimeExceeded")
+    said = next(one.note for one in world.events("MaximumExecutionTimeExceeded"))
+    assert said == f"it has run for {ends_after} s, " + (
+        f"the defaultMaximumExecutionTimeSeconds of {by}; it is set inactive"
+        if by
+        else "its maximumExecutionTimeSeconds; it is set inactive"
+    )
+
+
+def test_a_default_counts_for_those_that_run_from_when_it_is_written_until_it_is_taken_back(world):
+    running(world)
+    world.until(1000)
+    default_limit(world, of_cluster_queue=1100)
+    world.run()
+    assert len(world.where()) == 2
+    default_limit(world)
+    world.until(500)
+    assert len(world.where()) == 2
+    default_limit(world, of_local_queue=1200)
+    world.restart()
+    world.run()
+    assert world.where() == {}
+
+
+def test_a_default_is_what_a_head_goes_by_that_waits_for_the_end_of_others():
+    """A head with room kept for it is told when those end at the latest who say nothing themselves."""
+    world = World()
+    world.flavor()
+    world.node("n1", gpus=8)
+    world.queue("cq", 8, backfill="Reserved")
+    default_limit(world, of_cluster_queue=600)
+    for name, gpus in (("first", 8), ("head", 8)):
+        world.workload(name, {"name": "main", "count": 1}, queueName="queue")
+        world.pod(f"{name}-0", gpus=gpus, workload=name)
+        world.run()
+    assert world.why("Workload", "head").details["startsAt"] == timestamp(world.now + 600)
 
 
 # Young victims.

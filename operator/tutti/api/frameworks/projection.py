@@ -23,7 +23,7 @@ from tutti.api.conventions.membership import (
 )
 from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
-from tutti.api.frameworks.description import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
+from tutti.api.framework_kind import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner

@@ -179,6 +179,7 @@ class OwnedGang(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
         workload_name: A name for it that can be that of an object.
         group: Key of the gang: the workload, and which of its stages and replicas.
         group_name: A name for it that can be that of an object.
+        starts_with: That of the gang that starts first of those that run beside one another, with room for all of them.
         owner: Kind and name of the object that decides, for messages.
         minimum: How many members must be placed at once; at least 1.
         count: How many members there are, those that join later included; at least `minimum`.
@@ -199,6 +200,7 @@ class OwnedGang(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
     workload_name: str
     group: str
     group_name: str
+    starts_with: str
     owner: str
     minimum: int
     count: int

@@ -1,6 +1,7 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
-Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds` and `scheduleTimeoutSeconds` are ours.
+Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds` and
+`defaultMaximumExecutionTimeSeconds` are ours.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ Fungibility = Literal["MayStopSearch", "TryNextFlavor"]
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 MOST_SECONDS = 2**31 - 1
 """The longest time that a queue may name."""
+Duration = Annotated[int, Field(ge=1, le=MOST_SECONDS)]
 
 
 class FlavorFungibility(Model):
@@ -70,7 +72,7 @@ class Preemption(Model):
     """Of queues of the cohort that borrow: none, those of lower priority, or any."""
     borrow_within_cohort: BorrowWithinCohort | None = None
     """Of other queues, for a workload that borrows itself."""
-    minimum_runtime_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    minimum_runtime_seconds: Duration | None = None
     """How long a workload of this queue runs before it may be taken out for another one (ours, not Kueue's)."""
     RULES: ClassVar = (
         ValidationRule(
@@ -156,11 +158,16 @@ class ClusterQueueSpec(Model):
     None: nobody, as with StrictFIFO. BestEffort: whoever fits, as with BestEffortFIFO; the head is promised nothing.
     Reserved: whoever fits without delaying it: it ends before by its maximumExecutionTimeSeconds, or fits beside.
     """
-    reservation_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    reservation_seconds: Duration | None = None
     """With backfill Reserved, how long room is kept for a head of which nobody knows when it can start; 3600 if left
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
-    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    schedule_timeout_seconds: Duration | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
+    default_maximum_execution_time_seconds: Duration | None = None
+    """The maximumExecutionTimeSeconds of Workloads that do not say so themselves, nor does their LocalQueue.
+
+    It counts as if they had said so: also for those that run, and from the moment that it is changed.
+    """
     namespace_selector: LabelSelector | None = None
     """The namespaces that may use it; left out: none, empty: all."""
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
@@ -239,6 +246,8 @@ class LocalQueueSpec(Model):
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     fair_sharing: FairSharing | None = None
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
+    default_maximum_execution_time_seconds: Duration | None = None
+    """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

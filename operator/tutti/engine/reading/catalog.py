@@ -76,6 +76,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
         permit_seconds=spec.schedule_timeout_seconds,
+        limit_seconds=spec.default_maximum_execution_time_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
     )
 
@@ -124,11 +125,26 @@ def quotas_in(
 
 
 class LocalQueueTarget(msgspec.Struct, frozen=True):
-    """A LocalQueue: where it leads, whether nothing more is admitted, and whether what is admitted must leave."""
+    """A LocalQueue: where it leads, and what it says of those who come through it.
+
+    Attributes:
+        cluster_queue: The ClusterQueue that it leads to.
+        hold: Whether nothing more is admitted.
+        drain: Whether what is admitted must leave.
+        limit_seconds: How long Workloads may run that do not say so themselves; None: as the ClusterQueue says.
+    """
 
     cluster_queue: str
     hold: bool
     drain: bool
+    limit_seconds: int | None = None
+
+
+class DefaultLimit(msgspec.Struct, frozen=True):
+    """How long a Workload may run that does not say so itself, in seconds, and which queue says so."""
+
+    seconds: int
+    said_by: str
 
 
 class Catalog(WrittenObjects):
@@ -226,7 +242,24 @@ class Catalog(WrittenObjects):
         if found is None:
             return None
         stop = found.spec.stop_policy
-        return LocalQueueTarget(found.spec.cluster_queue, stop != "None", stop == "HoldAndDrain")
+        limit = found.spec.default_maximum_execution_time_seconds
+        return LocalQueueTarget(found.spec.cluster_queue, stop != "None", stop == "HoldAndDrain", limit)
+
+    def default_limit(self, namespace: str, name: str, cluster_queue: str) -> DefaultLimit | None:
+        """Return how long those may run who do not say so themselves: as their LocalQueue says, else its ClusterQueue.
+
+        Args:
+            namespace: That of the LocalQueue.
+            name: The LocalQueue.
+            cluster_queue: The ClusterQueue that they were admitted through; "" for that which the LocalQueue leads to.
+        """
+        local = self.local_queue(namespace, name)
+        if local is not None and local.limit_seconds is not None:
+            return DefaultLimit(local.limit_seconds, f"LocalQueue {namespace}/{name}")
+        queue = self.queues.get(cluster_queue or (local.cluster_queue if local is not None else ""))
+        if queue is None or queue.limit_seconds is None:
+            return None
+        return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
 
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.

@@ -56,6 +56,8 @@ class GangStyle(enum.StrEnum):
 
     SOFT = "Soft"
     HARD = "Hard"
+    WITH_ROOM = "WithRoom"
+    """It waits for as long as that takes, and keeps the room of the others for as long as any of it runs."""
 
 
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
@@ -105,6 +107,7 @@ class Workload:
         permit_jitter: Up to how many seconds longer, by chance.
         ready_seconds: How long it may run without being ready; None: for ever.
         limit_seconds: How long it may run in all; None: for ever.
+        limit_by: Which queue says so, where it does not itself; "" where it does.
         requeue: How long it waits after it was taken out because it was not ready.
         decisive: The groups that decide on its success; none: all of them.
         fails_with_members: Whether it is taken out and set inactive when a member fails.
@@ -174,6 +177,7 @@ class Workload:
     permit_jitter: int = 0
     ready_seconds: int | None = None
     limit_seconds: int | None = None
+    limit_by: str = ""
     requeue: Requeue = _AT_FIRST
     decisive: tuple[str, ...] = ()
     fails_with_members: bool = False
