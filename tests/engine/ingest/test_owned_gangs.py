@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.api.core import OwnerReference
+from tutti.api.core import ObjectMeta, OwnerReference, PriorityClass
 from tutti.engine.ingest.membership import PATIENCE_SECONDS
-from tutti.engine.records.decisions import CreatePodGroup
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.decisions import CreatePodGroup, EmitEvent
+from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen, PriorityClassSeen
 from tutti.engine.records.workloads import Phase
 
 KUEUES = "kueue.x-k8s.io/queue-name"
@@ -485,3 +485,34 @@ def test_the_default_of_a_queue_counts_for_gangs_by_owner():
     assert len(world.where()) == 2
     world.until(2)
     assert world.where() == {}
+
+
+def test_people_are_told_once_which_roles_are_not_counted():
+    spec = {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": {"spec": {"schedulerName": "other"}}},
+            "Worker": {"replicas": 2, "template": template()},
+        }
+    }
+    world = a_world()
+    job = world.owner("PyTorchJob", "torch", spec=spec)
+    told = []
+    for index in range(2):
+        labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+        world.pod(f"torch-worker-{index}", owner=job, labels=labels)
+        told += [one.note for one in world.run() if isinstance(one, EmitEvent) and one.reason == "ReadFromOwner"]
+    assert len(world.where()) == 2
+    assert told == ["role master is not counted: other places it"]
+
+
+def test_a_priority_class_that_a_policy_names_counts_in_the_queue():
+    world = a_world(2)
+    world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="high"), 1000)))
+    low = world.owner("Job", "low", labels=IN_QUEUE, spec=indexed(2))
+    policy = {"schedulingPolicy": {"priorityClass": "high"}}
+    roles = {"Worker": {"replicas": 2, "template": template()}}
+    high = world.owner("PyTorchJob", "torch", labels=IN_QUEUE, spec={"runPolicy": policy, "pytorchReplicaSpecs": roles})
+    pods(world, low, 2)
+    pods(world, high, 2, labels={"training.kubeflow.org/replica-type": "worker"})
+    world.run()
+    assert sorted(world.where()) == ["torch-0", "torch-1"]

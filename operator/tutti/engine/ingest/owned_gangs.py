@@ -161,6 +161,14 @@ def take_sizes(workload: Workload, promised: PromisedClass) -> None:
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
 
 
+def tell_notes(state: IngestState, workload: Workload) -> None:
+    """Tell once what of its owners is not read as people may expect, such as a role that another scheduler places."""
+    notes = tuple(dict.fromkeys(note for gang in _gangs(workload) for note in gang.notes))
+    if notes and notes != workload.notes:
+        state.announce(workload, "Normal", "ReadFromOwner", "; ".join(notes))
+    workload.notes = notes
+
+
 def _runs(workload: Workload) -> bool:
     """Whether a gang has started whole, in this process or before."""
     return workload.phase is Phase.SCHEDULED or (

@@ -34,6 +34,7 @@ from tutti.engine.ingest.owned_gangs import (
     inherited_queues,
     inherited_seconds,
     take_sizes,
+    tell_notes,
 )
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
@@ -157,6 +158,7 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, partial(_promised, state, workload))
+        tell_notes(state, workload)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
@@ -257,7 +259,9 @@ def _read_terms(state: IngestState, workload: Workload) -> None:
     if problem and workload.problem is None:
         workload.problem = Explanation(Gate.QUEUE, "InvalidQueue", problem)
     await_owners(state, workload)
-    value = state.catalog.workload_class(inherited_priority_class(workload))
+    priority_class = inherited_priority_class(workload)
+    value = state.catalog.workload_class(priority_class)
+    value = state.catalog.priority_class_value(priority_class) if value is None else value
     if value is not None and not workload.ranked:
         workload.priority, workload.ranked = value, True
     if workload.given_up and workload.problem is None:
