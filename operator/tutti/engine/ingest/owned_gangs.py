@@ -22,7 +22,7 @@ from tutti.api.frameworks import (
     owner_chain,
     projected_pod,
 )
-from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION
+from tutti.api.frameworks.kinds import COMPLETION_INDEX
 from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
 from tutti.engine.ingest import IngestState
@@ -50,7 +50,7 @@ def owned_by(state: IngestState, member: Member) -> Owned:
 
     marks = member.marks
     chain = owner_chain(marks, look_up)
-    personal = marks.uid if _says_of_itself(state, member) else ""
+    personal = "" if state.kinds.personal_keys.isdisjoint(marks.labels) else marks.uid
     labels = tuple((key, value == "0" if key == COMPLETION_INDEX else value) for key, value in marks.labels.items())
     key = (tuple(map(id, chain.owners)), chain.awaited, chain.note, marks.scheduler, marks.says_group, personal, labels)
     known = state.owner_answers.get(key)
@@ -75,15 +75,6 @@ def _pod_that_owns(state: IngestState, ref: OwnerReference, namespace: str) -> P
         return None
     member = state.members.get((namespace, ref.name))
     return projected_pod(member.marks) if member is not None and member.pod.uid == ref.uid else None
-
-
-def _says_of_itself(state: IngestState, member: Member) -> bool:
-    """Whether a pod carries what makes its answer its own: which replica it is, or whether it wants a gang."""
-    labels = member.marks.labels
-    return bool(labels) and (
-        GANG_ANNOTATION in labels
-        or any(kind.replica_groups is not None and kind.replica_groups.label in labels for kind in state.kinds)
-    )
 
 
 def group_in(gang: OwnedGang) -> str:
