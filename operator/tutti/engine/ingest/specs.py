@@ -70,7 +70,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     _identify(workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
-    limits.read_limits(state, workload, found)
+    limits.read_limits(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
@@ -172,8 +172,6 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
     style = next((m.claim.style for m in workload.members() if m.claim.style), "")
     workload.style = GangStyle(style) if style else None
-    if workload.given_up and workload.problem is None:
-        workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
     if workload.placed_singly:
         return
     for member in workload.members():
@@ -247,6 +245,7 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
         )
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
+    limits.limit_by_queue(state, workload)
 
 
 def _read_terms(state: IngestState, workload: Workload) -> None:
@@ -261,9 +260,11 @@ def _read_terms(state: IngestState, workload: Workload) -> None:
     value = state.catalog.workload_class(inherited_priority_class(workload))
     if value is not None and not workload.ranked:
         workload.priority, workload.ranked = value, True
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
     limit, patience = inherited_seconds(workload)
     if workload.key[0] != "Workload":
-        workload.limit_seconds = limit
+        workload.limit_seconds, workload.limit_by = limit, ""
     if workload.permit_seconds is None:
         workload.permit_seconds = patience
 
