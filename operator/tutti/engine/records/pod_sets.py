@@ -242,7 +242,7 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
         node_selector=pod_class.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=pod_class.spec.tolerations,
-        topology=None if need.topology is None or need.topology.is_a_name else need.topology.request(),
+        topology=need.topology.request() if need.topology is not None and need.topology.needs_topology else None,
         group=f"pod set group {pod_set_group}" if need.topology is not None else "",
         kept=need.kept,
     )
