@@ -164,7 +164,7 @@ def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of:
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
-    if found.wanted == 1 < of:
+    if found.wanted == 1 < of and message.endswith("."):
         message += f" It starts together with {counted(of - 1, 'other pod')} of the gang."
     return Explanation(
         Gate.PLACEMENT,
