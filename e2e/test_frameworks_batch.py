@@ -69,7 +69,7 @@ def test_the_clusters_own_controller_makes_the_pods_of_such_a_job(story: Story) 
     story.custom.create_namespaced_custom_object("batch", "v1", story.namespace, "jobs", yaml.safe_load(INDEXED_JOB))
     story.wait(lambda: len(story.pods("train-")) == 4, "the controller to make four pods")
     player.pods += [pod.metadata.name for pod in story.pods("train-")]
-    player.wait_waiting("WaitingForQuota", 4)
+    player.wait_waiting("ExceedsMaxQuota", 4)
 
     story.resize_queue(QUEUE, 4)
 
@@ -193,9 +193,9 @@ def test_a_jobset_that_is_made_anew_is_gathered_whole_again(story: Story) -> Non
     driver, first, second = [
         one for name in ("driver", "workers") for one in replicated_job(player, found, name, attempt=1)
     ]
-    again = [*job_pods(player, driver), *job_pods(player, first)]
-    player.wait_sizes(7)
-    story.wait(lambda: all(story.pod_condition(pod)[0] for pod in again), "those that are there to say why they wait")
+    for one in (driver, first):
+        job_pods(player, one)
+    player.wait_gathering()
     assert not player.bound()
 
     job_pods(player, second)
@@ -296,6 +296,7 @@ def test_with_node_selectors_in_the_place_of_that_webhook_all_pods_are_one_gang(
     """`alpha.jobset.sigs.k8s.io/node-selector`: an administrator has labelled the nodes of each Job beforehand."""
     player = Player(story, JOBSET_KIND)
     story.queue(QUEUE, 6)
+    _racks(story)
     key = "alpha.jobset.sigs.k8s.io/namespaced-job"
     for index, node in enumerate(story.cluster.nodes):
         story.label_nodes((node,), {key: f"{story.namespace}_set-workers-{index // 2}"})
@@ -308,7 +309,7 @@ def test_with_node_selectors_in_the_place_of_that_webhook_all_pods_are_one_gang(
         job_pods(player, one, spec={**one["spec"]["template"]["spec"], "nodeSelector": selector})
     player.wait_bound(6)
     assert 6 in player.sizes()
-    story.label_nodes(story.cluster.nodes, {key: None})
+    story.label_nodes(story.cluster.nodes, {key: None, RACK: None})
 
 
 # ---- TrainJob
@@ -332,8 +333,8 @@ def test_a_trainjob_whose_pods_get_their_scheduler_from_a_webhook_starts_in_stag
     done = [{"name": f"{what}-initializer", "succeeded": 1} for what in ("dataset", "model")]
     player.status(found, {"replicatedJobsStatus": done})
     (node,) = replicated_job(player, found, "node")
-    (first,) = job_pods(player, node, [0], spec=hooked)
-    story.wait(lambda: story.pod_condition(first)[0], "the first node to say why it waits")
+    job_pods(player, node, [0], spec=hooked)
+    player.wait_gathering()
     assert not player.bound()
 
     job_pods(player, node, [1], spec=hooked)

@@ -66,7 +66,7 @@ def test_the_jobs_of_a_jobset_that_may_not_be_read_are_gangs_of_their_own_and_on
             job_pods(player, one)
         player.wait_bound(3)
         player.wait_waiting("Unschedulable", 3)
-        story.wait(lambda: "JobSet set" in player.told(), "somebody to be told which owner is not read", seconds=20)
+        story.wait(lambda: "JobSet set" in player.told(), "somebody to be told which owner is not read")
         assert "is not read" in player.told()
 
 
@@ -128,7 +128,7 @@ def test_of_an_owner_with_a_number_that_is_none_only_its_pods_wait_and_the_field
     beside = kubeflow_pods(player, good, "Master") + kubeflow_pods(player, good, "Worker")
     player.wait_bound(4)
     assert player.bound() == {*beside}
-    story.wait(lambda: all(story.pod_condition(pod)[0] for pod in bad), "its pods to say why they wait", seconds=20)
+    story.wait(lambda: all(story.pod_condition(pod)[0] for pod in bad), "its pods to say why they wait")
     assert "spec.pytorchReplicaSpecs.Worker.replicas" in player.told()
     assert said in player.told()
 
@@ -151,7 +151,7 @@ def test_of_an_owner_with_more_roles_than_anybody_has_only_its_pods_wait(story: 
         pass
     player.wait_bound(7)
     assert not player.bound() & {*waiting}
-    story.wait(lambda: "spec.replicatedJobs" in player.told(), "somebody to be told the field", seconds=20)
+    story.wait(lambda: "spec.replicatedJobs" in player.told(), "somebody to be told the field")
 
 
 def test_a_queue_that_cannot_be_one_is_told_and_its_pods_wait(story: Story) -> None:
@@ -164,7 +164,7 @@ def test_a_queue_that_cannot_be_one_is_told_and_its_pods_wait(story: Story) -> N
     job_pods(player, player.make(INDEXED_JOB))
     player.wait_bound(4)
     assert not player.bound() & {*bad}
-    story.wait(lambda: "No_Queue" in player.told(), "somebody to be told", seconds=20)
+    story.wait(lambda: "No_Queue" in player.told(), "somebody to be told")
 
 
 # ---- kinds that users describe

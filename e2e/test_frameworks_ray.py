@@ -137,8 +137,8 @@ def test_the_cluster_of_another_attempt_is_another_gang(story: Story) -> None:
 
     second = ray_job_cluster(player, job, "rj-fghij")
     ray_head(player, second)
-    (worker,) = ray_workers(player, second, "small", [0])
-    story.wait(lambda: story.pod_condition(worker)[0], "a worker to say why it waits")
+    ray_workers(player, second, "small", [0])
+    player.wait_gathering()
     assert not player.bound()
     ray_workers(player, second, "small", [1])
 
@@ -161,7 +161,7 @@ def test_a_submitter_that_another_scheduler_places_is_not_counted_and_one_is_tol
     ray_head(player, cluster)
     ray_workers(player, cluster, "small")
     player.wait_waiting("Unschedulable", 3)
-    story.wait(lambda: "role submitter is not counted" in player.told(), "somebody to be told", seconds=20)
+    story.wait(lambda: "role submitter is not counted" in player.told(), "somebody to be told")
 
     player.clear()
 

@@ -95,7 +95,7 @@ def test_a_replica_whose_leader_is_deleted_is_made_anew_and_gathered_whole(story
     )
 
     leader = lws_leader(player, leaders, found, 0)
-    story.wait(lambda: story.pod_condition("vllm-0")[0], "the new leader to say why it waits")
+    player.wait_gathering()
     assert player.bound() == {*kept}
     lws_workers(player, leader, found, 0)
 
@@ -115,7 +115,7 @@ def test_a_rolling_update_to_another_size_asks_for_as_many_as_each_pod_says(stor
 
     player.change(found, {"spec": {"leaderWorkerTemplate": {"size": 2}}})
     leader = lws_leader(player, leaders, found, 1, size=2)  # the last replica is updated first
-    story.wait(lambda: story.pod_condition("vllm-1")[0], "its leader to say why it waits")
+    player.wait_gathering()
     assert len(player.bound()) == 3
     lws_workers(player, leader, found, 1, size=2)
 

@@ -42,14 +42,16 @@ def test_with_room_for_one_pod_less_nothing_starts(story: Story, play: Play) -> 
 @every_play
 def test_with_quota_for_one_pod_less_nothing_starts(story: Story, play: Play) -> None:
     player = Player(story, *play.kinds)
-    story.queue(QUEUE, play.room - 1)
+    story.queue(QUEUE, play.room)
     story.start_operator()
+    rival = player.rival()
+    story.wait(lambda: story.node_of(rival), "somebody else to have one of what is needed")
     acts = play.acts(player)
     expected = _to_the_first_start(acts)
     player.wait_waiting("WaitingForQuota", *_numbers(play))
     assert not player.bound()
 
-    story.resize_queue(QUEUE, play.room)
+    player.end(rival)
 
     player.wait_bound(expected)
     story.resize_queue(QUEUE, max(play.room, play.most))

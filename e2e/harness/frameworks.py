@@ -199,10 +199,19 @@ class Player:
             return "; ".join(f"{pod}: {self.story.pod_condition(pod)}" for pod in asked)
 
         try:
-            self.story.wait(lambda: all(map(said, asked)), f"{asked} to say {reason} with {numbers}", seconds=20)
+            self.story.wait(lambda: all(map(said, asked)), f"{asked} to say {reason} with {numbers}")
         except AssertionError as error:
             raise AssertionError(f"{error}\nwhat they say: {told()}") from None
         return self.story.pod_condition(asked[0])[1]
+
+    def wait_gathering(self) -> None:
+        """Wait until a gang says that it waits for members that have not been made."""
+
+        def waits() -> bool:
+            names = [group["metadata"]["name"] for group in self.story.all("PodGroup")]
+            return any(self.story.why(name).get("reason") == "WaitingForMembers" for name in names)
+
+        self.story.wait(waits, "a gang to wait for more members")
 
     def used(self, queue: str = QUEUE) -> int:
         """How many GPUs the pods that run count for in a ClusterQueue."""
@@ -212,7 +221,7 @@ class Player:
 
     def wait_used(self, count: int, queue: str = QUEUE) -> None:
         """Wait until a queue counts so many GPUs."""
-        self.story.wait(lambda: self.used(queue) == count, f"{count} GPUs to be counted in the queue", seconds=20)
+        self.story.wait(lambda: self.used(queue) == count, f"{count} GPUs to be counted in the queue")
 
     def sizes(self) -> list[int]:
         """How many each gang needs at once, as the PodGroups say that are there."""
@@ -221,7 +230,7 @@ class Player:
 
     def wait_sizes(self, *sizes: int) -> None:
         """Wait until there are PodGroups of these sizes, and no others."""
-        self.story.wait(lambda: self.sizes() == sorted(sizes), f"PodGroups of {sorted(sizes)}", seconds=20)
+        self.story.wait(lambda: self.sizes() == sorted(sizes), f"PodGroups of {sorted(sizes)}")
 
     def told(self) -> str:
         """All that is said of the gangs and pods of the story: conditions of pod groups and pods, and events."""

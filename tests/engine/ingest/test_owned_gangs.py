@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.api.core import OwnerReference
+from tutti.api.core import ObjectMeta, OwnerReference, PriorityClass
 from tutti.engine.ingest.membership import PATIENCE_SECONDS
-from tutti.engine.records.decisions import CreatePodGroup
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.decisions import CreatePodGroup, EmitEvent
+from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen, PriorityClassSeen
 from tutti.engine.records.workloads import Phase
 
 KUEUES = "kueue.x-k8s.io/queue-name"
@@ -376,3 +376,143 @@ def test_a_restart_finds_gangs_by_owner_as_they_were():
     assert world.used("team") == 4
     (found,) = world.engine.state.workloads.values()
     assert found.phase is Phase.SCHEDULED
+
+
+def plain_ray(workers: int) -> dict[str, Any]:
+    group = {"groupName": "w", "replicas": workers, "minReplicas": 0, "maxReplicas": 20, "template": template()}
+    return {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [group]}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+def test_what_an_owner_adds_to_a_running_gang_joins_as_there_is_room(restarts):
+    world = a_world(6)
+    cluster = world.owner("RayCluster", "ray", labels=IN_QUEUE, spec=plain_ray(4))
+    kind, group = "ray.io/node-type", "ray.io/group"
+    world.pod("ray-head", owner=cluster, labels={kind: "head", group: "headgroup"})
+    for index in range(4):
+        world.pod(f"ray-w-{index}", owner=cluster, labels={kind: "worker", group: "w"})
+    world.run()
+    world.owner("RayCluster", "ray", labels=IN_QUEUE, spec=plain_ray(7))
+    for index in range(4, 7):
+        world.pod(f"ray-w-{index}", owner=cluster, labels={kind: "worker", group: "w"})
+    world.run()
+    if restarts:
+        world.restart()
+    world.until(1000)
+    assert len(world.where()) == 6  # the one for which there is room, and nobody has left
+    assert all(one.degraded_since is None for one in world.engine.state.workloads.values())
+    world.delete("ray-w-0")  # one of those that ran is missed
+    world.run()
+    assert len(world.where()) == 6  # an added one has its place
+
+
+def test_a_member_that_was_lost_while_nobody_looked_is_missed():
+    world = a_world(5)
+    cluster = world.owner("RayCluster", "ray", labels=IN_QUEUE, spec=plain_ray(4))
+    kind, group = "ray.io/node-type", "ray.io/group"
+    world.pod("ray-head", owner=cluster, labels={kind: "head", group: "headgroup"})
+    for index in range(4):
+        world.pod(f"ray-w-{index}", owner=cluster, labels={kind: "worker", group: "w"})
+    world.run()
+    del world.pods["default", "ray-w-3"]
+    world.restart()
+    world.pod("rival", priority=-1)
+    world.run()
+    (found,) = [one for one in world.engine.state.workloads.values() if one.key[0] == "PodGroup"]
+    assert (found.required, found.degraded_since is not None) == (5, True)
+
+
+def test_members_that_have_succeeded_are_missed_no_more_and_the_others_are():
+    world = a_world(4)
+    job = world.owner("Job", "train", labels=IN_QUEUE, spec=indexed(4))
+    pods(world, job, 4)
+    world.run()
+    world.finish("train-0")
+    world.run()
+    world.owner("Job", "train", labels=IN_QUEUE, spec=indexed(4), status={"succeeded": 1})
+    world.run()
+    (found,) = world.engine.state.workloads.values()
+    assert (found.required, found.degraded_since) == (4, None)
+    world.delete("train-1")
+    world.run()
+    assert found.degraded_since is not None
+    world.pod("train-1b", owner=job, labels={INDEX: "1"})
+    world.run()
+    assert (len(world.where()), found.degraded_since) == (4, None)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+def test_a_run_time_on_an_owner_ends_its_gang_for_good(restarts):
+    world = a_world(4)
+    limit = {"kueue.x-k8s.io/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "train", labels=IN_QUEUE | limit, spec=indexed(2))
+    pods(world, job, 2)
+    world.until(50)
+    if restarts:
+        world.restart()
+    world.until(49)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert (world.where(), world.used("team")) == ({}, 0)
+    pods(world, job, 2, name="again")
+    world.run()
+    if restarts:
+        world.restart()
+    world.until(500)
+    assert world.where() == {}
+    assert waiting(world)[0] == "MaximumExecutionTimeExceeded"
+
+
+def test_a_pod_may_run_for_as_long_as_its_owner_says():
+    world = a_world(4)
+    limit = {"scheduling.tutti.dev/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "many", labels=IN_QUEUE | limit, spec={"parallelism": 1, "completions": 2})
+    pods(world, job, 1)
+    world.until(99)
+    assert len(world.where()) == 1
+    world.until(2)
+    assert world.where() == {}
+    world.pod("many-again", owner=job)
+    world.run()
+    assert len(world.where()) == 1
+
+
+def test_the_default_of_a_queue_counts_for_gangs_by_owner():
+    world = a_world(4)
+    world.queue("timed", 4, local="timed", defaultMaximumExecutionTimeSeconds=100)
+    pods(world, world.owner("Job", "train", labels={KUEUES: "timed"}, spec=indexed(2)), 2)
+    world.until(99)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert world.where() == {}
+
+
+def test_people_are_told_once_which_roles_are_not_counted():
+    spec = {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": {"spec": {"schedulerName": "other"}}},
+            "Worker": {"replicas": 2, "template": template()},
+        }
+    }
+    world = a_world()
+    job = world.owner("PyTorchJob", "torch", spec=spec)
+    told = []
+    for index in range(2):
+        labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+        world.pod(f"torch-worker-{index}", owner=job, labels=labels)
+        told += [one.note for one in world.run() if isinstance(one, EmitEvent) and one.reason == "ReadFromOwner"]
+    assert len(world.where()) == 2
+    assert told == ["role master is not counted: other places it"]
+
+
+def test_a_priority_class_that_a_policy_names_counts_in_the_queue():
+    world = a_world(2)
+    world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="high"), 1000)))
+    low = world.owner("Job", "low", labels=IN_QUEUE, spec=indexed(2))
+    policy = {"schedulingPolicy": {"priorityClass": "high"}}
+    roles = {"Worker": {"replicas": 2, "template": template()}}
+    high = world.owner("PyTorchJob", "torch", labels=IN_QUEUE, spec={"runPolicy": policy, "pytorchReplicaSpecs": roles})
+    pods(world, low, 2)
+    pods(world, high, 2, labels={"training.kubeflow.org/replica-type": "worker"})
+    world.run()
+    assert sorted(world.where()) == ["torch-0", "torch-1"]

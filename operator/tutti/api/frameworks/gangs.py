@@ -322,7 +322,7 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
             domain=domain,
             domain_key=key if domain else "",
             joins_later=role == groups.sized,
-            parts=(RolePart(first, 1, 1),),
+            parts=(RolePart(first, 1, 1, 1),),
             later=(LaterRole(groups.sized, size - 1),) if size > 1 else (),
             room=size,
             notes=(f"the {kind.kind} that it belongs to is not read",),

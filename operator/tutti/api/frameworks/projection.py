@@ -216,6 +216,7 @@ def _role(
         replicas=replicas,
         least=least,
         most=most,
+        total=_total(part, described, kind=kind),
         size=_amount(part, described.size) if described.size else 1,
         scheduler=_scheduler(part, template, described),
         apart=_apart(template) if template else "",
@@ -255,6 +256,14 @@ def _replicas(
     if scaled and described.least:
         return replicas, min(least, replicas), MOST_COUNT if most is None else most
     return replicas, replicas, None
+
+
+def _total(part: FieldReader, described: RoleDescription, *, kind: FrameworkKind) -> int | None:
+    """Return how many replicas a role has with those that have succeeded; None where these are not left out."""
+    if described.finished is None or kind.elastic is not None:
+        return None
+    asked = _amount(part, described.replicas) if described.replicas else 1
+    return (part.count(described.total) if described.total else None) or asked
 
 
 def _finished(top: FieldReader, part: FieldReader, name: str, described: RoleDescription) -> int:

@@ -140,8 +140,8 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
             made_for = {IMPLICIT_LABEL: members[0].claim.convention if not owned else "owner"}
             state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, _owners(members, namespace)))
     elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
-        if workload.asked_for == "deleted":
-            return
+        if workload.asked_for == "deleted" or workload.given_up:
+            return  # what is given up must stay so for other pods of the same owner, which takes its PodGroup along
         workload.asked_for = "deleted"
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:

@@ -166,7 +166,7 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
     state.owner_graph.leave(member)
     says = bool(claim.group or claim.workload)
-    member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys(), says_group=says)
+    member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys, says_group=says)
     state.owner_graph.join(member)
     member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)

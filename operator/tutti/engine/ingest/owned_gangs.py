@@ -22,12 +22,12 @@ from tutti.api.frameworks import (
     owner_chain,
     projected_pod,
 )
-from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION
+from tutti.api.frameworks.kinds import COMPLETION_INDEX
 from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.members import Member, MemberGroup, Owned
-from tutti.engine.records.workloads import GangStyle, Workload
+from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
 MOST_ANSWERS = 4096
 """Answers that are remembered at once; then all of them are worked out anew."""
@@ -50,7 +50,7 @@ def owned_by(state: IngestState, member: Member) -> Owned:
 
     marks = member.marks
     chain = owner_chain(marks, look_up)
-    personal = marks.uid if _says_of_itself(state, member) else ""
+    personal = "" if state.kinds.personal_keys.isdisjoint(marks.labels) else marks.uid
     labels = tuple((key, value == "0" if key == COMPLETION_INDEX else value) for key, value in marks.labels.items())
     key = (tuple(map(id, chain.owners)), chain.awaited, chain.note, marks.scheduler, marks.says_group, personal, labels)
     known = state.owner_answers.get(key)
@@ -75,15 +75,6 @@ def _pod_that_owns(state: IngestState, ref: OwnerReference, namespace: str) -> P
         return None
     member = state.members.get((namespace, ref.name))
     return projected_pod(member.marks) if member is not None and member.pod.uid == ref.uid else None
-
-
-def _says_of_itself(state: IngestState, member: Member) -> bool:
-    """Whether a pod carries what makes its answer its own: which replica it is, or whether it wants a gang."""
-    labels = member.marks.labels
-    return bool(labels) and (
-        GANG_ANNOTATION in labels
-        or any(kind.replica_groups is not None and kind.replica_groups.label in labels for kind in state.kinds)
-    )
 
 
 def group_in(gang: OwnedGang) -> str:
@@ -112,14 +103,16 @@ class _Size(NamedTuple):
     """How large a pod group of an owned gang is to be.
 
     Attributes:
-        least: How many must be placed together.
-        wanted: How many there are to be.
+        least: How many that have not succeeded must be placed together.
+        wanted: How many there are to be of these.
+        total: The same with those that have succeeded.
         ahead: Whether room is kept for those of them that are not made yet.
         template: Of what these are made.
     """
 
     least: int
     wanted: int
+    total: int
     ahead: bool = False
     template: Mapping[str, Any] | None = None
 
@@ -148,11 +141,45 @@ def take_sizes(workload: Workload, promised: PromisedClass) -> None:
             group.promised = promised(group, size.template or {})
             keeps_room |= group.promised is not None
         may_come = not size.ahead or group.promised is not None
-        group.min_count = size.least if may_come else min(size.least, len(group.members))
+        least = size.least if may_come else min(size.least, len(group.members))
+        # Those that have succeeded count as placed, and are left out of what is needed by then.
+        group.min_count = least and max(least, min(least + group.counts().succeeded, size.total))
+    if _runs(workload):
+        _grow_one_by_one(workload, sizes)
     for name, group in workload.groups.items():
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
+
+
+def tell_notes(state: IngestState, workload: Workload) -> None:
+    """Tell once what of its owners is not read as people may expect, such as a role that another scheduler places."""
+    notes = tuple(dict.fromkeys(note for gang in _gangs(workload) for note in gang.notes))
+    if notes and notes != workload.notes:
+        state.announce(workload, "Normal", "ReadFromOwner", "; ".join(notes))
+    workload.notes = notes
+
+
+def _runs(workload: Workload) -> bool:
+    """Whether a gang has started whole, in this process or before."""
+    return workload.phase is Phase.SCHEDULED or (
+        workload.phase is Phase.WAITING and workload.was_scheduled and workload.counts().bound > 0
+    )
+
+
+def _grow_one_by_one(workload: Workload, sizes: Mapping[str, _Size]) -> None:
+    """Take what an owner adds to a gang that runs as extra: it joins as there is room, and what runs lacks nothing.
+
+    From what a gang has had it does not fall back: one that has been placed is missed.
+    """
+    groups = [workload.groups[name] for name in sizes]
+    if not any(group.had for group in groups):  # found running: how many it had of each is not known
+        left = workload.had_in_all - sum([group.counts().placed for group in groups])
+        for group in groups:
+            group.had = group.counts().placed + min(max(0, left), max(0, group.min_count - group.counts().placed))
+            left -= group.had - group.counts().placed
+    for group in groups:
+        group.min_count = min(group.min_count, max(group.had, group.counts().placed))
 
 
 def _gangs(workload: Workload) -> list[OwnedGang]:
@@ -170,13 +197,13 @@ def _gangs(workload: Workload) -> list[OwnedGang]:
 def _sizes_at_once(workload: Workload, gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
     """Yield the pod groups of those that are made at the same moment."""
     if _counts_all(gang):
-        yield gang.starts_with, _Size(gang.minimum, gang.count)
+        yield gang.starts_with, _Size(gang.minimum, gang.count, sum([part.total for part in gang.parts]))
         return
     for part in gang.parts:
         if part.template and gang.domain and 0 < part.minimum < part.count:
             yield from _sizes_by_domain(workload, part)
         else:
-            yield part.role, _Size(part.minimum, part.count)
+            yield part.role, _Size(part.minimum, part.count, part.total)
 
 
 def _sizes_by_domain(workload: Workload, part: RolePart) -> Iterator[tuple[str, _Size]]:
@@ -188,10 +215,10 @@ def _sizes_by_domain(workload: Workload, part: RolePart) -> Iterator[tuple[str, 
         if isinstance(gang := member.owned.gang, OwnedGang) and gang.role == part.role and gang.sub_group
     )
     for name in there:
-        yield name, _Size(size, size, ahead=True, template=part.template)
+        yield name, _Size(size, size, size, ahead=True, template=part.template)
     if len(there) < part.minimum:
         missing = part.minimum - len(there)
-        yield part.role, _Size(missing, missing)
+        yield part.role, _Size(missing, missing, missing)
 
 
 def _sizes_later(gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
@@ -199,7 +226,7 @@ def _sizes_later(gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
     for role in gang.later:
         if _is_here(role):
             least = role.count if role.keeps_room else 0
-            yield role.role, _Size(least, role.count, ahead=role.keeps_room, template=role.template)
+            yield role.role, _Size(least, role.count, role.count, ahead=role.keeps_room, template=role.template)
 
 
 def _is_here(role: LaterRole) -> bool:

@@ -34,6 +34,7 @@ from tutti.engine.ingest.owned_gangs import (
     inherited_queues,
     inherited_seconds,
     take_sizes,
+    tell_notes,
 )
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
@@ -70,7 +71,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     _identify(workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
-    limits.read_limits(state, workload, found)
+    limits.read_limits(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
@@ -157,6 +158,7 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, partial(_promised, state, workload))
+        tell_notes(state, workload)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
@@ -172,8 +174,6 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
     style = next((m.claim.style for m in workload.members() if m.claim.style), "")
     workload.style = GangStyle(style) if style else None
-    if workload.given_up and workload.problem is None:
-        workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
     if workload.placed_singly:
         return
     for member in workload.members():
@@ -247,6 +247,7 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
         )
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
+    limits.limit_by_queue(state, workload)
 
 
 def _read_terms(state: IngestState, workload: Workload) -> None:
@@ -258,12 +259,16 @@ def _read_terms(state: IngestState, workload: Workload) -> None:
     if problem and workload.problem is None:
         workload.problem = Explanation(Gate.QUEUE, "InvalidQueue", problem)
     await_owners(state, workload)
-    value = state.catalog.workload_class(inherited_priority_class(workload))
+    priority_class = inherited_priority_class(workload)
+    value = state.catalog.workload_class(priority_class)
+    value = state.catalog.priority_class_value(priority_class) if value is None else value
     if value is not None and not workload.ranked:
         workload.priority, workload.ranked = value, True
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
     limit, patience = inherited_seconds(workload)
     if workload.key[0] != "Workload":
-        workload.limit_seconds = limit
+        workload.limit_seconds, workload.limit_by = limit, ""
     if workload.permit_seconds is None:
         workload.permit_seconds = patience
 
