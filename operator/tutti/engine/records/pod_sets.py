@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -296,12 +297,17 @@ def _is_alike(one: PodClass, other: PodClass) -> bool:
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
 
+_RANKS = re.compile("([0-9]+)")
+_LONGEST_NUMBER = 20
+
+
 def _by_rank(members: list[Member]) -> list[Member]:
-    """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
+    """Order p-2 before p-10, and a-10 before b-2, so that neighbouring ranks come to neighbouring places."""
     if len(members) < 2:  # noqa: PLR2004 - one needs no order
         return members
-    names = [member.pod.name for member in members]
-    keys = list(zip(map(len, names), names, strict=True))
+    keys = [_RANKS.split(member.pod.name) for member in members]
+    for key in keys:
+        key[1::2] = [number.rjust(_LONGEST_NUMBER) for number in key[1::2]]
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
 
 
