@@ -35,6 +35,7 @@ class Story:
         self.core = client.CoreV1Api(self.api)
         self.custom = client.CustomObjectsApi(self.api)
         self.operator: subprocess.Popen[bytes] | None = None
+        self.kubeconfig = cluster.kubeconfig  # as whom the operator comes; a story may give it less than every right
         self._made: list[tuple[str, str]] = []
         self._classes: list[str] = []
         self.core.create_namespace({"metadata": {"name": namespace}})
@@ -57,7 +58,7 @@ class Story:
 
     def start_operator(self, **configuration: Any) -> None:
         """Start the operator as a user would."""
-        self.operator = launched(self.cluster.kubeconfig, self.folder, configuration)
+        self.operator = launched(self.kubeconfig, self.folder, configuration)
 
     def kill_operator(self) -> None:
         """Kill -9: nothing is said, nothing is released."""
@@ -119,12 +120,14 @@ class Story:
 
     def queue(self, name: str, gpus: int, **spec: Any) -> None:
         """A ClusterQueue with so many GPUs and plenty of the rest, and a LocalQueue of the same name to it."""
-        covered = {"nvidia.com/gpu": gpus, "cpu": 1000, "memory": "10Ti"}
-        flavor = {"name": name, "resources": [{"name": r, "nominalQuota": n} for r, n in covered.items()]}
-        groups = [{"coveredResources": list(covered), "flavors": [flavor]}]
         self.object("ResourceFlavor", name, {})
-        self.object("ClusterQueue", name, {"resourceGroups": groups, "namespaceSelector": {}, **spec})
+        spec = {"resourceGroups": _quota(name, gpus), "namespaceSelector": {}, **spec}
+        self.object("ClusterQueue", name, spec)
         self.object("LocalQueue", name, {"clusterQueue": name})
+
+    def resize_queue(self, name: str, gpus: int) -> None:
+        """Have such a ClusterQueue with so many GPUs from now on."""
+        self.change("ClusterQueue", name, {"resourceGroups": _quota(name, gpus)})
 
     def gang(self, name: str, size: int, *, gpus: int = 1, queue: str = "", **pod: Any) -> None:
         """A PodGroup that needs all its members, and the members."""
@@ -308,6 +311,13 @@ class Story:
     def binds(self) -> Iterator[tuple[str, str, str]]:
         """Every bind that the journal records: pod, uid and node."""
         return binds(self.folder / "journal")
+
+
+def _quota(flavor: str, gpus: int) -> list[dict[str, Any]]:
+    """The resource groups of a queue with so many GPUs and plenty of the rest."""
+    covered = {"nvidia.com/gpu": gpus, "cpu": 1000, "memory": "10Ti"}
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in covered.items()]
+    return [{"coveredResources": list(covered), "flavors": [{"name": flavor, "resources": resources}]}]
 
 
 def _slow_to_end(seconds: int) -> dict[str, Any]:

@@ -219,6 +219,36 @@ CASES = {
         "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: g, kueue.x-k8s.io/queue-name: q}}",
         GangMembership(convention="schedulerPlugins", namespace="ml", group="g", queue="q"),
     ),
+    "gang of one convention, near by annotations of another": (
+        """
+        metadata:
+          namespace: ml
+          labels: {scheduling.x-k8s.io/pod-group: g}
+          annotations: {kueue.x-k8s.io/podset-required-topology: rack}
+        """,
+        GangMembership(
+            convention="schedulerPlugins", namespace="ml", group="g", topology=PodTopologyRequest("Required", "rack")
+        ),
+    ),
+    "near by annotations of Kueue's, in a queue that its owner names": (
+        "metadata: {namespace: ml, annotations: {kueue.x-k8s.io/podset-preferred-topology: rack}}",
+        GangMembership(convention="kueue", namespace="ml", topology=PodTopologyRequest("Preferred", "rack")),
+    ),
+    "near by annotations of ours": (
+        "metadata: {namespace: ml, annotations: {scheduling.tutti.dev/podset-required-topology: rack}}",
+        GangMembership(convention="tutti", namespace="ml", topology=PodTopologyRequest("Required", "rack")),
+    ),
+    "near by annotations of ours and of Kueue's": (
+        """
+        metadata:
+          namespace: ml
+          labels: {kueue.x-k8s.io/queue-name: q}
+          annotations:
+            kueue.x-k8s.io/podset-preferred-topology: block
+            scheduling.tutti.dev/podset-required-topology: rack
+        """,
+        GangMembership(convention="tutti", namespace="ml", queue="q", topology=PodTopologyRequest("Required", "rack")),
+    ),
     "our labels win over all others": (
         "metadata: {namespace: ml, labels: {scheduling.tutti.dev/pod-group: ours, scheduling.x-k8s.io/pod-group: theirs}}",
         GangMembership(convention="tutti", namespace="ml", group="ours"),
@@ -251,9 +281,9 @@ def test_the_pfnet_prefix_is_configurable():
     assert membership_of(pfnet(name="g", size="three"), settings).group == ""
 
 
-def near_by(**notes: str) -> Pod:
+def near_by(project: str = "kueue.x-k8s.io", **notes: str) -> Pod:
     """A pod of a Kueue queue with these annotations on topology."""
-    pod = annotated(**{f"kueue.x-k8s.io/podset-{key.replace('_', '-')}": text for key, text in notes.items()})
+    pod = annotated(**{f"{project}/podset-{key.replace('_', '-')}": text for key, text in notes.items()})
     pod.metadata.labels["kueue.x-k8s.io/queue-name"] = "q"
     return pod
 
@@ -430,7 +460,9 @@ def test_the_keys_of_a_convention_are_those_that_it_reads(name):
     settings = Conventions(pfnet_prefix="gang-scheduling.preferred.jp/gang")
     pods = [pod(text) for text, _ in CASES.values()]
     pods += [broken for broken, _, _ in BROKEN.values()]
-    pods += [near_by(slice_required_topology="rack", slice_size="2"), near_by(slice_size="2")]
+    for project in ("kueue.x-k8s.io", "scheduling.tutti.dev"):
+        pods += [near_by(project, slice_required_topology="rack", slice_size="2"), near_by(project, slice_size="2")]
+        pods += [near_by(project, slice_required_topology_constraints="[]", slice_size="2")]
     asked = set().union(*(keys_asked(name, one, settings) for one in pods))
     assert asked == set(KEYS[name](settings))
 
@@ -475,6 +507,12 @@ def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
         ),
     ],
 )
-def test_kueues_annotations_on_topology(notes, claim):
+@pytest.mark.parametrize("project", ["kueue.x-k8s.io", "scheduling.tutti.dev"])
+def test_annotations_on_topology_are_those_of_kueue_with_its_prefix_or_ours(project, notes, claim):
     # kubernetes-sigs/kueue, apis/kueue/v1beta2/topology_types.go (0.20)
-    assert membership_of(near_by(**notes), SETTINGS).topology == claim
+    assert membership_of(near_by(project, **notes), SETTINGS).topology == claim
+
+
+def test_a_problem_with_topology_names_the_annotation_that_was_written():
+    with pytest.raises(ConventionError, match=r"scheduling\.tutti\.dev/podset-slice-size\]: must be given"):
+        membership_of(near_by("scheduling.tutti.dev", slice_required_topology="rack"), SETTINGS)

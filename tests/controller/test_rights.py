@@ -12,7 +12,8 @@ from tests.controller.process import CRDS, operator, until
 from tests.controller.recording import LOST, recorded
 from tests.manifests.rbac import allows, asked, granted
 from tutti.api.conventions.gang_objects import GANG_KINDS
-from tutti.api.owners import BUILT_IN, OWNER_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
+from tutti.api.owners import BUILT_IN
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.errors import ApiError
 from tutti.kube.resources import (
@@ -85,7 +86,7 @@ async def _read_metrics(running, token):
 async def _serve_other_projects(cluster):
     """Have every kind served whose objects say how large gangs are, or that owns pods."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    for kind in (*GANG_KINDS, *(one for one in OWNER_KINDS if one.group not in BUILT_IN)):
+    for kind in (*GANG_KINDS, *(one for one in KNOWN_KINDS if one.group not in BUILT_IN)):
         names = {
             "plural": kind.plural,
             "singular": kind.kind.lower(),

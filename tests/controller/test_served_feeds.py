@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.controller.objects import obj
 from tests.controller.process import PATIENCE, until
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.controller.discovery import CRDS
 from tutti.controller.health import Check
 from tutti.controller.informers import PATIENCE_SECONDS, OptionalInformers
@@ -60,7 +60,7 @@ async def following(bare_cluster):
 
         feeds = OptionalInformers(
             bare_cluster.client,
-            Conventions(**conventions),
+            TuttiConfiguration(conventions=Conventions(**conventions)),
             observe=observe,
             forget=lambda *_: None,
             patience_seconds=patience,

@@ -33,8 +33,8 @@ from tutti.api.core import (
     SchedulingGate,
     Volume,
 )
+from tutti.api.frameworks import ProjectedOwner, projected
 from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
@@ -129,7 +129,7 @@ class World:
         self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
-        self.owners: dict[str, OwnerObject] = {}
+        self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
@@ -204,7 +204,7 @@ class World:
 
     def follow_owners(self) -> None:
         """From now on pods wait for owners that are yet to be seen."""
-        self.followed = [(kind.group, kind.kind) for kind in OWNER_KINDS]
+        self.followed = [(kind.group, kind.kind) for kind in self.engine.state.kinds]
         for kind in self.followed:
             self.tell(OwnerKindFollowed(*kind, followed=True))
 
@@ -216,21 +216,25 @@ class World:
         controller: OwnerReference | None = None,
         namespace: str = "default",
         labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        group: str | None = None,
         seen: bool = True,
+        **fields: Any,
     ) -> OwnerReference:
-        """An object that owns pods, or owns what does; whoever names it may come before it is `seen`."""
-        version = next(f"{one.group}/{one.versions[0]}" for one in OWNER_KINDS if one.kind == kind)
-        meta = ObjectMeta(
-            name=name,
-            namespace=namespace,
-            uid=f"{kind}-{name}",
-            labels=labels or {},
-            owner_references=[controller] if controller else [],
-        )
-        self.owners[meta.uid] = owner_object(version.partition("/")[0], kind, meta)
+        """An object that owns pods, or owns what does; whoever names it may come before it is `seen`.
+
+        Called again with other `fields` (`spec`, `status`), it changes.
+        """
+        described = next(one for one in self.engine.state.kinds if one.kind == kind and group in (None, one.group))
+        references = [msgspec.to_builtins(controller)] if controller else []
+        uid = f"{kind}-{name}"
+        meta = {"name": name, "namespace": namespace, "uid": uid, "ownerReferences": references}
+        meta |= {"labels": labels or {}, "annotations": annotations or {}}
+        raw = {"metadata": meta, **fields}
+        self.owners[uid] = projected(raw, described, self.engine.state.kinds.ignored)
         if seen:
-            self.tell(OwnerSeen(self.owners[meta.uid]))
-        return OwnerReference(version, kind, name, meta.uid, controller=True)
+            self.tell(OwnerSeen(self.owners[uid]))
+        return OwnerReference(f"{described.group}/{described.versions[0]}", kind, name, uid, controller=True)
 
     def remove_owner(self, ref: OwnerReference) -> None:
         del self.owners[ref.uid]
@@ -265,6 +269,7 @@ class World:
         annotations: dict[str, str] | None = None,
         claims: tuple[str, ...] = (),
         owner: OwnerReference | None = None,
+        labels: dict[str, str] | None = None,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
@@ -273,7 +278,7 @@ class World:
                 name=name,
                 namespace=namespace,
                 uid=f"uid-{next(self._uids)}",
-                labels={f"scheduling.tutti.dev/{key}": value for key, value in named.items() if value},
+                labels={f"scheduling.tutti.dev/{key}": value for key, value in named.items() if value} | (labels or {}),
                 annotations=annotations or {},
                 creation_timestamp=self._timestamp(),
                 owner_references=[owner] if owner else [],

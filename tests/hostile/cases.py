@@ -12,7 +12,7 @@ from typing import Any
 from tests.hostile.kinds import Json, Target, grafted, keys, sample, targets, texts_of_json
 from tests.hostile.shapes import TEXT, Path, Shape, places
 from tests.hostile.values import Literally, hostile, written
-from tutti.api.owners import OWNER_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
 
 _IDENTITY = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")}
 """What a server never leaves out."""
@@ -147,7 +147,7 @@ def drawn(draw: random.Random, number: int) -> Case:
 
 def _target(draw: random.Random) -> Target:
     """A kind: pods often, and owners seldom, of which there are many kinds that are all read alike."""
-    owners = {f"{one.kind}.{one.group}" for one in OWNER_KINDS}
+    owners = {f"{one.kind}.{one.group}" for one in KNOWN_KINDS}
     chosen = draw.random()
     if chosen < 0.4:
         return next(one for one in targets() if one.name == "Pod")

@@ -22,9 +22,9 @@ from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, t
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
-from tutti.api.core import ObjectMeta, Pod
+from tutti.api.core import ObjectMeta, Pod, View
+from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.kinds import KINDS
-from tutti.api.owners import OWNER_KINDS, OwnerView
 from tutti.controller.watch_list import WATCH_LIST
 from tutti.engine.records.members import ADMITTED_CONDITION, PodAdmission
 from tutti.kube.resources import APIResource
@@ -336,12 +336,18 @@ def _of_gangs() -> Iterator[Target]:
         yield Target(full, kind.kind, resource, shape, {"plain": {"metadata": _meta(name), "spec": honest}})
 
 
+class _Owner(View, frozen=True):
+    """Of what owns pods; its roles and numbers are fuzzed in tests/api/frameworks."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 def _owners() -> Iterator[Target]:
     """Whatever controls pods, of which only the metadata is read; each is controlled in its turn."""
-    for kind in OWNER_KINDS:
+    for kind in KNOWN_KINDS:
         meta = _meta("owner", labels={"kueue.x-k8s.io/queue-name": QUEUE}, uid=OWNER, ownerReferences=[_CONTROLLER])
         resource = APIResource(kind.group, kind.versions[0], kind.plural)
-        shape = together(shape_of(OwnerView), _frame())
+        shape = together(shape_of(_Owner), _frame())
         yield Target(f"{kind.kind}.{kind.group}", kind.kind, resource, shape, {"plain": {"metadata": meta}})
 
 

@@ -18,11 +18,11 @@ from tests.hostile.command import batches, culprit, in_process, report, smallest
 from tests.hostile.kinds import GANGS, Target, targets, texts_of_json
 from tests.hostile.shapes import Shape, shape_of
 from tests.hostile.ward import Ward, harm, treat
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import Pod
-from tutti.api.owners import OWNER_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
 from tutti.cluster.cluster import Cluster
 from tutti.controller.watch_list import WATCH_LIST, optional_kinds
 
@@ -45,7 +45,7 @@ class View(msgspec.Struct):
 TARGETS = {target.name: target for target in targets()}
 
 
-OWNERS = tuple(TARGETS[f"{one.kind}.{one.group}"] for one in OWNER_KINDS)
+OWNERS = tuple(TARGETS[f"{one.kind}.{one.group}"] for one in KNOWN_KINDS)
 TOGETHER = {name: (target,) for name, target in TARGETS.items() if target not in OWNERS} | {"owners": OWNERS}
 
 
@@ -70,9 +70,11 @@ def test_pods_of_all_conventions_are_read_and_refused():
 
 
 def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
-    others = {f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *OWNER_KINDS)}
+    others = {f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS)}
     assert TARGETS.keys() == {stream.kind for stream in WATCH_LIST} | others
-    assert {target.resource.label for target in TARGETS.values()} >= {one.name for one in optional_kinds(Conventions())}
+    assert {target.resource.label for target in TARGETS.values()} >= {
+        one.name for one in optional_kinds(TuttiConfiguration())
+    }
     found = set(kinds.keys())
     assert membership_keys(Conventions()) <= found
     assert {"scheduling.tutti.dev/admission", "scheduling.tutti.dev/admission-gate"} <= found

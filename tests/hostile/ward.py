@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from tests.engine.world import World
 from tests.hostile.cases import Case
 from tests.hostile.kinds import NAMESPACE, QUEUE, targets
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import ConventionError, membership_of
 from tutti.api.core import Pod
 from tutti.api.selectors import Taint, Toleration
@@ -42,7 +42,7 @@ from tutti.kube.metrics import WireMetrics
 from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 
 _STREAMS = {stream.kind: stream for stream in WATCH_LIST}
-_SERVED = {one.name: one for one in optional_kinds(Conventions())}
+_SERVED = {one.name: one for one in optional_kinds(TuttiConfiguration())}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 _HONEST = "honest"
 

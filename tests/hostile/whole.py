@@ -23,7 +23,8 @@ from tests.hostile.tally import Tally
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
 from tutti.api.conventions.gang_objects import GANG_KINDS
-from tutti.api.owners import BUILT_IN, OWNER_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
+from tutti.api.owners import BUILT_IN
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
@@ -158,7 +159,7 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
 
 async def serve_other_projects(cluster: Cluster) -> None:
     """Have the kinds of other projects that say how large gangs are, or own pods."""
-    owners = [one for one in OWNER_KINDS if one.group not in BUILT_IN]
+    owners = [one for one in KNOWN_KINDS if one.group not in BUILT_IN]
     for kind in (*GANG_KINDS, *owners):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         names = {

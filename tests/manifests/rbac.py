@@ -15,9 +15,16 @@ def documents(name):
     return [document for document in yaml.safe_load_all((BASE / name).read_text()) if document]
 
 
+def framework_rules():
+    """The rule that each component of `components/frameworks` adds to the role, by the name of its folder."""
+    files = sorted((BASE.parent / "components" / "frameworks").glob("*/rule.yaml"))
+    return {file.parent.name: [patch["value"] for patch in yaml.safe_load(file.read_text())] for file in files}
+
+
 def rules():
-    """All rules of the service account, with the namespace they hold in (None: everywhere)."""
+    """All rules of the service account in an overlay, with the namespace they hold in (None: everywhere)."""
     cluster = documents("cluster-role.yaml")[0]["rules"]
+    cluster += [rule for added in framework_rules().values() for rule in added]
     lease = documents("lease-role.yaml")[0]
     return [(None, rule) for rule in cluster] + [(lease["metadata"]["namespace"], rule) for rule in lease["rules"]]
 

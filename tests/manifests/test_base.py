@@ -12,9 +12,9 @@ import yaml
 from tests.manifests.rbac import BASE, allows, asked, documents, rules
 from tutti.api.configuration import TuttiConfiguration, load_configuration
 from tutti.api.conventions.gang_objects import GANG_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
-from tutti.api.owners import OWNER_KINDS
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.kopf_handlers import GUARDED_KINDS
 from tutti.kube.resources import (
@@ -47,7 +47,7 @@ WATCHED = (
 )
 
 
-GANGS = [APIResource(one.group, one.versions[0], one.plural) for one in (*GANG_KINDS, *OWNER_KINDS)]
+GANGS = [APIResource(one.group, one.versions[0], one.plural) for one in (*GANG_KINDS, *KNOWN_KINDS)]
 
 
 @pytest.mark.parametrize("resource", [*WATCHED, *OUR_RESOURCES.values(), *GANGS])

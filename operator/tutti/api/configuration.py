@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from tutti.api.extensions import Extender, clashes
+from tutti.api.framework_kind import MOST_FRAMEWORKS, FrameworkKind
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
@@ -228,6 +229,8 @@ class TuttiConfiguration(Model):
     """What random choices begin with, so that a recorded run replays: the jitter of timeouts and backoffs."""
     client_connection: ClientConnection = ClientConnection()
     conventions: Conventions = Conventions()
+    frameworks: Annotated[list[FrameworkKind], Field(max_length=MOST_FRAMEWORKS)] = []
+    """Kinds of your own that make pods, beside those that are known, or in place of one of these (docs/frameworks)."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()

@@ -144,7 +144,7 @@ class EngineRun:
             catalogue=catalogue,
         )
         self._optional_informers = OptionalInformers(
-            context.client, context.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
+            context.client, context.configuration, observe=self._observe, forget=self._dispatch.forget
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:

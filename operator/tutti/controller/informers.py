@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.discovery import CRDS, OUR_RESOURCES, Definition, version_of
 from tutti.controller.health import Check, Probe
 from tutti.controller.object_cache import ObjectCache
@@ -27,7 +27,7 @@ from tutti.kube.client import Client
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS, APIResource
-from tutti.kube.store import Change, Deletion
+from tutti.kube.store import Change, Deletion, ObjectKey
 
 log = structlog.get_logger(__name__)
 
@@ -166,7 +166,7 @@ class OptionalInformers:
     def __init__(
         self,
         client: Client,
-        conventions: Conventions,
+        configuration: TuttiConfiguration,
         *,
         observe: Callable[[AnyObservation], None],
         forget: Callable[[APIResource, str, str, str], None],
@@ -176,7 +176,7 @@ class OptionalInformers:
         self._client = client
         self._observe = observe
         self._forget = forget
-        self._kinds = {one.name: one for one in optional_kinds(conventions)}
+        self._kinds = {one.name: one for one in optional_kinds(configuration)}
         self._patience_seconds = patience_seconds
         self._patient = True
         self._asking = {name: "" for name, kind in self._kinds.items() if kind.may_be_built_in}
@@ -185,6 +185,7 @@ class OptionalInformers:
         self._has_definition: set[str] = set()  # now or before: it says more than discovery did at the start
         self._changed = asyncio.Event()
         self._running: dict[str, _Running] = {}
+        self._told: dict[tuple[str, ObjectKey], AnyObservation] = {}  # of kinds that own pods
         self._definitions = Informer(client, CRDS, view=Definition, deliver=self._take)
 
     async def run(self) -> None:
@@ -331,8 +332,11 @@ class OptionalInformers:
     def _deliver(self, kind: OptionalKind, resource: APIResource, changes: Sequence[Change[Any]]) -> None:
         for change in changes:
             if isinstance(change, Deletion):
+                self._told.pop((kind.name, change.key), None)
                 self._observe(kind.gone(resource, change))
                 if kind.told:
                     self._forget(resource, change.key.namespace, change.key.name, change.uid)
-            else:
-                self._observe(kind.seen(resource, change.obj))
+            elif self._told.get((kind.name, change.key)) != (seen := kind.seen(resource, change.obj)):
+                if not kind.told:  # status of an owner changes with each of its pods, and what is kept of it does not
+                    self._told[kind.name, change.key] = seen
+                self._observe(seen)

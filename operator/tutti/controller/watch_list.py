@@ -14,22 +14,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.framework_kind import FrameworkKind
+from tutti.api.frameworks import KindTable, projected
+from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import Workload
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
 from tutti.api.owners import (
     BUILT_IN,
-    OWNER_KINDS,
     REPLICATION_CONTROLLER,
     SERVICE,
     LabelsSelecting,
-    OwnerKind,
-    OwnerView,
     SelectingObject,
     SelectorSelecting,
-    owner_object,
 )
 from tutti.api.templates import prune_workload
 from tutti.cluster.label_index import PodSelecting
@@ -214,10 +213,12 @@ class OptionalKind:
         return f"{self.plural}.{self.group}"
 
 
-def optional_kinds(conventions: Conventions) -> Sequence[OptionalKind]:
+def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     """Return every kind that is read under these settings."""
+    conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
-    return [*gangs, *map(_owner, OWNER_KINDS)]
+    table = KindTable(configuration.frameworks, ignored_keys(conventions))
+    return [*gangs, *(_owner(one, table.ignored) for one in table)]
 
 
 def _gang(kind: GangKind) -> OptionalKind:
@@ -231,13 +232,13 @@ def _gang(kind: GangKind) -> OptionalKind:
     )
 
 
-def _owner(kind: OwnerKind) -> OptionalKind:
+def _owner(kind: FrameworkKind, ignored: frozenset[str]) -> OptionalKind:
     return OptionalKind(
         kind.group,
         kind.plural,
-        kind.versions,
-        OwnerView,
-        seen=lambda _, found: OwnerSeen(owner_object(kind.group, kind.kind, found.metadata)),
+        tuple(kind.versions),
+        dict[str, Any],
+        seen=lambda _, raw: OwnerSeen(projected(raw, kind, ignored)),
         gone=lambda _, gone: OwnerGone(gone.uid),
         following=lambda followed: OwnerKindFollowed(kind.group, kind.kind, followed),
         may_be_built_in=kind.group in BUILT_IN,

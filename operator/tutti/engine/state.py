@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tutti.api.frameworks import KindTable
+from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import ClusterQueue
 from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
@@ -30,7 +32,9 @@ class State(QueueState, IngestState, StatusState):
 
     def __post_init__(self) -> None:
         self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
-        self.memberships = ParsedMemberships(self.configuration.conventions, self.plugin_host.reads)
+        conventions = self.configuration.conventions
+        self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))
+        self.memberships = ParsedMemberships(conventions, self.plugin_host.reads, self.kinds.pod_keys())
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }

@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from tests.api.frameworks.owners import Objects, numbers, parts
+from tutti.api.framework_kind import FrameworkKind
 from tutti.api.frameworks import KNOWN_KINDS, KindTable, PlacedAlone, described_kinds
-from tutti.api.frameworks.description import FrameworkKind
-from tutti.api.owners import OWNER_KINDS
 
 SOLVER = """
 group: example.com
@@ -38,11 +37,6 @@ spec:
 
 def described(text: str, **changes: object) -> dict:
     return yaml.safe_load(text) | changes
-
-
-def test_the_table_knows_every_kind_of_owner_that_is_watched():
-    watched = {(one.group, one.kind, one.plural, one.versions) for one in OWNER_KINDS}
-    assert {(one.group, one.kind, one.plural, tuple(one.versions)) for one in KNOWN_KINDS} == watched
 
 
 def test_known_kinds_are_written_in_the_words_that_users_have():

@@ -14,6 +14,7 @@ from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import TUTTI
 from tutti.api.conventions.membership import MOST_MEMBERS, is_name
 from tutti.api.core import ObjectMeta, OwnerReference
+from tutti.api.framework_kind import MOST_ROLES
 from tutti.api.frameworks import (
     KNOWN_KINDS,
     KindTable,
@@ -25,7 +26,6 @@ from tutti.api.frameworks import (
     marked,
     projected,
 )
-from tutti.api.frameworks.description import MOST_ROLES
 from tutti.api.frameworks.fields import MOST_PROBLEMS
 from tutti.api.templates import MOST_BYTES
 

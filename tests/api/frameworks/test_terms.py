@@ -80,6 +80,8 @@ def test_topology_comes_from_annotations_of_an_owner():
     annotations = {"kueue.x-k8s.io/podset-required-topology": "cloud.example.com/rack"}
     objects.raw["JobSet/tune"]["metadata"]["annotations"] = annotations
     assert terms(objects).topology == PodTopologyRequest("Required", "cloud.example.com/rack")
+    annotations[f"{OURS}podset-preferred-topology"] = "cloud.example.com/block"
+    assert terms(objects).topology == PodTopologyRequest("Preferred", "cloud.example.com/block")
 
 
 @pytest.mark.parametrize(

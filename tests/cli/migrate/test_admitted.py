@@ -1,4 +1,7 @@
-"""What has been migrated is admitted as Kueue would admit it: the whole job in its queue, or nothing of it."""
+"""A group of pods that has been migrated is admitted as Kueue would admit it: whole in its queue, or not at all.
+
+What is migrated of objects that make pods is asked of the rules on owners in `test_frameworks`.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,6 @@ kind: LocalQueue
 metadata: {name: train, namespace: default}
 spec: {clusterQueue: team}
 ---
-apiVersion: batch/v1
-kind: Job
-metadata: {name: whole, namespace: default, labels: {kueue.x-k8s.io/queue-name: train}}
-spec:
-  suspend: true
-  parallelism: 4
-  template:
-    spec: {containers: [{name: work, resources: {requests: {cpu: 1}}}]}
----
 apiVersion: v1
 kind: Pod
 metadata:
@@ -56,17 +50,13 @@ spec:
 
 
 def run(quota: int) -> World:
-    """The world after the migrated manifests were applied, and a Job controller made the pods."""
+    """The world after the migrated manifests were applied."""
     world = World()
     world.node("node")
     text = migrate(SETUP.replace("QUOTA", str(quota)), "in", partial(rewrite, run=Run())).text
     for second, one in enumerate(yaml.safe_load_all(text)):
         meta = {"uid": f"uid-{second}", "creationTimestamp": f"1970-01-01T00:00:{second:02}Z", **one["metadata"]}
-        if one["kind"] == "Job":
-            assert "suspend" not in one["spec"]
-            for rank in range(one["spec"]["parallelism"]):
-                make(world, f"whole-{rank}", one["spec"]["template"])
-        elif one["kind"] == "Pod":
+        if one["kind"] == "Pod":
             make(world, "lead", one)
             make(world, "follow", one)
         else:
@@ -80,14 +70,6 @@ def make(world: World, name: str, template: dict) -> None:
     world.put(msgspec.convert({"metadata": meta, "spec": template["spec"]}, Pod))
 
 
-@pytest.mark.parametrize(
-    ("quota", "bound"),
-    [
-        (6, ["follow", "lead", "whole-0", "whole-1", "whole-2", "whole-3"]),
-        (5, ["whole-0", "whole-1", "whole-2", "whole-3"]),
-        (3, ["follow", "lead"]),
-        (1, []),
-    ],
-)
-def test_a_migrated_job_and_group_are_each_admitted_whole_or_not_at_all(quota, bound):
+@pytest.mark.parametrize(("quota", "bound"), [(3, ["follow", "lead"]), (2, ["follow", "lead"]), (1, [])])
+def test_a_migrated_group_is_admitted_whole_or_not_at_all(quota, bound):
     assert sorted(run(quota).where()) == bound

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from tests.cli.migrate.golden import FOLDER, NAMES, migrated, report
 from tests.cli.migrate.golden import given as manifest
 from tests.drawing import examples
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.parsing import UnsupportedField
 from tutti.api.model import API_VERSION
 from tutti.cli.migrate.editing import Loader
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
-from tutti.cli.migrate.report import NoteLevel, losses
+from tutti.cli.migrate.report import NoteLevel
 from tutti.cli.migrate.streams import Migrated, migrate
 
 
@@ -177,56 +178,32 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("spec", "labels", "annotations", "group"),
-    # Kueue 0.19, pkg/controller/jobs/job/job_controller.go: podsCount, minPodsCount
+    "annotations",
+    # Kueue 0.20, apis/kueue/v1beta2/topology_types.go
     [
-        ("", "", "", {"count": 4}),
-        ("completions: 3, ", "", "", {"count": 3}),
-        ("completions: 9, ", "", "", {"count": 4}),
-        ("", "", "kueue.x-k8s.io/job-min-parallelism: '2'", {"count": 4, "minCount": 2}),
-        ("", "", "kueue.x-k8s.io/job-min-parallelism: '4'", {"count": 4}),
-        ("", "", "kueue.x-k8s.io/job-min-parallelism: few", {"count": 4}),
+        {"podset-required-topology": "rack"},
+        {"podset-preferred-topology": "rack", "podset-group-name": "all"},
+        {"podset-unconstrained-topology": "true"},
+        {"podset-slice-required-topology": "rack", "podset-slice-size": "2"},
+        {
+            "podset-slice-required-topology-constraints": '[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]'
+        },
     ],
+    ids="+".join,
 )
-def test_a_job_is_admitted_with_as_many_pods_as_run_at_once(spec, labels, annotations, group):
-    found = kueue(job(spec=spec, labels=labels, annotations=annotations)).text
+def test_what_a_template_asks_of_topology_its_pods_ask(annotations):
+    before = {f"kueue.x-k8s.io/{key}": text for key, text in annotations.items()}
+    found = kueue(job(template=yaml.safe_dump(before, default_flow_style=True, width=1000).strip()[1:-1]))
 
-    assert of(found, "Workload")["spec"]["podGroups"] == [{"name": "main", **group}]
-
-
-@pytest.mark.parametrize(
-    ("annotations", "topology"),
-    [
-        ("kueue.x-k8s.io/podset-required-topology: rack", {"mode": "Required", "level": "rack"}),
-        ("kueue.x-k8s.io/podset-preferred-topology: rack", {"mode": "Preferred", "level": "rack"}),
-        ("kueue.x-k8s.io/podset-unconstrained-topology: 'true'", {"mode": "Unconstrained"}),
-        ("kueue.x-k8s.io/podset-unconstrained-topology: 'false'", None),
-        (
-            "kueue.x-k8s.io/podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: '2'",
-            {"mode": "Unconstrained", "sliceLevel": "rack", "sliceSize": 2},
-        ),
-        (
-            """kueue.x-k8s.io/podset-slice-required-topology-constraints:
-                '[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]'""",
-            {
-                "mode": "Unconstrained",
-                "sliceLevel": "block",
-                "sliceSize": 4,
-                "innerSlices": [{"level": "rack", "size": 2}],
-            },
-        ),
-        (
-            "kueue.x-k8s.io/podset-required-topology: rack, kueue.x-k8s.io/podset-group-name: all",
-            {"mode": "Required", "level": "rack", "groupName": "all"},
-        ),
-    ],
-)
-def test_what_a_template_asks_of_topology_its_workload_asks(annotations, topology):
-    found = kueue(job(template=annotations))
-
-    assert of(found.text, "Workload")["spec"]["podGroups"][0].get("topology") == topology
+    template = of(found.text, "Job")["spec"]["template"]
+    assert template["metadata"]["annotations"] == {
+        f"scheduling.tutti.dev/{key}": text for key, text in annotations.items()
+    }
+    assert read_topology_request(before, KUEUE_TOPOLOGY) == read_topology_request(
+        template["metadata"]["annotations"], OUR_TOPOLOGY
+    )
     assert "kueue.x-k8s.io" not in found.text
-    assert losses(found.entries) == 0
+    assert found.entries == []
 
 
 def test_a_topology_that_cannot_be_read_is_told():
@@ -247,12 +224,10 @@ def test_a_job_that_kueue_does_not_manage_stays_held_back():
     assert found.passed == ["Job"]
 
 
-def test_two_kinds_of_one_name_get_workloads_of_their_own_and_a_group_of_pods_gets_one():
+def test_only_a_group_of_pods_gets_a_workload():
     found = migrated("jobs").text
 
-    names = [one["metadata"]["name"] for one in documents(found) if one["kind"] == "Workload"]
-    assert len(set(names)) == len(names)
-    assert {"finetune", "finetune-mpijob"} <= set(names)
+    assert [one["metadata"]["name"] for one in documents(found) if one["kind"] == "Workload"] == ["pair"]
     pods = [one for one in documents(found) if one["kind"] == "Pod" and one["metadata"].get("name") != "alone"]
     assert [one["metadata"]["labels"] for one in pods] == [{"scheduling.tutti.dev/workload": "pair"}] * 2
 
@@ -269,6 +244,7 @@ JUNK = st.recursive(
                     "annotations", "spec", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/job-min-parallelism",
                     "kueue.x-k8s.io/podset-required-topology", "replicatedJobs", "parallelism", "suspend", "finalizers",
                     "podsetSliceRequiredTopologyConstraints", "priorityClassRef", "schedulingGates", "ownerReferences",
+                    "components", "podMetadata", "templates", "containers", "driver", "schedulerName", "managedBy",
                 ]
             ),
             inner,
@@ -289,6 +265,12 @@ WHAT = st.sampled_from(
         ("kubeflow.org/v1", "PyTorchJob"),
         ("ray.io/v1", "RayJob"),
         ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+        ("kubeflow.org/v2beta1", "MPIJob"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
+        ("workload.codeflare.dev/v1beta2", "AppWrapper"),
+        ("argoproj.io/v1alpha1", "Workflow"),
+        ("agents.example.com/v1", "Sandbox"),
     ]
 )
 

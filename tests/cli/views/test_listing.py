@@ -11,7 +11,7 @@ from aiohttp import web
 from tests.cli.views import scene
 from tests.cli.views.scene import node, pod
 from tests.cli.views.staging import called, staged
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.cli.views.gangs import gangs
 from tutti.cli.views.listing import Listed, list_cluster
 from tutti.cli.views.what_if import ObservedCluster
@@ -60,7 +60,11 @@ async def listed_from(tmp_path):
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        return await list_cluster(kubeconfig_of(f"http://{host}:{port}", tmp_path / "k"), None, Conventions(**more))
+        return await list_cluster(
+            kubeconfig_of(f"http://{host}:{port}", tmp_path / "k"),
+            None,
+            TuttiConfiguration(conventions=Conventions(**more)),
+        )
 
     yield start
     for runner in runners:

@@ -15,9 +15,9 @@ from tests.cli.views import scene
 from tests.cli.views.staging import called, staged
 from tests.controller.recording import recorded
 from tests.manifests.rbac import asked
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS
-from tutti.api.owners import OWNER_KINDS
+from tutti.api.frameworks import KNOWN_KINDS
 from tutti.cli.views.listing import list_cluster
 from tutti_sim.cluster import EmbeddedCluster
 from tutti_sim.faults.rules import Faults, Match, Refusal, Rule
@@ -44,14 +44,14 @@ def test_they_only_list_and_need_exactly_what_the_role_allows(tmp_path):
             document["clusters"][0]["cluster"]["server"] = proxy.url
             kubeconfig = tmp_path / "kubeconfig"
             kubeconfig.write_text(yaml.safe_dump(document))
-            await list_cluster(kubeconfig, None, Conventions())
+            await list_cluster(kubeconfig, None, TuttiConfiguration())
             return {found[:3] for one in proxy.requests if (found := asked(*one)) is not None}
 
     found = asyncio.run(requests())
 
     assert {verb for _, _, verb in found} == {"list"}
     assert found - granted() == set()
-    assert granted() - found <= {(kind.group, kind.plural, "list") for kind in (*GANG_KINDS, *OWNER_KINDS)}
+    assert granted() - found <= {(kind.group, kind.plural, "list") for kind in (*GANG_KINDS, *KNOWN_KINDS)}
 
 
 @contextmanager

@@ -275,6 +275,24 @@ def test_kueues_annotations_are_understood():
     assert in_racks(world, "ring") == {"r1": 6}
 
 
+@pytest.mark.parametrize("project", [KUEUE, "scheduling.tutti.dev"])
+def test_annotations_count_whatever_makes_the_gang(project):
+    """A Job in a queue has its queue on itself, and these in its template."""
+    world = World()
+    racks(world, (4,), (3, 3), (7,))
+    for rank in range(6):
+        world.pod(
+            f"ring-{rank}",
+            annotations={
+                "scheduling.k8s.io/group-name": "ring",
+                "scheduling.volcano.sh/group-min-member": "6",
+                f"{project}/podset-required-topology": RACK,
+            },
+        )
+    world.run()
+    assert in_racks(world, "ring") == {"r1": 6}
+
+
 def test_kueues_leader_and_workers_go_together():
     world = World()
     racks(world, (4,), (5,))

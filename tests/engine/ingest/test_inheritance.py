@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
+from tutti.api.frameworks import ProjectedOwner
 from tutti.engine.ingest.membership import PATIENCE_SECONDS
 from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 
@@ -229,7 +230,7 @@ def test_nothing_is_kept_of_owners_that_owned_one_another(ring, last):
     for name, above in zip(ring, (*ring[1:], ring[0]), strict=True):
         world.owner("Job", name, controller=OwnerReference("batch/v1", "Job", above, f"Job-{above}", controller=True))
     refs = [OwnerReference("batch/v1", "Job", name, f"Job-{name}", controller=True) for name in ring]
-    assert world.engine.state.owner_graph.known(refs[0], "default")
+    assert isinstance(world.engine.state.owner_graph.look_up(refs[0], "default"), ProjectedOwner)
     job(world, 1, refs[0])
     world.run()
     if last == "pods":

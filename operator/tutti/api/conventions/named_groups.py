@@ -19,6 +19,7 @@ from tutti.api.conventions.membership import (
     part_name,
     whole_number,
 )
+from tutti.api.conventions.topology_annotations import OUR_TOPOLOGY, read_topology_request
 from tutti.api.model import GROUP
 
 if TYPE_CHECKING:
@@ -30,15 +31,17 @@ QUEUE_NAME = f"{GROUP}/queue-name"
 POD_GROUP = f"{GROUP}/pod-group"
 WORKLOAD = f"{GROUP}/workload"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
-TUTTI_KEYS = (QUEUE_NAME, POD_GROUP, WORKLOAD, PRIORITY_CLASS)
+_NAMES = (QUEUE_NAME, POD_GROUP, WORKLOAD, PRIORITY_CLASS)
+TUTTI_KEYS = (*_NAMES, *OUR_TOPOLOGY)
 """All that is read."""
 
 
 def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noqa: ARG001  all conventions are read the same way
-    """What the labels of ours say; None without any of them."""
+    """What the labels and annotations of ours say; None without any of them."""
     labels = pod.metadata.labels
-    queue, group, workload, priority_class = (existing_name(labels.get(key, ""), label_path(key)) for key in TUTTI_KEYS)
-    if not (queue or group or workload or priority_class):
+    queue, group, workload, priority_class = (existing_name(labels.get(key, ""), label_path(key)) for key in _NAMES)
+    topology = read_topology_request(pod.metadata.annotations, OUR_TOPOLOGY)
+    if not (queue or group or workload or priority_class or topology):
         return None
     return GangMembership(
         convention="tutti",
@@ -47,6 +50,7 @@ def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noq
         workload=workload,
         queue=queue,
         priority_class=priority_class,
+        topology=topology,
     )
 
 

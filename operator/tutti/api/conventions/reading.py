@@ -50,8 +50,8 @@ def membership_keys(settings: Conventions) -> frozenset[str]:
 def membership_of(pod: Pod, settings: Conventions) -> GangMembership:
     """What a pod says of its gang, workload, queue and priority; an empty claim for an ordinary pod.
 
-    The gang comes whole from the first convention that names one, queue and priority class each from the first that
-    names one: so a pod may name its gang in one convention and its queue in another.
+    The gang comes whole from the first convention that names one; queue, priority class and topology each from the
+    first that says them: so a pod may name its gang in one convention and its queue in another.
 
     Raises:
         ConventionError: an enabled convention says something that cannot be read.
@@ -62,9 +62,10 @@ def membership_of(pod: Pod, settings: Conventions) -> GangMembership:
         chosen = claims[0] if claims else GangMembership(namespace=pod.metadata.namespace)
     queue = next((claim.queue for claim in claims if claim.queue), "")
     priority_class = next((claim.priority_class for claim in claims if claim.priority_class), "")
-    if queue == chosen.queue and priority_class == chosen.priority_class:
+    topology = next((claim.topology for claim in claims if claim.topology), None)
+    if (queue, priority_class, topology) == (chosen.queue, chosen.priority_class, chosen.topology):
         return chosen
-    return msgspec.structs.replace(chosen, queue=queue, priority_class=priority_class)
+    return msgspec.structs.replace(chosen, queue=queue, priority_class=priority_class, topology=topology)
 
 
 def _read(name: str, pod: Pod, settings: Conventions) -> GangMembership | None:

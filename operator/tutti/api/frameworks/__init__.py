@@ -5,8 +5,8 @@ and `inherited_terms` what queue, priority and topology it has from its owners. 
 whose rows users can add to.
 """
 
+from tutti.api.framework_kind import FrameworkKind
 from tutti.api.frameworks.chain import LookUp, MissingOwner, OwnerChain, owner_chain
-from tutti.api.frameworks.description import FrameworkKind
 from tutti.api.frameworks.gangs import gang_of
 from tutti.api.frameworks.kinds import KNOWN_KINDS
 from tutti.api.frameworks.marks import marked, projected_pod

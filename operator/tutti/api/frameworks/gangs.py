@@ -22,8 +22,8 @@ from tutti.api.conventions.membership import (
     object_name,
     whole_number,
 )
+from tutti.api.framework_kind import FrameworkKind, PodRoles, ReplicaGroups
 from tutti.api.frameworks.chain import OwnerChain
-from tutti.api.frameworks.description import FrameworkKind, PodRoles, ReplicaGroups
 from tutti.api.frameworks.kinds import GANG_ANNOTATION
 from tutti.api.frameworks.records import (
     GangAnswer,
@@ -173,6 +173,7 @@ def _member_of(
         workload_name=_name(deciding.top, "", workload),
         group=names[stage][0],
         group_name=names[stage][1],
+        starts_with=names[_first_beside(stages, stage)][1],
         owner=deciding.top.title,
         minimum=size.minimum,
         count=size.count,
@@ -312,6 +313,7 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
             workload_name=name,
             group=key,
             group_name=name,
+            starts_with=name,
             owner=f"{kind.kind} of {replica}",
             minimum=1,
             count=size,
@@ -320,12 +322,18 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
             domain=domain,
             domain_key=key if domain else "",
             joins_later=role == groups.sized,
-            parts=(RolePart(first, 1, 1),),
+            parts=(RolePart(first, 1, 1, 1),),
             later=(LaterRole(groups.sized, size - 1),) if size > 1 else (),
             room=size,
             notes=(f"the {kind.kind} that it belongs to is not read",),
         )
     return None
+
+
+def _first_beside(stages: Sequence[StartStage], stage: int) -> int:
+    """Return which stage begins first of those that still run when a stage begins."""
+    beside = [one for one in stages[stage].waits_for if one not in stages[stage].finished]
+    return _first_beside(stages, beside[0]) if beside else stage
 
 
 def _stage_name(deciding: _Deciding, stages: Sequence[StartStage], stage: int, workload: str) -> tuple[str, str]:

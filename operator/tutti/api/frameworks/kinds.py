@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tutti.api.conventions import kueue, named_groups
-from tutti.api.frameworks.description import (
+from tutti.api.framework_kind import (
     AmountField,
     ElasticRole,
     FieldCondition,
@@ -31,7 +31,7 @@ _JOBSET = "jobset.sigs.k8s.io/"
 _JOBSET_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _KUBEFLOW = "training.kubeflow.org/"
-_KUEUE_LEAST = "kueue.x-k8s.io/job-min-parallelism"
+KUEUE_LEAST = "kueue.x-k8s.io/job-min-parallelism"
 _KAI_LEAST = "kai.scheduler/batch-min-member"
 GROUP_KEYS: Final = (
     named_groups.POD_GROUP,
@@ -62,7 +62,7 @@ _JOB = FrameworkKind(
             templates=["spec.template"],
         )
     ],
-    minimum_annotations=[_KUEUE_LEAST, named_groups.VOLCANO_MIN_MEMBER, _KAI_LEAST],
+    minimum_annotations=[KUEUE_LEAST, named_groups.VOLCANO_MIN_MEMBER, _KAI_LEAST],
     suspended="spec.suspend",
 )
 _CRON_JOB = FrameworkKind(

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tutti.api.conventions import kueue
 from tutti.api.conventions.membership import (
     MOST_MEMBERS,
     ConventionError,
@@ -22,8 +21,9 @@ from tutti.api.conventions.membership import (
     quoted,
     whole_number,
 )
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
-from tutti.api.frameworks.description import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
+from tutti.api.framework_kind import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
@@ -216,6 +216,7 @@ def _role(
         replicas=replicas,
         least=least,
         most=most,
+        total=_total(part, described, kind=kind),
         size=_amount(part, described.size) if described.size else 1,
         scheduler=_scheduler(part, template, described),
         apart=_apart(template) if template else "",
@@ -255,6 +256,14 @@ def _replicas(
     if scaled and described.least:
         return replicas, min(least, replicas), MOST_COUNT if most is None else most
     return replicas, replicas, None
+
+
+def _total(part: FieldReader, described: RoleDescription, *, kind: FrameworkKind) -> int | None:
+    """Return how many replicas a role has with those that have succeeded; None where these are not left out."""
+    if described.finished is None or kind.elastic is not None:
+        return None
+    asked = _amount(part, described.replicas) if described.replicas else 1
+    return (part.count(described.total) if described.total else None) or asked
 
 
 def _finished(top: FieldReader, part: FieldReader, name: str, described: RoleDescription) -> int:
@@ -368,13 +377,14 @@ def _minimum(
 
 
 def _topology(annotations: Mapping[str, Any]) -> tuple[PodTopologyRequest | None, str]:
-    """Return how near pods want to be by the annotations of an owner, and what is wrong with these."""
-    said = {key: text for key in kueue.TOPOLOGY_KEYS if isinstance(text := annotations.get(key), str)}
+    """Return how near pods want to be by the annotations of an owner, ours first, and what is wrong with these."""
+    keys = OUR_TOPOLOGY if any(key in annotations for key in OUR_TOPOLOGY) else KUEUE_TOPOLOGY
+    said = {key: text for key in keys if isinstance(text := annotations.get(key), str)}
     long = next((key for key, text in said.items() if len(text) > LONGEST_TOPOLOGY), None)
     if long is not None:
         return None, f"{annotation_path(long)}: write at most {LONGEST_TOPOLOGY} characters"
     try:
-        return kueue.read_topology_request(said), ""
+        return read_topology_request(said, keys), ""
     except ConventionError as error:
         return None, str(error)
 

@@ -23,6 +23,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
         replicas: How many replicas there are now, of those that have not succeeded.
         least: How many of them must be there at once.
         most: To how many it may grow; None: no more than there are.
+        total: How many there are with those that have succeeded; None: as many as `replicas`.
         size: How many pods a replica has.
         scheduler: The scheduler that its template names; "" is the default one.
         apart: Why its pods are not in the gang of the object, by what its template says; "": they are.
@@ -38,6 +39,7 @@ class OwnerRole(msgspec.Struct, frozen=True, omit_defaults=True):
     replicas: int = 1
     least: int = 1
     most: int | None = None
+    total: int | None = None
     size: int = 1
     scheduler: str = ""
     apart: str = ""
@@ -144,12 +146,15 @@ class RolePart(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         minimum: 0 is any number: the gang has a minimum that counts members of all roles.
+        count: Of those that have not succeeded.
+        total: How many there are with those.
         template: What those are placed by that are made when others have a node.
     """
 
     role: str
     minimum: int
     count: int
+    total: int
     template: dict[str, Any] = {}
 
 
@@ -179,6 +184,7 @@ class OwnedGang(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
         workload_name: A name for it that can be that of an object.
         group: Key of the gang: the workload, and which of its stages and replicas.
         group_name: A name for it that can be that of an object.
+        starts_with: That of the gang that starts first of those that run beside one another, with room for all of them.
         owner: Kind and name of the object that decides, for messages.
         minimum: How many members must be placed at once; at least 1.
         count: How many members there are, those that join later included; at least `minimum`.
@@ -199,6 +205,7 @@ class OwnedGang(msgspec.Struct, frozen=True, omit_defaults=True, tag="gang"):
     workload_name: str
     group: str
     group_name: str
+    starts_with: str
     owner: str
     minimum: int
     count: int

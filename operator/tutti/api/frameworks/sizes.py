@@ -91,7 +91,7 @@ def gang_size(
     minimum = sum([one.minimum for one in parts])
     if owner.minimum is not None and len(stages) == 1 and not leads:
         minimum = min(owner.minimum, there)
-        parts = tuple(RolePart(one.role, 0, one.count) for one in parts)
+        parts = tuple(RolePart(one.role, 0, one.count, one.total) for one in parts)
     minimum = max(1, minimum)
     room = (max(there, minimum) if leads else minimum) + sum([one.count for one in joins if one.keeps_room])
     count = max(minimum, min(there + sum([one.count for one in joins]), MOST_MEMBERS))
@@ -127,7 +127,8 @@ def later_stages(
 
 
 def _part(role: OwnerRole) -> RolePart:
-    return RolePart(role.name, _at_once(role), role.replicas * role.size, role.template if role.leads else {})
+    count, total = role.replicas * role.size, (role.replicas if role.total is None else role.total) * role.size
+    return RolePart(role.name, _at_once(role), count, max(count, total), role.template if role.leads else {})
 
 
 def _joining(role: OwnerRole) -> LaterRole:

@@ -7,8 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tutti.api.frameworks.description import FrameworkKind
-from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS
+from tutti.api.configuration import Conventions
+from tutti.api.conventions import kueue, named_groups
+from tutti.api.framework_kind import FrameworkKind
+from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS, KUEUE_LEAST
+from tutti.api.frameworks.projection import RUN_TIME_LABELS
 from tutti.api.problems import FieldProblem, problems_of
 
 
@@ -67,3 +70,11 @@ def described_kinds(documents: Iterable[Mapping[str, Any]]) -> tuple[list[Framew
             continue
         kinds.append(kind)
     return kinds, problems
+
+
+def ignored_keys(conventions: Conventions) -> list[str]:
+    """Return the labels and annotations that say nothing, because the convention they belong to is off."""
+    ignored = [] if conventions.volcano else [named_groups.VOLCANO_MIN_MEMBER]
+    if not conventions.kueue:
+        ignored += [kueue.QUEUE_NAME, kueue.PRIORITY_CLASS, KUEUE_LEAST, RUN_TIME_LABELS[1]]
+    return ignored

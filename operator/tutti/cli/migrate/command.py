@@ -14,7 +14,7 @@ from tutti.cli.grouping import CommandGroup
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
 from tutti.cli.migrate.report import ReportEntry, losses, report_json, report_text
-from tutti.cli.migrate.streams import migrate
+from tutti.cli.migrate.streams import documents, migrate
 
 STDIN = "-"
 
@@ -43,8 +43,11 @@ def kueue(files: tuple[str, ...], directory: Path | None, output: str, *, strict
     entries: list[ReportEntry] = []
     passed: list[str] = []
     texts = []
-    for file in files:
-        done = migrate(_read(file), file, partial(rewrite, run=run))
+    given = [_read(file) for file in files]
+    for one in (one for text in given for one in documents(text)):
+        run.queues.add(one)
+    for file, text in zip(files, given, strict=True):
+        done = migrate(text, file, partial(rewrite, run=run))
         texts.append(done.text)
         entries += done.entries
         passed += done.passed

@@ -74,6 +74,23 @@ def migrate(text: str, file: str, rewrite: Rewriter) -> Migrated:
     return Migrated("".join(pieces), entries, passed)
 
 
+def documents(text: str) -> Iterator[dict[str, Any]]:
+    """The documents of a stream that can be read, and the items of its Lists, in their order."""
+    for chunk in _chunks(text):
+        try:
+            node = compose(chunk.text)
+            value = None if node is None else construct(node)
+        except yaml.YAMLError:
+            continue  # `migrate` tells of it
+        at = [value]
+        for one in at:
+            items = one.get("items") if isinstance(one, dict) and one.get("kind") == "List" else None
+            if isinstance(items, list):
+                at += items
+            elif isinstance(one, dict):
+                yield one
+
+
 def _pieces(
     chunk: _Chunk, node: yaml.Node, value: dict[str, Any], rewrite: Callable[[Any], _Done], found: list[_Found]
 ) -> Iterator[str]:

@@ -98,7 +98,7 @@ class ViewOptions:
         try:
             configuration = TuttiConfiguration() if self.config is None else _read(self.config)
             plugins = load_plugins(configuration)
-            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions, namespace))
+            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration, namespace))
         except ConfigurationError as error:
             fail(f"configuration {error}")
         except (CredentialsError, WireError) as error:

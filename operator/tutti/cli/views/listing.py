@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.discovery import OUR_RESOURCES, served_version
 from tutti.controller.watch_list import WATCH_LIST, OptionalKind, WatchedKind, optional_kinds
 from tutti.engine.records.observations import AnyObservation
@@ -50,7 +50,7 @@ class Listed:
 
 
 async def list_cluster(
-    kubeconfig: Path | None, context: str | None, conventions: Conventions, namespace: str | None = None
+    kubeconfig: Path | None, context: str | None, configuration: TuttiConfiguration, namespace: str | None = None
 ) -> Listed:
     """List a cluster; what may not be listed in all namespaces, in this one, or that of the context.
 
@@ -61,16 +61,16 @@ async def list_cluster(
     credentials = await Credentials.load(kubeconfig, context)
     access = await credentials.access()
     async with Client(credentials) as client:
-        return await _Lister(client, conventions, namespace or access.namespace).run()
+        return await _Lister(client, configuration, namespace or access.namespace).run()
 
 
 class _Lister:
     """Lists everything; what is not allowed is noted, and the rest goes on."""
 
-    def __init__(self, client: Client, conventions: Conventions, namespace: str) -> None:
+    def __init__(self, client: Client, configuration: TuttiConfiguration, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._kinds = optional_kinds(conventions)
+        self._kinds = optional_kinds(configuration)
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from tutti.api.frameworks import KindTable, OwnerChain
 from tutti.api.resources import Amounts
 from tutti.cluster.pods import PodKey
 from tutti.engine.admission import AdmissionState
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.gang_membership import GangObjects, OwnerGraph, ParsedMemberships
-from tutti.engine.records.members import Member
+from tutti.engine.records.members import Member, Owned
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
 
@@ -24,6 +26,8 @@ class IngestState(AdmissionState, PreemptionState):
         allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
         unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
         memberships: How what pods say was read.
+        kinds: What is known of the kinds that make pods.
+        owner_answers: What pods have from their owners, by these and what else decides it, with these.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
     """
 
@@ -33,6 +37,8 @@ class IngestState(AdmissionState, PreemptionState):
     allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
     unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     memberships: ParsedMemberships = field(init=False)
+    kinds: KindTable = field(init=False)
+    owner_answers: dict[tuple[Hashable, ...], tuple[OwnerChain, Owned]] = field(default_factory=dict)
     stale: bool = False
 
     def open(self, key: WorkloadKey) -> None:

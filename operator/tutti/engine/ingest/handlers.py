@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 from tutti.api.core import Pod
+from tutti.api.frameworks import ProjectedOwner
 from tutti.api.kinds import PodGroup
 from tutti.api.limits import remaining
-from tutti.api.owners import OwnerObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
 from tutti.engine.ingest import IngestState
@@ -331,6 +331,6 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
-        if isinstance(about, OwnerObject | PodSelecting):
+        if isinstance(about, ProjectedOwner | PodSelecting):
             return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -13,6 +13,7 @@ from typing import Any
 
 from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference
+from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
@@ -131,15 +132,16 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
         return
     found = state.catalog.get(PodGroup, namespace, name)
     members = list(workload.members())
-    declared = bool(members) and (workload.gang is not None or members[0].claim.implicit)
+    owned = bool(members) and isinstance(members[0].owned.gang, OwnedGang)
+    declared = bool(members) and (workload.gang is not None or members[0].claim.implicit or owned)
     if found is None and declared and workload.problem is None:
-        if workload.asked_for != "made" and (workload.gang is not None or sizes_are_told(workload)):
+        if workload.asked_for != "made" and (workload.gang is not None or owned or sizes_are_told(workload)):
             workload.asked_for = "made"
-            made_for = {IMPLICIT_LABEL: members[0].claim.convention}
+            made_for = {IMPLICIT_LABEL: members[0].claim.convention if not owned else "owner"}
             state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, _owners(members, namespace)))
     elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
-        if workload.asked_for == "deleted":
-            return
+        if workload.asked_for == "deleted" or workload.given_up:
+            return  # what is given up must stay so for other pods of the same owner, which takes its PodGroup along
         workload.asked_for = "deleted"
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
@@ -147,9 +149,9 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
 
 
 def _owners(members: Sequence[Member], namespace: str) -> list[OwnerReference]:
-    """Return what controls the members, such as a Job; none for bare pods, and none across namespaces."""
-    found = {m.owner.uid: m.owner for m in members if m.owner is not None and m.pod.namespace == namespace}
-    return list(found.values())
+    """Return what makes the gang, or what controls its members; none for bare pods, and none across namespaces."""
+    owners = [m.owned.top or m.marks.owner for m in members if m.pod.namespace == namespace]
+    return list({one.uid: one for one in owners if one is not None}.values())
 
 
 def _spec(workload: Workload) -> dict[str, Any]:

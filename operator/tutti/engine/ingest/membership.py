@@ -1,40 +1,42 @@
 """Which pods belong together, and in which queue: members find their workload and group, whatever arrives first.
 
-A member belongs to the group that its annotations and the PodGroup named there give. When a PodGroup or Workload
-arrives, changes or goes, the members concerned are assigned again.
-
-Pods inherit the queue of what owns them: the nearest owner that names one decides. Kueue's users label the Job that
-they submit, and the label never reaches its pods: read from the pods alone, such a job would run beside its queue.
-Kueue's own webhooks write the owner's queue into the pods; here it is looked up.
+A member belongs to the group that its annotations and the PodGroup named there give, or else that what owns it makes
+(`owned_gangs.py`). When a PodGroup, Workload or owner arrives, changes or goes, the members concerned are filed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from tutti.api.conventions import GangMembership, PodTopologyRequest, kueue
-from tutti.api.conventions.membership import ConventionError, existing_name, label_path, within_bounds
+from tutti.api.conventions import GangMembership, PodTopologyRequest
+from tutti.api.conventions.membership import within_bounds
 from tutti.api.conventions.named_groups import POD_GROUP
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import Pod
+from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.api.owners import QUEUE_LABELS, OwnerObject, controller_of
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import (
     ADMISSION_ANNOTATION,
     GATE_ANNOTATION,
-    MOST_OWNER_LEVELS,
     PodTexts,
     task_role,
 )
-from tutti.engine.records.members import NAMED_TOGETHER, Member, PodSetTopology, Reported, admission_in_status
+from tutti.engine.records.members import (
+    NAMED_TOGETHER,
+    NOT_OWNED,
+    Member,
+    PodSetTopology,
+    Reported,
+    admission_in_status,
+)
 from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.placement.topology.request import Slice
@@ -54,7 +56,7 @@ def put_member(state: IngestState, pod: Pod) -> None:
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, GangMembership())
     said = state.memberships.of(pod)
-    if (heard := hash((pod.metadata.uid, said))) != member.parsed_from:
+    if (heard := hash((pod.metadata.uid, said, state.memberships.marks_of(pod)))) != member.parsed_from:
         member.parsed_from = heard
         _read(state, member, pod, said)
         assign_member(state, member)
@@ -141,6 +143,9 @@ def group_of(state: IngestState, member: Member) -> Address:
         return ("PodGroup", claim.namespace, claim.group), claim.role or task_role(
             state.gang_objects, claim
         ) or claim.group
+    gang = member.owned.gang
+    if isinstance(gang, OwnedGang):
+        return ("PodGroup", claim.namespace, gang.starts_with), group_in(gang)
     return ("Pod", *member.pod.key), member.pod.name
 
 
@@ -160,8 +165,10 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     member.claim = claim  # though it says the same: it is remembered while somebody has it
     member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
     state.owner_graph.leave(member)
-    member.owner = controller_of(pod.metadata.owner_references)
+    says = bool(claim.group or claim.workload)
+    member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys(), says_group=says)
     state.owner_graph.join(member)
+    member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
@@ -226,99 +233,45 @@ PATIENCE_SECONDS = 10.0
 """How long pods whose owner has not been seen wait for it: watches tell of both in any order."""
 
 
-class InheritedQueue(NamedTuple):
-    """A queue that an owner names, and who that is."""
-
-    queue: str
-    said_by: str
-
-
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
-    """Take in what owns pods; those below it are looked at again."""
-    _look_again(state, state.owner_graph.put(seen.found))
+    """Take in what owns pods; those below it are filed by what it says."""
+    _file_again(state, state.owner_graph.put(seen.found))
 
 
 def owner_kind_followed(state: IngestState, said: OwnerKindFollowed) -> None:
     """Note whether the objects of a kind are seen; the members that wait for one need not, or must."""
     kind = (said.group, said.kind)
     state.owner_graph.follow(kind, followed=said.followed)
-    _look_again(state, state.owner_graph.of_kind(kind))
+    _file_again(state, state.owner_graph.of_kind(kind))
 
 
-def inherited_queues(state: IngestState, workload: Workload) -> list[InheritedQueue]:
-    """Return the queues that the owners of a workload's members name; more than one where they differ.
-
-    Where an owner is yet to be seen, or names what cannot be a queue, that is the workload's problem.
-    """
-    owned = {member.owner.uid: member for member in workload.members() if member.owner is not None}
-    found: dict[str, InheritedQueue] = {}
-    awaited: OwnerReference | None = None
-    for member in owned.values():
-        try:
-            said = _nearest(state, member)
-        except ConventionError as error:
-            workload.problem = workload.problem or Explanation(Gate.QUEUE, "InvalidQueue", str(error))
-            continue
-        if isinstance(said, InheritedQueue):
-            found.setdefault(said.queue, said)
-        elif said is not None:
-            awaited = said
-    _wait_for(state, workload, awaited)
-    return list(found.values())
-
-
-def _nearest(state: IngestState, member: Member) -> InheritedQueue | OwnerReference | None:
-    """Return the queue that the nearest owner names, or the owner that is yet to be seen; None where none names one.
-
-    Raises:
-        ConventionError: What it names cannot be a queue.
-    """
-    at = member.owner
-    for _ in range(MOST_OWNER_LEVELS):
-        if at is None:
-            return None
-        pod = state.members.get((member.pod.namespace, at.name)) if (at.api_version, at.kind) == ("v1", "Pod") else None
-        if pod is not None and pod.pod.uid == at.uid:
-            if pod.claim.queue:
-                return InheritedQueue(pod.claim.queue, f"Pod {at.name}")
-            at = pod.owner
-            continue
-        known = state.owner_graph.known(at, member.pod.namespace)
-        if known is None:
-            return at if state.owner_graph.is_followed(at) else None
-        queue = _named(state, known)
-        if queue:
-            return InheritedQueue(queue, f"{known.kind} {known.name}")
-        at = known.controller
-    return None
-
-
-def _named(state: IngestState, owner: OwnerObject) -> str:
-    """Return the queue that an owner's labels name, or ""."""
-    for name in QUEUE_LABELS:
-        if name != kueue.QUEUE_NAME or state.configuration.conventions.kueue:
-            queue = existing_name(owner.labels.get(name, ""), f"{owner.kind} {owner.name}: {label_path(name)}")
-            if queue:
-                return queue
-    return ""
-
-
-def _wait_for(state: IngestState, workload: Workload, awaited: OwnerReference | None) -> None:
-    """Hold back what may be in a queue that nobody has seen yet, for a while; what runs goes on."""
-    if awaited is None or workload.phase in UNDER_WAY:
+def await_owners(state: IngestState, workload: Workload) -> None:
+    """Hold back pods of which nobody knows yet which queue and gang they are in, for a while; what runs goes on."""
+    owned = next((m.owned for m in workload.members() if isinstance(m.owned.gang, OwnerAwaited)), None)
+    if owned is None or workload.phase in UNDER_WAY:
         workload.owner_awaited = None
         return
+    assert isinstance(owned.gang, OwnerAwaited)  # so it was looked for
     if workload.owner_awaited is None:
         workload.owner_awaited = state.now
     until = workload.owner_awaited + PATIENCE_SECONDS
-    if state.now < until:
-        text = f"{awaited.kind} {awaited.name}, which controls its pods, has not been seen yet; it may name their queue"
-        workload.problem = workload.problem or Explanation(Gate.QUEUE, "OwnerNotSeen", text)
+    if owned.awaited is not None and state.now >= until:
+        _file_again(state, state.owner_graph.await_no_more(owned.awaited.uid))
+        return
+    text = f"{owned.gang.text}; it may name their queue, and which of them are one gang"
+    workload.problem = workload.problem or Explanation(Gate.QUEUE, "OwnerNotSeen", text)
+    if owned.awaited is not None:
         state.set_alarm(workload, until)
 
 
-def _look_again(state: IngestState, members: Sequence[Member]) -> None:
+def _file_again(state: IngestState, members: Sequence[Member]) -> None:
+    """File members by what is known of their owners now; one that has a node stays where it is."""
     for member in members:
-        group = state.pod_group_of.get(member.pod.key)
-        if group is not None:
-            state.touch(group[0])
+        address = state.pod_group_of.get(member.pod.key)
+        if address is None:
+            continue
+        member.owned = owned_by(state, member)
+        if member.pod.place and state.workloads[address[0]].phase in UNDER_WAY:
+            state.touch(address[0])
+        else:
+            assign_member(state, member)

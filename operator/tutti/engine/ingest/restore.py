@@ -10,6 +10,7 @@ from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
 from tutti.engine.lifecycle.phases import Transition, transit
 from tutti.engine.records import workloads
+from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.members import LostMember
 from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
@@ -39,6 +40,9 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
         workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
         if workload.phase is Phase.WAITING and _was_leaving(found):
             transit(workload, Transition.LEAVE_ON)
+        if isinstance(found, PodGroup) and evicted.reason.startswith(EvictionReason.DEACTIVATED):
+            workload.given_up = evicted.message
+            workload.given_up_for = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
     if isinstance(found, Workload):
         workload.ran = float(found.status.accumulated_past_execution_time_seconds)
         if found.status.requeue is not None:
@@ -86,6 +90,8 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
         said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
     known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
     for name, (succeeded, bound) in said.items():
+        if isinstance(found, PodGroup):
+            workload.had_in_all = min(max(0, succeeded) + max(0, bound), MOST_LOST)
         if name in known:
             group = workload.group(name)  # perhaps none of its members is there any more
             group.ended = max(0, min(succeeded, MOST_LOST) - group.counts().succeeded)

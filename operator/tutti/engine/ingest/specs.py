@@ -9,12 +9,15 @@ nobody, or whoever may write a template would hold a cluster in which he may hav
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from tutti.api.core import ObjectMeta, PodSpec
+from tutti.api.frameworks import OwnedGang, UnusableOwner
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
@@ -24,7 +27,14 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
-from tutti.engine.ingest.membership import inherited_queues
+from tutti.engine.ingest.membership import await_owners
+from tutti.engine.ingest.owned_gangs import (
+    inherited_priority_class,
+    inherited_problem,
+    inherited_queues,
+    inherited_seconds,
+    take_sizes,
+)
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
 from tutti.engine.reading import resolution
@@ -60,7 +70,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     _identify(workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
-    limits.read_limits(state, workload, found)
+    limits.read_limits(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
@@ -98,7 +108,7 @@ def _read_constraints(state: IngestState, workload: Workload) -> None:
 
 
 def _promised(
-    state: IngestState, workload: Workload, group: MemberGroup, template: dict[str, object]
+    state: IngestState, workload: Workload, group: MemberGroup, template: Mapping[str, Any]
 ) -> PodClass | None:
     """Return the class that members of a template will be of; None where it cannot be told before they exist.
 
@@ -128,9 +138,10 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
     """
     name, first = workload.key[2], next(workload.members(), None)
     own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
+    owned = first is not None and isinstance(first.owned.gang, OwnedGang)
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
-    if first is None or not (first.claim.role or task_role(state.gang_objects, first.claim)):
+    if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)
     if written is not None:
         _identify(workload, written)
@@ -144,12 +155,15 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
+    elif owned and workload.key not in state.catalog.broken:
+        take_sizes(workload, partial(_promised, state, workload))
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
     else:
         workload.problem = _missing(state, workload)
-    _read_wishes(state, workload, gang.spec if gang is not None else written.spec if written is not None else None)
+    said = None if written is None or (owned and not own) else written.spec
+    _read_wishes(state, workload, gang.spec if gang is not None else said)
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
@@ -158,8 +172,6 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
     style = next((m.claim.style for m in workload.members() if m.claim.style), "")
     workload.style = GangStyle(style) if style else None
-    if workload.given_up and workload.problem is None:
-        workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
     if workload.placed_singly:
         return
     for member in workload.members():
@@ -197,7 +209,8 @@ def _on_loss(state: IngestState, workload: Workload, spec: PodGroupSpec | None) 
 
     What makes an application of YuniKorn a gang are the members that it starts with: it grows and shrinks as it likes.
     """
-    if workload.style is not None or (spec is not None and spec.scheduling_policy.gang is None):
+    applies = workload.style is None or workload.style is GangStyle.WITH_ROOM
+    if not applies or (spec is not None and spec.scheduling_policy.gang is None):
         return None
     said = None if spec is None else spec.on_member_loss
     return said or state.configuration.on_member_loss
@@ -222,8 +235,9 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
             value = state.catalog.workload_class(member.claim.priority_class)
             if value is not None:
                 workload.priority, workload.ranked = value, True
+    _read_terms(state, workload)
     if not asked:
-        asked = {one.queue: one.said_by for one in inherited_queues(state, workload)}
+        asked = inherited_queues(workload)
     if len(asked) > 1:
         said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
         workload.problem = Explanation(
@@ -231,6 +245,28 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
         )
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
+    limits.limit_by_queue(state, workload)
+
+
+def _read_terms(state: IngestState, workload: Workload) -> None:
+    """Take over what the owners of members say, where neither these nor an object of ours do; or wait for owners."""
+    wrong = next((m.owned.gang for m in workload.members() if isinstance(m.owned.gang, UnusableOwner)), None)
+    if wrong is not None and workload.problem is None:
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"{wrong.owner}: {'; '.join(wrong.problems)}")
+    problem = inherited_problem(workload)
+    if problem and workload.problem is None:
+        workload.problem = Explanation(Gate.QUEUE, "InvalidQueue", problem)
+    await_owners(state, workload)
+    value = state.catalog.workload_class(inherited_priority_class(workload))
+    if value is not None and not workload.ranked:
+        workload.priority, workload.ranked = value, True
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
+    limit, patience = inherited_seconds(workload)
+    if workload.key[0] != "Workload":
+        workload.limit_seconds, workload.limit_by = limit, ""
+    if workload.permit_seconds is None:
+        workload.permit_seconds = patience
 
 
 def _compare_nearness(workload: Workload) -> None:

@@ -91,13 +91,21 @@ def evict(
 
 
 def deactivate(state: LifecycleState, workload: Workload, cause: DeactivationCause, message: str) -> None:
-    """Take a whole workload out, and set it inactive: it is not tried again before somebody sets it active."""
+    """Take a whole workload out, and set it inactive: it is not tried again before somebody sets it active.
+
+    What has no object that could be set active is given up: whoever makes its pods may make other ones.
+    """
     if not can_leave(workload):
         return
-    workload.deactivated, workload.inactive_from = cause.value, 0
+    has_object = workload.key[0] == "Workload"
+    if has_object:
+        workload.deactivated, workload.inactive_from = cause.value, 0
+    else:
+        workload.given_up, workload.given_up_for = message, cause.value
     _take_out(state, workload, WorkloadEviction(f"{EvictionReason.DEACTIVATED}DueTo{cause.value}", message, state.now))
     state.announce(workload, "Warning", cause.value, message)
-    ask_to_deactivate(state, workload)
+    if has_object:
+        ask_to_deactivate(state, workload)
 
 
 def evict_members(

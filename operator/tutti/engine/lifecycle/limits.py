@@ -22,10 +22,8 @@ MOST_NAMES = 3
 """How many members that have failed are named."""
 
 
-def read_limits(state: LifecycleState, workload: Workload, found: WorkloadObject) -> None:
+def read_limits(workload: Workload, found: WorkloadObject) -> None:
     """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
-
-    Where it does not say how long it may run, its queue's default counts as if it had.
 
     One that is set active again starts anew: its evictions and the time it has run are forgotten.
     """
@@ -41,8 +39,12 @@ def read_limits(state: LifecycleState, workload: Workload, found: WorkloadObject
     workload.fails_with_members = spec.failure_policy.on_member_failure == "Deactivate"
     workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
     workload.limit_by = ""
-    if workload.limit_seconds is None and spec.queue_name:
-        default = state.catalog.default_limit(workload.key[1], spec.queue_name, workload.cluster_queue)
+
+
+def limit_by_queue(state: LifecycleState, workload: Workload) -> None:
+    """Have a workload run for as long as its queue's default says, where neither it nor an owner says how long."""
+    if workload.limit_seconds is None and workload.queue:
+        default = state.catalog.default_limit(workload.key[1], workload.queue, workload.cluster_queue)
         if default is not None:
             workload.limit_seconds, workload.limit_by = default.seconds, default.said_by
 
@@ -156,7 +158,8 @@ def _enforce_times(state: LifecycleState, workload: Workload) -> None:
     if end is not None and end <= state.now:
         of = f"the defaultMaximumExecutionTimeSeconds of {workload.limit_by}"
         of = of if workload.limit_by else "its maximumExecutionTimeSeconds"
-        text = f"it has run for {workload.limit_seconds} s, {of}; it is set inactive"
+        then = "it is set inactive" if workload.key[0] == "Workload" else "it is not started again"
+        text = f"it has run for {workload.limit_seconds} s, {of}; {then}"
         deactivate(state, workload, DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
         return
     end = _readiness_ends(workload)

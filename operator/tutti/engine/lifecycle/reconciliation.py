@@ -21,7 +21,7 @@ from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degra
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
-from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
 
 _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 """Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
@@ -146,7 +146,17 @@ def wants_nodes(workload: Workload) -> bool:
         return False
     if workload.phase is Phase.WAITING:
         return True
-    return workload.counts().waiting > 0
+    return workload.counts().waiting > 0 or lacks_room(workload)
+
+
+def lacks_room(workload: Workload) -> bool:
+    """Whether a gang runs that keeps room for members which are yet to be made, and has too little of it."""
+    if workload.phase is not Phase.BINDING or workload.style is not GangStyle.WITH_ROOM:
+        return False
+    return any(
+        group.promised is not None and group.missing > len(group.holds) + group.counts().waiting
+        for group in workload.groups.values()
+    )
 
 
 def lacks_members(workload: Workload) -> bool:
@@ -205,7 +215,9 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
         reservation.break_up(state, workload)
         _reconcile_waiting(state, workload)
     else:
-        if workload.deadline is None and not _has_no_object(state, workload):
+        if reservation.keeps_room(workload):
+            workload.deadline = None
+        elif workload.deadline is None and not _has_no_object(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)
         reservation.explain_kept_nodes(state, workload)

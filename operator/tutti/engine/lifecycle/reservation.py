@@ -278,6 +278,13 @@ def may_start_early(workload: Workload) -> bool:
     return workload.style is not None and any(member.pod.assumed for member in workload.members())
 
 
+def keeps_room(workload: Workload) -> bool:
+    """Whether all of a gang that exists is bound, and the room of the others is kept until they are made."""
+    if workload.style is not GangStyle.WITH_ROOM or not workload.counts().live:
+        return False
+    return not any(member.pod.assumed for member in workload.members())
+
+
 def awaits_late_members(workload: Workload) -> bool:
     """Whether a gang that has started early still waits for members."""
     return workload.style is not None and not all_there(workload)
@@ -292,16 +299,24 @@ def hand_over_late(state: LifecycleState, workload: Workload) -> None:
         tally = group.counts()
         excess = tally.placed + tally.reserved + tally.waiting + len(group.holds) - group.min_count
         release_holds(state, group, max(0, excess))
-    if not workload.counts().live and any(group.holds for group in workload.groups.values()):
+    if workload.counts().live or not any(group.holds for group in workload.groups.values()):
+        return
+    if workload.style is GangStyle.WITH_ROOM:
+        give_back_all(state, workload)
+    else:
         time_out_late_members(state, workload)  # whoever would have made the others has ended
 
 
 def explain_kept_nodes(state: LifecycleState, workload: Workload) -> None:
     """Say what room is kept for, and until when."""
     held = sum(len(group.holds) for group in workload.groups.values())
-    if held and workload.deadline is not None:
-        seconds = int(workload.deadline - state.now)
-        text = f"nodes are kept for {counted(held, 'more member')} (given back after {seconds} s)"
+    lasting = workload.style is GangStyle.WITH_ROOM
+    if held and (lasting or workload.deadline is not None):
+        text = f"nodes are kept for {counted(held, 'more member')}, "
+        if lasting or workload.deadline is None:
+            text += "made when those that run are ready"
+        else:
+            text = f"{text[:-2]} (given back after {int(workload.deadline - state.now)} s)"
         explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)}))
     elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
         explain(workload, None)  # nothing is kept any more
@@ -324,7 +339,7 @@ def time_out_late_members(state: LifecycleState, workload: Workload) -> None:
 def apply_gang_style(state: LifecycleState, workload: Workload) -> None:
     """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
     why = workload.explanation
-    if workload.style is None or workload.placed_singly or workload.given_up:
+    if workload.style in (None, GangStyle.WITH_ROOM) or workload.placed_singly or workload.given_up:
         return
     if workload.phase is not Phase.WAITING or why is None or why.gate is not Gate.PLACEMENT:
         workload.short_since = None

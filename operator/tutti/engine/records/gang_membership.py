@@ -22,7 +22,7 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.api.core import OwnerReference, Pod
-from tutti.api.owners import OwnerObject
+from tutti.api.frameworks import MissingOwner, ProjectedOwner
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Workload
 
@@ -40,10 +40,12 @@ class ParsedMemberships:
     Args:
         settings: Which conventions are read.
         noted: The annotations that plugins read.
+        marks: The labels and annotations that tell a pod's part in what its owners make.
     """
 
-    def __init__(self, settings: Conventions, noted: Iterable[str] = ()) -> None:
+    def __init__(self, settings: Conventions, noted: Iterable[str] = (), marks: Iterable[str] = ()) -> None:
         self._settings = settings
+        self._marks = frozenset(marks)
         self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
         self._read: WeakValueDictionary[PodTexts, GangMembership] = WeakValueDictionary()
 
@@ -56,6 +58,13 @@ class ParsedMemberships:
         owners = tuple([owner.uid for owner in meta.owner_references if owner.controller])
         said = self._heard_in(meta.labels), self._heard_in(meta.annotations)
         return (meta.namespace, owners, spec.scheduling_group, spec.workload_ref, *said)
+
+    def marks_of(self, pod: Pod) -> PodTexts:
+        """Return what a pod says of its part in what its owners make, and which owners these are."""
+        meta, marks = pod.metadata, self._marks
+        owners = tuple([owner.uid for owner in meta.owner_references])
+        texts = (tuple([pair for pair in said.items() if pair[0] in marks]) for said in (meta.labels, meta.annotations))
+        return (owners, *texts) if owners else ()
 
     def _heard_in(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         heard = self._heard
@@ -153,8 +162,8 @@ def _spread(groups: Iterable[MemberGroup], more: int) -> None:
         first.min_count += more
 
 
-MOST_OWNER_LEVELS = 10
-"""How far up owners are followed, as in Kueue (`managedOwnersChainLimit`, 0.20)."""
+MOST_NOT_AWAITED = 10_000
+"""How many owners that never came are remembered."""
 
 OwnerKind = tuple[str, str]
 """API group and kind."""
@@ -164,27 +173,29 @@ class OwnerGraph:
     """The owners of pods, and the members of ours below each."""
 
     def __init__(self) -> None:
-        self._known: dict[str, OwnerObject] = {}
+        self._known: dict[str, ProjectedOwner] = {}
         self._gone: set[str] = set()
         self._controlled: dict[str, dict[str, None]] = {}
         self._members: dict[str, dict[tuple[str, str], Member]] = {}
         self._kinds: set[OwnerKind] = set()
+        self._not_awaited: set[str] = set()
 
     def follow(self, kind: OwnerKind, *, followed: bool) -> None:
         """Note whether the objects of a kind are seen."""
         (self._kinds.add if followed else self._kinds.discard)(kind)
 
-    def put(self, found: OwnerObject) -> list[Member]:
+    def put(self, found: ProjectedOwner) -> list[Member]:
         """Add or change an object; returns the members below it that it may matter to."""
         before = self._known.get(found.uid)
         self._gone.discard(found.uid)
+        self._not_awaited.discard(found.uid)
         if before == found:
             return []
         if before is not None:
             self._unlink(before)
         self._known[found.uid] = found
-        if found.controller is not None:
-            self._controlled.setdefault(found.controller.uid, {})[found.uid] = None
+        if found.owner is not None:
+            self._controlled.setdefault(found.owner.uid, {})[found.uid] = None
         return list(self._below(found.uid))
 
     def drop(self, uid: str) -> None:
@@ -195,31 +206,38 @@ class OwnerGraph:
 
     def join(self, member: Member) -> None:
         """Note what controls a member."""
-        if member.owner is not None:
-            self._members.setdefault(member.owner.uid, {})[member.pod.key] = member
+        if member.marks.owner is not None:
+            self._members.setdefault(member.marks.owner.uid, {})[member.pod.key] = member
 
     def leave(self, member: Member) -> None:
         """Take that back."""
-        if member.owner is None:
+        if member.marks.owner is None:
             return
-        here = self._members.get(member.owner.uid)
+        here = self._members.get(member.marks.owner.uid)
         if here is not None and here.pop(member.pod.key, None) is not None and not here:
-            del self._members[member.owner.uid]
-            self._prune(member.owner.uid)
+            del self._members[member.marks.owner.uid]
+            self._prune(member.marks.owner.uid)
 
-    def known(self, ref: OwnerReference, namespace: str) -> OwnerObject | None:
-        """Return the object that a reference from a namespace is to, as it was seen last; None where it was not.
+    def look_up(self, ref: OwnerReference, namespace: str) -> ProjectedOwner | MissingOwner:
+        """Return the object that a reference from a namespace is to, as it was seen last, or why it is not known.
 
         An owner is of the same namespace, or of none (meta/v1 OwnerReference): a uid of elsewhere is none that counts.
         """
         found = self._known.get(ref.uid)
-        if found is None or found.namespace not in ("", namespace):
-            return None
-        return found if (found.kind, found.name) == (ref.kind, ref.name) else None
+        if found is None:
+            kind = (ref.api_version.partition("/")[0], ref.kind)
+            awaited = kind in self._kinds and ref.uid not in self._not_awaited
+            return MissingOwner.AWAITED if awaited else MissingOwner.UNREADABLE
+        if found.namespace not in ("", namespace) or (found.kind, found.name) != (ref.kind, ref.name):
+            return MissingOwner.UNREADABLE
+        return found
 
-    def is_followed(self, ref: OwnerReference) -> bool:
-        """Whether the object that a reference is to will be seen."""
-        return (ref.api_version.partition("/")[0], ref.kind) in self._kinds
+    def await_no_more(self, uid: str) -> list[Member]:
+        """Do without an object that has not come for too long; returns the members below it."""
+        if len(self._not_awaited) >= MOST_NOT_AWAITED:
+            self._not_awaited.clear()
+        self._not_awaited.add(uid)
+        return list(self._below(uid))
 
     def of_kind(self, kind: OwnerKind) -> list[Member]:
         """Return the members that are controlled by something of a kind."""
@@ -228,9 +246,9 @@ class OwnerGraph:
             member
             for here in self._members.values()
             for member in here.values()
-            if member.owner is not None
-            and member.owner.kind == name
-            and member.owner.api_version.partition("/")[0] == group
+            if member.marks.owner is not None
+            and member.marks.owner.kind == name
+            and member.marks.owner.api_version.partition("/")[0] == group
         ]
 
     def _below(self, uid: str) -> Iterator[Member]:
@@ -251,9 +269,9 @@ class OwnerGraph:
             found = self._known.pop(uid)
             self._gone.discard(uid)
             self._unlink(found)
-            if found.controller is None:
+            if found.owner is None:
                 return
-            uid = found.controller.uid
+            uid = found.owner.uid
         for one in self._gone_ring(uid):
             self._gone.discard(one)
             self._unlink(self._known.pop(one))
@@ -270,9 +288,9 @@ class OwnerGraph:
             ahead += lower
         return list(seen)
 
-    def _unlink(self, found: OwnerObject) -> None:
-        if found.controller is not None:
-            here = self._controlled[found.controller.uid]
+    def _unlink(self, found: ProjectedOwner) -> None:
+        if found.owner is not None:
+            here = self._controlled[found.owner.uid]
             del here[found.uid]
             if not here:
-                del self._controlled[found.controller.uid]
+                del self._controlled[found.owner.uid]

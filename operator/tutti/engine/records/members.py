@@ -11,11 +11,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.frameworks import GangAnswer, InheritedTerms, PlacedAlone, PodMarks
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
@@ -119,6 +121,29 @@ class Charge:
         return replace(self, holder=holder)
 
 
+class Owned(NamedTuple):
+    """What a member has from what owns it.
+
+    Attributes:
+        gang: Which gang it is in by that.
+        terms: Queue, priority class, times and topology.
+        awaited: What is yet to be seen, and may decide all of it; None: nothing.
+        top: What makes the gang; None where none is made.
+    """
+
+    gang: GangAnswer
+    terms: InheritedTerms
+    awaited: OwnerReference | None = None
+    top: OwnerReference | None = None
+
+
+NO_MARKS = PodMarks("", "", "")
+"""Of a pod of which nothing has been read."""
+
+NOT_OWNED = Owned(PlacedAlone(), InheritedTerms())
+"""What a pod has that nothing owns."""
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """A pod of ours.
@@ -140,7 +165,8 @@ class Member:
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         reported: The reason and message last written to its condition, and when.
-        owner: What controls it, such as a Job.
+        marks: What of it tells its gang from what owns it, whenever that changes.
+        owned: What it has from its owners, by what is known of them now.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
         plugin_annotations: Those of its annotations that a plugin reads.
         topology: How near it says itself that it must be to others like it, if it does.
@@ -165,7 +191,8 @@ class Member:
     never_preempts: bool = False
     nominated: str = ""
     reported: Reported = ("", "", 0.0)
-    owner: OwnerReference | None = None
+    marks: PodMarks = NO_MARKS
+    owned: Owned = NOT_OWNED
     gate: str | None = None
     plugin_annotations: Mapping[str, str] = field(default_factory=dict)
     topology: PodSetTopology | None = None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
-from tutti.api.owners import OwnerObject
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -123,7 +123,7 @@ class AllowanceGone(Observation, frozen=True, tag="allowance-gone"):
 class OwnerSeen(Observation, frozen=True, tag="owner"):
     """Something that owns pods, or owns what does, was added or changed."""
 
-    found: OwnerObject
+    found: ProjectedOwner
 
 
 class OwnerGone(Observation, frozen=True, tag="owner-gone"):

@@ -11,7 +11,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.placement.spec_limits import (
@@ -115,7 +115,8 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
-        holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
+        kept_on = workload.style is GangStyle.WITH_ROOM and workload.phase is Phase.BINDING
+        holds_for_promised = group.promised is not None and (workload.phase is Phase.WAITING or kept_on)
         promised = max(0, missing - len(waiting)) if holds_for_promised else 0
         if missing > len(waiting) + promised:
             short.append(group)
@@ -135,7 +136,7 @@ def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waitin
         together = group.on_loss is not None and group.on_loss.action == "Restart"
         return group.missing if together else 0
     missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
-    if workload.style is not None and workload.phase is Phase.BINDING:
+    if workload.style not in (None, GangStyle.WITH_ROOM) and workload.phase is Phase.BINDING:
         return min(missing, waiting)  # it has started, and takes them as they come
     return missing
 

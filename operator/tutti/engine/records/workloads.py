@@ -56,6 +56,8 @@ class GangStyle(enum.StrEnum):
 
     SOFT = "Soft"
     HARD = "Hard"
+    WITH_ROOM = "WithRoom"
+    """It waits for as long as that takes, and keeps the room of the others for as long as any of it runs."""
 
 
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
@@ -99,7 +101,7 @@ class Workload:
         style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         placed_singly: Whether its members are placed one by one, because it has waited long enough.
-        given_up: Why it is not tried any more, or "".
+        given_up: Why it is not tried any more, or ""; with the reason in one word.
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
         permit_jitter: Up to how many seconds longer, by chance.
@@ -142,6 +144,7 @@ class Workload:
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
+        had_in_all: How many members had a node when its PodGroup was written, which does not tell of which role.
         degraded_since: Since when it runs with fewer members than it needs, Unix seconds; None where it has them.
         losses: What its members had that it has lost since it ran whole, the latest last.
         had_turn: Whether it has been tried as a whole since it was taken out because it had lost members.
@@ -170,6 +173,7 @@ class Workload:
     short_since: float | None = None
     placed_singly: bool = False
     given_up: str = ""
+    given_up_for: str = "ResourceReservationTimeout"
     min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
     permit_jitter: int = 0
@@ -208,6 +212,7 @@ class Workload:
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
+    had_in_all: int = 0
     degraded_since: float | None = None
     losses: list[LostMember] = field(default_factory=list)
     had_turn: bool = False

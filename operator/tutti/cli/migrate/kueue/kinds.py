@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.api.conventions import ConventionError, kueue
+from tutti.api.conventions import ConventionError
 from tutti.api.conventions.named_groups import WORKLOAD
+from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, read_topology_request
 from tutti.api.model import GROUP
 from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
@@ -100,16 +101,11 @@ def topology_request(
     return wanted
 
 
-def asks(template: Any) -> bool:
-    """Whether the annotations of a pod template ask for topology."""
-    return any(key in words.texts(template, of="annotations") for key in words.TOPOLOGY)
-
-
 def of_template(template: Any, path: str, notes: Notes) -> dict[str, Any] | None:
     """What the annotations of a pod template ask for; what cannot be read is told, and left out."""
     annotations = {str(key): str(value) for key, value in words.texts(template, of="annotations").items()}
     try:
-        said = kueue.read_topology_request(annotations)
+        said = read_topology_request(annotations, KUEUE_TOPOLOGY)
     except ConventionError as error:
         notes.add(
             NoteLevel.INVALID, f"{path}.{error.where}" if path else error.where, error.message, "correct it by hand"
@@ -234,13 +230,18 @@ def take_over(
     spec = template.setdefault("spec", {})
     if not isinstance(spec, dict):
         return
-    before = spec.get("schedulerName")
-    if before not in (None, "", "default-scheduler", scheduler):
-        where = f"{path}.spec.schedulerName" if path else "spec.schedulerName"
-        notes.add(NoteLevel.CHANGED, where, f"{scheduler} takes the place of {before}", "check that it may")
-    spec["schedulerName"] = scheduler
+    name_scheduler(spec, f"{path}.spec" if path else "spec", notes, scheduler=scheduler)
     gates = spec.get("schedulingGates")
     if isinstance(gates, list):
         spec["schedulingGates"] = [g for g in gates if not (isinstance(g, dict) and g.get("name") in words.GATES)]
         if not spec["schedulingGates"]:
             del spec["schedulingGates"]
+
+
+def name_scheduler(holder: dict[str, Any], path: str, notes: Notes, *, scheduler: str) -> None:
+    """Write our scheduler into the field schedulerName of a mapping that stands at a path."""
+    before = holder.get("schedulerName")
+    if before not in (None, "", "default-scheduler", scheduler):
+        happens = f"{scheduler} takes the place of {before}"
+        notes.add(NoteLevel.CHANGED, f"{path}.schedulerName", happens, "check that it may")
+    holder["schedulerName"] = scheduler

@@ -1,60 +1,49 @@
-"""Where each kind that Kueue manages has its pod templates, how many pods come of each, and how it is held back.
+"""What makes pods among the objects that Kueue manages: where their templates are, and how the object is held back.
 
-Facts: Kueue 0.19, pkg/controller/jobs/*, method PodSets of each integration.
+Roles, counts and places of templates are those of the operator's own table (`tutti.api.frameworks`); here stands only
+what Kueue does with a kind. Facts: Kueue 0.20, pkg/controller/jobs/*, Suspend and PodSets of each integration.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tutti.api.frameworks import FrameworkKind, KindTable, ProjectedOwner, projected
+from tutti.api.frameworks.projection import placed_roles
+from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
 from tutti.cli.migrate.kueue.kinds import mapping
 
-
-class GangScope(enum.Enum):
-    """Which pods of an object are admitted together."""
-
-    WHOLE = enum.auto()
-    """All of them."""
-    APART = enum.auto()
-    """Each by itself."""
-    OWNED = enum.auto()
-    """All of each Job that is made; its name is not known before."""
-    SPLIT = enum.auto()
-    """All of each replica, whose pods only their controller can tell apart."""
+TABLE = KindTable()
 
 
-@dataclass(slots=True)
-class Role:
-    """The pods of one template.
+class TemplatePlace(NamedTuple):
+    """The template of the pods of a role; changes to it change the document.
 
     Attributes:
-        name: The pod group they make.
-        template: The template in the document; changes to it change the document.
-        path: Where it stands; empty for a pod, which is its own template.
-        count: How many pods there will be.
-        min_count: How many must be admitted together; None: all.
-        apart: Whether its pods are admitted apart from those of the other roles, because they are made later.
+        role: The name of the role.
+        template: What has their metadata and spec.
+        path: Where it stands in the document; "" for a pod, which is its own template.
     """
 
-    name: str
+    role: str
     template: dict[str, Any]
     path: str
-    count: int
-    min_count: int | None = None
-    apart: bool = False
 
 
-class Remark(NamedTuple):
-    """Something about a field that does not mean the same here, and what to do."""
+class SchedulerField(NamedTuple):
+    """A field, other than those of a pod template, that names the scheduler of pods.
 
+    Attributes:
+        holder: The mapping that has it.
+        path: Where that stands in the document.
+    """
+
+    holder: dict[str, Any]
     path: str
-    happens: str
-    do: str
 
 
 @dataclass(slots=True)
@@ -62,190 +51,179 @@ class Layout:
     """What there is to know of an object that makes pods.
 
     Attributes:
-        roles: Its pod templates.
-        gang: Which pods are admitted together.
         said_by: The object whose labels Kueue reads: the document, or the template of the jobs it makes.
         said_at: Where that stands in the document.
-        suspends: The mapping whose field `suspend` holds it back; None where nothing does.
-        remarks: What does not mean the same here.
+        kind: The row of the operator's table by which it is read; None: no row.
+        owner: What the operator will make of it; None: nothing.
+        pods: How many pods it makes.
+        templates: The pod template of each role; two may have one.
+        schedulers: The other fields that name a scheduler.
+        texts: Mappings with labels and annotations for pods that are no pod templates, by the mapping that has them,
+            the field, and where that mapping stands.
+        holds: The mapping whose field `suspend` holds it back; None where nothing does.
+        holds_at: Where that stands in the document.
+        inner: The objects that it wraps.
+        label_here: Whether a queue that only a template names is written on `said_by` for the others.
     """
 
-    roles: list[Role]
-    gang: GangScope
     said_by: dict[str, Any]
     said_at: str = ""
-    suspends: dict[str, Any] | None = None
-    remarks: list[Remark] = field(default_factory=list)
+    kind: FrameworkKind | None = None
+    owner: ProjectedOwner | None = None
+    pods: int = 0
+    templates: list[TemplatePlace] = field(default_factory=list)
+    schedulers: list[SchedulerField] = field(default_factory=list)
+    texts: list[tuple[dict[str, Any], str, str]] = field(default_factory=list)
+    holds: dict[str, Any] | None = None
+    holds_at: str = ""
+    inner: list[Layout] = field(default_factory=list)
+    label_here: bool = True
+
+    def under(self, path: str) -> str:
+        """Return a path in `said_by` as one in the document."""
+        return f"{self.said_at}.{path}" if self.said_at else path
+
+    def queue(self) -> str:
+        """Return the queue that the object or its pods name; "": none, so that Kueue leaves it alone."""
+        said = [words.read_word(self.said_by, words.QUEUE)]
+        said += [words.read_word(one.template, words.QUEUE) for one in self.templates]
+        said += [words.read_word(holder, words.QUEUE, at=at) for holder, at, _ in self.texts]
+        return next((one for one in said if one), "")
 
 
-def layout_of(document: dict[str, Any]) -> Layout | None:
-    """The layout of an object; None for a kind whose pods are not known here."""
+HOLDERS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("batch", "Job"): "spec",
+        ("apps", "Deployment"): "",
+        ("apps", "StatefulSet"): "",
+        ("jobset.x-k8s.io", "JobSet"): "spec",
+        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "",
+        **{
+            ("kubeflow.org", kind): "spec.runPolicy"
+            for kind in ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")
+        },
+        ("ray.io", "RayCluster"): "spec",
+        ("ray.io", "RayJob"): "spec",
+        ("ray.io", "RayService"): "spec",
+        ("sparkoperator.k8s.io", "SparkApplication"): "spec",
+        ("trainer.kubeflow.org", "TrainJob"): "spec",
+    }
+)
+"""The kinds of the table that Kueue manages, and the mapping whose `suspend` holds each back; "": nothing does."""
+
+WORKFLOWS: Mapping[str, str] = MappingProxyType(
+    {"Workflow": "spec", "WorkflowTemplate": "spec", "ClusterWorkflowTemplate": "spec", "CronWorkflow": "workflowSpec"}
+)
+"""Kinds of Argo Workflows, and where the spec of the workflow stands; of a CronWorkflow in its own spec."""
+
+
+def layout_of(document: dict[str, Any], at: str = "") -> Layout | None:
+    """Return the layout of an object; None for one whose pods are not known here.
+
+    Args:
+        document: The object; it may be part of another.
+        at: Where it stands in the document that is rewritten.
+    """
     group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
-    reader = READERS.get((group, str(document.get("kind", ""))))
-    return None if reader is None else reader(document)
+    name = str(document.get("kind", ""))
+    if (group, name) == ("", "Pod"):
+        return Layout(document, at, pods=1, templates=[TemplatePlace("main", document, at)], label_here=False)
+    if (group, name) == ("batch", "CronJob"):
+        jobs = mapping(mapping(document, "spec"), "jobTemplate")
+        return _by_row(jobs, ("batch", "Job"), _joined(at, "spec.jobTemplate"))
+    if (group, name) in HOLDERS:
+        return _by_row(document, (group, name), at)
+    if (group, name) == ("workload.codeflare.dev", "AppWrapper"):
+        return _wrapper(document, at)
+    if group == "argoproj.io" and name in WORKFLOWS:
+        return _workflow(document, name, at)
+    return _labelled_templates(document, at)
 
 
-def _pod(document: dict[str, Any]) -> Layout:
-    total = words.read_word(document, words.TOTAL_COUNT)
-    grouped = bool(words.read_word(document, words.GROUP_NAME)) and total.isdecimal()
-    role = Role("main", document, "", int(total) if grouped else 1)
-    whole = grouped or bool(words.read_word(document, words.MAX_SECONDS))
-    return Layout([role], GangScope.WHOLE if whole else GangScope.APART, document)
-
-
-def _job(document: dict[str, Any]) -> Layout:
-    spec = mapping(document, "spec")
-    named = bool(mapping(document, "metadata").get("name"))
-    roles = _job_roles(spec, "spec", least=words.read_word(document, words.MIN_PARALLELISM))
-    return Layout(roles, GangScope.WHOLE if named else GangScope.OWNED, document, suspends=spec)
-
-
-def _cron_job(document: dict[str, Any]) -> Layout:
-    jobs = mapping(mapping(document, "spec"), "jobTemplate")
-    spec, path = mapping(jobs, "spec"), "spec.jobTemplate.spec"
-    roles = _job_roles(spec, path, least=words.read_word(jobs, words.MIN_PARALLELISM))
-    return Layout(roles, GangScope.OWNED, jobs, "spec.jobTemplate", suspends=spec)
-
-
-def _job_roles(spec: dict[str, Any], path: str, *, least: str) -> list[Role]:
-    count = pods_of_job(spec)
-    min_count = int(least) if least.isdecimal() and 0 < int(least) < count else None
-    return _role("main", spec, path, count, min_count=min_count)
-
-
-def pods_of_job(spec: dict[str, Any]) -> int:
-    """How many pods of a Job run at once: its parallelism, or fewer completions."""
-    parallelism, completions = _integer(spec, "parallelism", 1), spec.get("completions")
-    return min(parallelism, completions) if isinstance(completions, int) else parallelism
-
-
-def _job_set(document: dict[str, Any]) -> Layout:
-    spec = mapping(document, "spec")
-    roles: list[Role] = []
-    for index, one in enumerate(_mappings(spec.get("replicatedJobs"))):
-        job = mapping(mapping(one, "template"), "spec")
-        count = _integer(one, "replicas", 1) * pods_of_job(job)
-        path = f"spec.replicatedJobs[{index}].template.spec"
-        roles += _role(str(one.get("name", "")).lower(), job, path, count)
-    return Layout(roles, GangScope.WHOLE, document, suspends=spec)
-
-
-def _training(at: str) -> Callable[[dict[str, Any]], Layout]:
-    """A job of Kubeflow's, whose roles stand under a field: Master, Worker, Launcher, ..."""
-
-    def read(document: dict[str, Any]) -> Layout:
-        spec = mapping(document, "spec")
-        roles: list[Role] = []
-        for role, one in mapping(spec, at).items():
-            if isinstance(one, dict):
-                roles += _role(str(role).lower(), one, f"spec.{at}.{role}", _integer(one, "replicas", 1))
-        layout = Layout(roles, GangScope.WHOLE, document, suspends=mapping(spec, "runPolicy"))
-        if spec.get("launcherCreationPolicy") == "WaitForWorkersReady":
-            for one in roles:
-                one.apart = one.name == "launcher"
-            happens = "the launcher is made when the workers are ready, so it is admitted apart from them"
-            do = "leave it out, and migrate again, so that launcher and workers are one gang"
-            layout.remarks.append(Remark("spec.launcherCreationPolicy", happens, do))
-        return layout
-
-    return read
-
-
-def _ray(at: str) -> Callable[[dict[str, Any]], Layout]:
-    """An object of KubeRay's, whose cluster stands under a field of its spec; empty: in the spec itself."""
-
-    def read(document: dict[str, Any]) -> Layout:
-        spec = mapping(document, "spec")
-        cluster, path = (mapping(spec, at), f"spec.{at}") if at else (spec, "spec")
-        roles = _role("head", mapping(cluster, "headGroupSpec"), f"{path}.headGroupSpec", 1)
-        for index, one in enumerate(_mappings(cluster.get("workerGroupSpecs"))):
-            count = _integer(one, "replicas", 1) * _integer(one, "numOfHosts", 1)
-            name = str(one.get("groupName", "")).lower()
-            roles += _role(name, one, f"{path}.workerGroupSpecs[{index}]", count)
-        layout = Layout(roles, GangScope.WHOLE, document, suspends=spec)
-        if at == "rayClusterSpec" and spec.get("submissionMode") in (None, "K8sJobMode"):
-            _submitter(spec, layout)
-        return layout
-
-    return read
-
-
-def _submitter(spec: dict[str, Any], layout: Layout) -> None:
-    """The pod that submits a RayJob, made when its cluster is ready."""
-    path, template = "spec.submitterPodTemplate", spec.get("submitterPodTemplate")
-    if isinstance(template, dict):
-        layout.roles.append(Role("submitter", template, path, 1, apart=True))
-        happens = "its pod is made when the cluster is ready, so it is admitted apart from it"
-        layout.remarks.append(Remark(path, happens, "see that the queue keeps room for it"))
-    else:
-        happens = "the pod that submits is not written here, so it is placed by the default scheduler, without quota"
-        layout.remarks.append(Remark(path, happens, "write this template, and migrate again, if it is to be counted"))
-
-
-def _deployment(document: dict[str, Any]) -> Layout:
-    spec = mapping(document, "spec")
-    return Layout(_role("main", spec, "spec", _integer(spec, "replicas", 1)), GangScope.APART, document)
-
-
-def _stateful_set(document: dict[str, Any]) -> Layout:
-    spec = mapping(document, "spec")
-    together = spec.get("podManagementPolicy") == "Parallel"
-    count = _integer(spec, "replicas", 1)
-    roles = _role("main", spec, "spec", count, min_count=None if together or count == 1 else 1)
-    layout = Layout(roles, GangScope.WHOLE, document)
-    if roles and roles[0].min_count is not None:
-        happens = "its pods are made one after the other, so the first is admitted without the others"
-        do = "set podManagementPolicy: Parallel, and take minCount out of its Workload"
-        layout.remarks.append(Remark("spec.podManagementPolicy", happens, do))
+def _by_row(said_by: dict[str, Any], of: tuple[str, str], at: str) -> Layout | None:
+    kind = TABLE.get(*of)
+    if kind is None:
+        return None
+    layout = Layout(said_by, at, kind, holds_at=HOLDERS[of])
+    written = {key: part for key, part in said_by.items() if key != "status"}  # nothing of it has run yet
+    layout.owner = projected(written, kind)
+    for role, steps in placed_roles(written, kind)[0]:
+        layout.pods += role.replicas * role.size
+        found = _follow(said_by, steps)
+        if found is not None and steps:
+            layout.templates.append(TemplatePlace(role.name, found, layout.under(path_of(steps))))
+    for described in kind.roles:
+        part = _follow(said_by, (described.path or "").split("."))
+        if described.scheduler and described.form == "One" and part is not None:
+            layout.schedulers.append(SchedulerField(part, layout.under(described.path or "")))
+    layout.holds = _follow(said_by, layout.holds_at.split(".")) if layout.holds_at else None
+    layout.holds_at = layout.under(layout.holds_at)
     return layout
 
 
-def _leader_worker_set(document: dict[str, Any]) -> Layout:
-    both = mapping(mapping(document, "spec"), "leaderWorkerTemplate")
-    path = "spec.leaderWorkerTemplate"
-    roles = [
-        Role(name, both[field], f"{path}.{field}", 1)
-        for name, field in (("leader", "leaderTemplate"), ("worker", "workerTemplate"))
-        if isinstance(both.get(field), dict)
-    ]
-    return Layout(roles, GangScope.SPLIT, document)
+def _wrapper(document: dict[str, Any], at: str) -> Layout:
+    """Return the layout of an AppWrapper: its label counts for the objects that it wraps."""
+    spec = mapping(document, "spec")
+    layout = Layout(document, at, holds=spec, holds_at=_joined(at, "spec"))
+    components = spec.get("components")
+    for index, one in enumerate(components if isinstance(components, list) else []):
+        wrapped = mapping(one, "template") if isinstance(one, dict) else {}
+        inner = layout_of(wrapped, layout.under(f"spec.components[{index}].template"))
+        if inner is not None and (inner.templates or inner.schedulers or inner.inner):
+            layout.inner.append(inner)
+    return layout
 
 
-def _role(name: str, holder: dict[str, Any], path: str, count: int, *, min_count: int | None = None) -> list[Role]:
-    """The role of a holder's template; none where it has no template or makes no pods."""
-    template = holder.get("template")
-    if not isinstance(template, dict) or count < 1:
-        return []
-    return [Role(name, template, f"{path}.template", count, min_count)]
+def _workflow(document: dict[str, Any], name: str, at: str) -> Layout:
+    """Return the layout of a workflow of Argo's: all of its pods are in a queue, or those of some templates are."""
+    spec, path = mapping(document, "spec"), "spec"
+    if name == "CronWorkflow":
+        spec, path = mapping(spec, "workflowSpec"), "spec.workflowSpec"
+    layout = Layout(document, at, label_here=False)
+    layout.texts.append((spec, "podMetadata", layout.under(path)))
+    if layout.queue():
+        layout.schedulers.append(SchedulerField(spec, layout.under(path)))
+    templates = spec.get("templates")
+    for index, one in enumerate(templates if isinstance(templates, list) else []):
+        if isinstance(one, dict) and words.read_word(one, words.QUEUE):
+            layout.texts.append((one, "metadata", layout.under(f"{path}.templates[{index}]")))
+        if isinstance(one, dict) and (words.read_word(one, words.QUEUE) or "schedulerName" in one):
+            layout.schedulers.append(SchedulerField(one, layout.under(f"{path}.templates[{index}]")))
+    return layout
 
 
-def _integer(holder: dict[str, Any], field: str, default: int) -> int:
-    found = holder.get(field, default)
-    return found if isinstance(found, int) else default
+def _labelled_templates(document: dict[str, Any], at: str) -> Layout | None:
+    """Return the layout of an object of an unknown kind: those pod templates in it that name a queue."""
+    layout = Layout(document, at, label_here=False)
+    for template, steps in _pod_templates(document, ()):
+        if words.read_word(template, words.QUEUE):
+            layout.templates.append(TemplatePlace("main", template, layout.under(path_of(steps))))
+    return layout if layout.templates else None
 
 
-def _mappings(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def _pod_templates(value: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[dict[str, Any], tuple[str | int, ...]]]:
+    """Yield what looks like a pod template below the top: metadata, and a spec with containers."""
+    if isinstance(value, dict):
+        if (
+            steps
+            and isinstance(value.get("metadata"), dict)
+            and isinstance(mapping(value, "spec").get("containers"), list)
+        ):
+            yield value, steps
+            return
+        for key, item in value.items():
+            yield from _pod_templates(item, (*steps, str(key)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _pod_templates(item, (*steps, index))
 
 
-READERS: Mapping[tuple[str, str], Callable[[dict[str, Any]], Layout]] = MappingProxyType(
-    {
-        ("", "Pod"): _pod,
-        ("batch", "Job"): _job,
-        ("batch", "CronJob"): _cron_job,
-        ("apps", "Deployment"): _deployment,
-        ("apps", "StatefulSet"): _stateful_set,
-        ("jobset.x-k8s.io", "JobSet"): _job_set,
-        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
-        ("kubeflow.org", "MPIJob"): _training("mpiReplicaSpecs"),
-        ("kubeflow.org", "PyTorchJob"): _training("pytorchReplicaSpecs"),
-        ("kubeflow.org", "TFJob"): _training("tfReplicaSpecs"),
-        ("kubeflow.org", "XGBoostJob"): _training("xgbReplicaSpecs"),
-        ("kubeflow.org", "PaddleJob"): _training("paddleReplicaSpecs"),
-        ("kubeflow.org", "JAXJob"): _training("jaxReplicaSpecs"),
-        ("ray.io", "RayCluster"): _ray(""),
-        ("ray.io", "RayJob"): _ray("rayClusterSpec"),
-        ("ray.io", "RayService"): _ray("rayClusterConfig"),
-    }
-)
-"""How each kind is read, by API group and kind."""
+def _follow(value: Any, steps: Sequence[str | int]) -> dict[str, Any] | None:
+    for step in steps:
+        inside = value.get(step) if isinstance(value, dict) else None
+        value = value[step] if isinstance(value, list) and isinstance(step, int) else inside
+    return value if isinstance(value, dict) else None
+
+
+def _joined(at: str, path: str) -> str:
+    return f"{at}.{path}" if at else path

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tutti.api.model import API_VERSION
 from tutti.cli.migrate.conforming import conform
-from tutti.cli.migrate.kueue import jobs, words
+from tutti.cli.migrate.kueue import jobs, remarks, settings, words
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.kinds import (
     as_it_is,
@@ -20,9 +20,10 @@ from tutti.cli.migrate.kueue.kinds import (
     resource_flavor,
     workload,
 )
+from tutti.cli.migrate.kueue.resources import say_virtual
 from tutti.cli.migrate.report import NoteLevel, Notes
 
-GROUP = "kueue.x-k8s.io"
+GROUP = words.GROUP
 VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 WRITTEN_BY_SERVER = (
@@ -62,7 +63,7 @@ WITHOUT_EQUAL: Mapping[str, tuple[str, str]] = MappingProxyType(
         "MultiKueueCluster": ("work is not sent to other clusters", "keep Kueue's manager for that"),
         "Configuration": (
             "the operator has a configuration of its own",
-            "write a TuttiConfiguration: fairSharing is alike; waitForPodsReady is a Workload's readyTimeoutSeconds",
+            "write a TuttiConfiguration; what becomes of single settings is said beside this",
         ),
     }
 )
@@ -93,9 +94,12 @@ def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
     if group in (GROUP, f"config.{GROUP}"):
         return _of_kueue(copy.deepcopy(given), kind, version, notes, run)
     document = copy.deepcopy(given)
+    if settings.say_embedded(document, notes):
+        return Rewritten([], given, notes, known=False)
     before = jobs.rewrite_job(document, notes, run)
     if before is None:
         return Rewritten([], given, notes, known=given.get("apiVersion") == API_VERSION)
+    remarks.say_left_over(document, notes)
     return Rewritten(before, document, notes)
 
 
@@ -103,6 +107,8 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
     if kind in WITHOUT_EQUAL:
         why, do = WITHOUT_EQUAL[kind]
         notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        if kind == "Configuration":
+            settings.say_settings(document, "", notes)
         return Rewritten([], None, notes)
     if version not in VERSIONS or (kind not in QUOTAS and kind != "Workload"):
         do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join([*QUOTAS, 'Workload', *WITHOUT_EQUAL])}"
@@ -111,7 +117,7 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
     owner = made_by_kueue(document) if kind == "Workload" else ""
     if owner:
         happens = f"left out: Kueue made it for {owner}"
-        notes.add(NoteLevel.NOTE, "", happens, f"migrate {owner} itself: a Workload is written for it")
+        notes.add(NoteLevel.NOTE, "", happens, f"migrate {owner} itself: its pods are one gang by it")
         return Rewritten([], None, notes)
     document["apiVersion"] = API_VERSION
     _undress(document, notes)
@@ -119,6 +125,7 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
         workload(document, notes, scheduler=run.scheduler)
     else:
         QUOTAS[kind](document, notes)
+        say_virtual(mapping(document, "spec"), notes)
     conform(document, notes, unsupported=run.unsupported)
     return Rewritten([], document, notes)
 

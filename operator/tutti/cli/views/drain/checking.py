@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tutti.api.configuration import Conventions
 from tutti.api.core import Pod
+from tutti.api.frameworks.kinds import GANG_ANNOTATION
 from tutti.api.messages import agreeing, counted
 from tutti.api.model import GROUP
 from tutti.api.owners import controller_of
@@ -136,7 +137,8 @@ def _on(seen: PodSeen, node: str) -> AnyObservation:
 def _as_ours(pod: Pod, scheduler: str) -> Pod:
     labels = {name: value for name, value in pod.metadata.labels.items() if GROUP not in name}
     spec = changed(pod.spec, scheduler_name=scheduler, scheduling_group=None, workload_ref=None)
-    return changed(pod, metadata=changed(pod.metadata, labels=labels), spec=spec)
+    annotations = {**pod.metadata.annotations, GANG_ANNOTATION: "Apart"}  # whoever places them knows of no gang
+    return changed(pod, metadata=changed(pod.metadata, labels=labels, annotations=annotations), spec=spec)
 
 
 def _leaver(state: PreemptionState, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:

@@ -41,7 +41,7 @@ def find_workload(state: CoreState, listed: Listed, namespace: str, name: str) -
     owned = [
         key
         for one, (key, _) in state.pod_group_of.items()
-        if one[0] == namespace and (owner := state.members[one].owner) is not None and owner.name == name
+        if one[0] == namespace and (owner := state.members[one].marks.owner) is not None and owner.name == name
     ]
     groups = list(dict.fromkeys(owned))
     if len(groups) > 1:

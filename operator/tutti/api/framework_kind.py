@@ -12,6 +12,8 @@ from pydantic import Field
 
 from tutti.api.model import Count, LabelKey, Model, ValidationRule
 
+MOST_FRAMEWORKS = 64
+"""Kinds that users describe."""
 MOST_ROLES = 128
 """Roles of one object that are read."""
 MOST_RULES = 16

@@ -1,0 +1,93 @@
+"""What the operator is not shown: a kind that it may not read, or that it hears of late."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from e2e.harness.story import Story
+
+OPERATOR = "e2e-operator"
+"""Whom the operator comes as, where the server asks for rights."""
+
+
+@contextlib.contextmanager
+def unreadable(story: Story, group: str, plural: str) -> Iterator[None]:
+    """Have lists and watches of a kind answered with 403, for an operator that is started within."""
+    if story.cluster.kind == "embedded":
+        match = {"verbs": ["list", "watch"], "groups": [group], "resources": [plural]}
+        with _rule(story, {"name": "refused", "match": match, "error": {"code": 403}}):
+            yield
+        return
+    if story.cluster.server is None:
+        pytest.skip("nobody here can make out whom a server believes")
+    story.kubeconfig = story.cluster.server.kubeconfig_of(OPERATOR)
+    rights = client.RbacAuthorizationV1Api(story.api)
+    rights.create_cluster_role({"metadata": {"name": OPERATOR}, "rules": _all_but(story.api, group, plural)})
+    subject = {"kind": "User", "name": OPERATOR, "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": OPERATOR, "apiGroup": "rbac.authorization.k8s.io"}
+    rights.create_cluster_role_binding({"metadata": {"name": OPERATOR}, "subjects": [subject], "roleRef": role})
+    try:
+        yield
+    finally:
+        story.stop_operator()
+        story.kubeconfig = story.cluster.kubeconfig
+        rights.delete_cluster_role_binding(OPERATOR)
+        rights.delete_cluster_role(OPERATOR)
+
+
+def _all_but(api: client.ApiClient, group: str, plural: str) -> list[dict[str, Any]]:
+    """Every right but those to one kind."""
+    groups = {one.name for one in client.ApisApi(api).get_api_versions().groups} | {""}
+    version = (
+        next(one for one in client.ApisApi(api).get_api_versions().groups if one.name == group).versions[0].version
+    )
+    others = [
+        one.name for one in client.CustomObjectsApi(api).get_api_resources(group, version).resources
+        if one.name.partition("/")[0] != plural
+    ]  # fmt: skip
+    every = {"apiGroups": sorted(groups - {group}), "resources": ["*"], "verbs": ["*"]}
+    paths = {"nonResourceURLs": ["*"], "verbs": ["*"]}
+    return [every, paths, *([{"apiGroups": [group], "resources": others, "verbs": ["*"]}] if others else [])]
+
+
+@contextlib.contextmanager
+def late(story: Story, seconds: float, *plurals: str) -> Iterator[None]:
+    """Have an operator that is started within hear of objects so much later than of their pods."""
+    if story.cluster.kind != "embedded":
+        pytest.skip("a real server does not hold back what it has to tell")
+    match = {"verbs": ["watch"], "resources": list(plurals)}
+    with _rule(story, {"name": "late", "match": match, "watch": {"delay": str(seconds)}}):
+        yield
+
+
+def watches(story: Story, rule: str) -> int:
+    """How many requests a rule has struck so far."""
+    counts: dict[str, dict[str, int]] = _ask(story, "GET", "counts")
+    return counts[rule]["struck"]
+
+
+@contextlib.contextmanager
+def _rule(story: Story, rule: dict[str, Any]) -> Iterator[None]:
+    """Have the embedded cluster behave so, until the block ends."""
+    _ask(story, "PUT", f"rules/{rule['name']}", rule)
+    try:
+        yield
+    finally:
+        _ask(story, "DELETE", f"rules/{rule['name']}")
+
+
+def _ask(story: Story, verb: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    asked = story.api.param_serialize(
+        verb, f"/_tutti/faults/{path}", header_params=headers, body=body, auth_settings=["BearerToken"]
+    )
+    answer = story.api.call_api(*asked)
+    said = answer.read()
+    assert answer.status < 300, said
+    return json.loads(said)

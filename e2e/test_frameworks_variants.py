@@ -1,0 +1,104 @@
+"""What every job framework's object must stand: too little room or quota, an operator that dies, owners seen late.
+
+The objects, and what their controllers make of them step by step, are those of `e2e.harness.plays`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.harness.frameworks import QUEUE, Player
+from e2e.harness.plays import PLAYS, Play
+from e2e.harness.rights import late, watches
+from e2e.harness.story import Story
+
+PLENTY = 100
+LATE_SECONDS = 1.5
+"""How much later than pods their owners are seen: less than the operator has patience for."""
+
+every_play = pytest.mark.parametrize("play", PLAYS, ids=str)
+
+
+@every_play
+def test_with_room_for_one_pod_less_nothing_starts(story: Story, play: Play) -> None:
+    player = Player(story, *play.kinds)
+    story.queue(QUEUE, PLENTY)
+    player.fill(play.room - 1)
+    story.start_operator()
+    acts = play.acts(player)
+    expected = _to_the_first_start(acts)
+    player.wait_waiting("Unschedulable", *_numbers(play))
+    assert not player.bound()
+
+    player.clear()
+
+    player.wait_bound(expected)
+    player.clear(max(0, play.most - play.room))
+    _to_the_end(player, acts)
+
+
+@every_play
+def test_with_quota_for_one_pod_less_nothing_starts(story: Story, play: Play) -> None:
+    player = Player(story, *play.kinds)
+    story.queue(QUEUE, play.room - 1)
+    story.start_operator()
+    acts = play.acts(player)
+    expected = _to_the_first_start(acts)
+    player.wait_waiting("WaitingForQuota", *_numbers(play))
+    assert not player.bound()
+
+    story.resize_queue(QUEUE, play.room)
+
+    player.wait_bound(expected)
+    story.resize_queue(QUEUE, max(play.room, play.most))
+    _to_the_end(player, acts)
+
+
+@every_play
+def test_an_operator_killed_between_any_two_steps_comes_to_the_same_end(story: Story, play: Play) -> None:
+    player = Player(story, *play.kinds)
+    story.queue(QUEUE, max(play.room, play.most))  # what is charged twice, or forgotten, does not start
+    player.fill(max(play.room, play.most))
+    player.start()
+    for expected in play.acts(player):
+        player.wait_bound(expected)
+        player.crash()
+    player.wait_used(len(player.bound()))
+
+
+@every_play
+def test_pods_that_are_seen_before_their_owners_are_not_placed_alone(story: Story, play: Play) -> None:
+    player = Player(story, *play.kinds)
+    story.queue(QUEUE, PLENTY)
+    player.fill(play.room - 1)
+    plurals = {f"{kind.rpartition('/')[2].lower()}s" for kind in play.kinds} | {"jobs", "statefulsets"}
+    with late(story, LATE_SECONDS, *sorted(plurals)):
+        story.start_operator()
+        story.wait(lambda: watches(story, "late") >= len(plurals), "the operator to watch owners")
+        acts = play.acts(player)
+        expected = _to_the_first_start(acts)
+        player.wait_waiting("Unschedulable", *_numbers(play))
+        assert not player.bound()
+        player.clear()
+        player.wait_bound(expected)
+        player.clear(max(0, play.most - play.room))
+        _to_the_end(player, acts)
+
+
+def _numbers(play: Play) -> tuple[int, ...]:
+    """What a reason has to name: how many there must be room or quota for."""
+    return (play.room,) if play.room > 1 else ()
+
+
+def _to_the_first_start(acts: Iterator[int]) -> int:
+    """Have the controller go on until pods are there that can start; returns how many those are."""
+    return next(expected for expected in acts if expected)
+
+
+def _to_the_end(player: Player, acts: Iterator[int]) -> None:
+    """Have the controller go on; each pod counts in the queue, and once."""
+    for expected in acts:
+        player.wait_bound(expected)
+    player.wait_used(len(player.bound()))

@@ -1,0 +1,129 @@
+"""What pods and queues say of resources that means nothing here: told, since such pods would wait without an end.
+
+Kueue charges what its Configuration makes of requests: transformations make one resource of another, prefixes leave
+some out, and device classes stand for resource claims (Kueue 0.20, apis/config, type Resources). Here a pod is charged
+for what it requests. So queues and jobs are compared that are migrated in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tutti.api.model import GROUP
+from tutti.cli.migrate.kueue import words
+from tutti.cli.migrate.kueue.kinds import mapping
+from tutti.cli.migrate.report import NoteLevel, Notes
+
+_QUEUE_GROUPS: Final = (words.GROUP, GROUP)
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_HAMI: Final = frozenset({"nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"})
+"""Resources by which HAMi is asked for parts of a device."""
+
+
+@dataclass(slots=True)
+class KnownQueues:
+    """The queues of one run.
+
+    Attributes:
+        covered: The resources of which a ClusterQueue gives quota.
+        cluster_queue: The ClusterQueue of each LocalQueue, by namespace and name.
+    """
+
+    covered: dict[str, frozenset[str]] = field(default_factory=dict)
+    cluster_queue: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Take in a document, if it is a queue."""
+        group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
+        whole = dict(document)
+        spec, metadata = mapping(whole, "spec"), mapping(whole, "metadata")
+        name = str(metadata.get("name", ""))
+        if group not in _QUEUE_GROUPS:
+            return
+        if document.get("kind") == "ClusterQueue":
+            self.covered[name] = frozenset(resource for resource, _ in covered_resources(spec))
+        elif document.get("kind") == "LocalQueue":
+            self.cluster_queue[str(metadata.get("namespace", "")), name] = str(spec.get("clusterQueue", ""))
+
+
+def covered_resources(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the resources of which the spec of a ClusterQueue or Cohort gives quota, and where each stands."""
+    groups = spec.get("resourceGroups")
+    for index, one in enumerate(groups if isinstance(groups, list) else []):
+        named = one.get("coveredResources") if isinstance(one, dict) else None
+        for place, resource in enumerate(named if isinstance(named, list) else []):
+            yield str(resource), f"spec.resourceGroups[{index}].coveredResources[{place}]"
+
+
+def say_virtual(spec: dict[str, Any], notes: Notes) -> None:
+    """Tell of resources that no pod can request: only Kueue's Configuration makes them.
+
+    Rule: what a container requests is one of Kubernetes' own resources, or has a domain (Kubernetes 1.36,
+    pkg/apis/core/validation, validateContainerResourceName).
+    """
+    for resource, path in covered_resources(spec):
+        if "/" in resource or resource in _NATIVE or resource.startswith("hugepages-"):
+            continue
+        happens = (
+            f"{resource} is never used here: no pod can request it, and only a transformation or device class mapping "
+            "of Kueue's Configuration makes it of what pods request"
+        )
+        notes.add(NoteLevel.LOST, path, happens, "give quota of what pods request instead, or this limits nothing")
+
+
+def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
+    """Tell what a pod template asks for that cannot be had here."""
+    spec = mapping(template, "spec")
+    where = f"{path}." if path else ""
+    if spec.get("resourceClaims"):
+        happens = "its pods never start: Tutti cannot place by spec.resourceClaims (DRA) yet"
+        do = "leave these pods to another scheduler, or ask for the devices as an extended resource"
+        notes.add(NoteLevel.LOST, f"{where}spec.resourceClaims", happens, do)
+    parts = _HAMI.intersection(requested_resources(spec))
+    if parts:
+        happens = f"{', '.join(sorted(parts))}: parts of devices are handed out by HAMi's own scheduler only"
+        do = "leave these pods to HAMi's scheduler, or ask for whole devices"
+        notes.add(NoteLevel.LOST, f"{where}spec.containers", happens, do)
+
+
+def say_uncovered(
+    template: dict[str, Any], path: str, notes: Notes, *, queue: tuple[str, str], known: KnownQueues
+) -> None:
+    """Tell what a pod template requests of which its ClusterQueue gives no quota, where that is known.
+
+    Args:
+        template: The pod template.
+        path: Where it stands.
+        notes: Where to tell it.
+        queue: Namespace and name of its LocalQueue.
+        known: The queues of this run.
+    """
+    of = known.cluster_queue.get(queue, "")
+    covered = known.covered.get(of)
+    if not covered:
+        return
+    lacking = [one for one in requested_resources(mapping(template, "spec")) if one not in covered]
+    if lacking:
+        happens = (
+            f"its pods never start: they request {', '.join(lacking)}, of which ClusterQueue {of} gives no quota; in "
+            "Kueue they may have been transformed or left out by its Configuration"
+        )
+        where = f"{path}.spec.containers" if path else "spec.containers"
+        notes.add(NoteLevel.LOST, where, happens, f"give {of} quota of them, or request what it covers")
+
+
+def requested_resources(spec: dict[str, Any]) -> list[str]:
+    """Return the resources that containers of a pod spec request, by requests or limits, in order of name."""
+    found: set[str] = set()
+    for part in ("containers", "initContainers"):
+        for one in _mappings(spec.get(part)):
+            resources = mapping(one, "resources")
+            for amounts in (mapping(resources, "requests"), mapping(resources, "limits")):
+                found.update(str(name) for name, amount in amounts.items() if str(amount) not in ("", "0", "None"))
+    return sorted(found)
+
+
+def _mappings(value: Any) -> Iterable[dict[str, Any]]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()

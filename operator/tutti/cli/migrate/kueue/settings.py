@@ -1,0 +1,95 @@
+"""Kueue's Configuration: which of its settings have no counterpart here, alone in a file or in its ConfigMap.
+
+Settings: Kueue 0.20, apis/config/v1beta2/configuration_types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from tutti.api.problems import path_of
+from tutti.cli.migrate.conforming import found
+from tutti.cli.migrate.editing import compose, construct
+from tutti.cli.migrate.kueue.kinds import mapping
+from tutti.cli.migrate.kueue.words import GROUP, LostWord
+from tutti.cli.migrate.report import NoteLevel, Notes
+
+SETTINGS: Mapping[str, LostWord] = MappingProxyType(
+    {
+        "resources.transformations": LostWord(
+            "no resource is made of another: pods are charged for what they request",
+            "give quota of what pods request; quota of what only a transformation makes limits nothing",
+        ),
+        "resources.deviceClassMappings": LostWord(
+            "resource claims (DRA) are not charged, and pods with claims wait",
+            "leave pods with claims to another scheduler",
+        ),
+        "resources.excludeResourcePrefixes": LostWord(
+            "nothing is left out: pods are charged for all that they request",
+            "give quota of these resources, or take them out of pods",
+        ),
+        "resources.quotaCheckStrategy": LostWord(
+            "each resource that a pod requests needs quota", "give quota of all that pods request"
+        ),
+        "manageJobsWithoutQueueName": LostWord(
+            "only pods with our schedulerName are managed, whatever their queue",
+            "give pods schedulerName, and namespaces a LocalQueue called default",
+            NoteLevel.CHANGED,
+        ),
+        "waitForPodsReady": LostWord(
+            "each Workload says for itself how long its pods may take to get ready",
+            "set readyTimeoutSeconds where it matters; a lack of nodes is known before anything starts",
+            NoteLevel.CHANGED,
+        ),
+        "multiKueue": LostWord("work is not sent to other clusters", "keep Kueue's manager for that"),
+        "integrations.externalFrameworks": LostWord(
+            "kinds of your own are known by what the configuration says of them",
+            "describe each under frameworks of the TuttiConfiguration",
+            NoteLevel.CHANGED,
+        ),
+        "objectRetentionPolicies": LostWord(
+            "workloads that have ended stay until they are deleted",
+            "set ttlSecondsAfterFinished of jobs",
+        ),
+        "fairSharing": LostWord(
+            "the operator has a setting of the same name",
+            "write it into the TuttiConfiguration, and compare what each strategy means",
+            NoteLevel.NOTE,
+        ),
+        "admissionFairSharing": LostWord(
+            "the operator has a setting of the same name", "write it into the TuttiConfiguration", NoteLevel.NOTE
+        ),
+    }
+)
+"""What becomes of each setting, by its path."""
+
+
+def say_settings(document: dict[str, Any], at: str, notes: Notes) -> None:
+    """Tell of the settings that stand in a Configuration, or beside one another in the text at a place."""
+    for path, word in SETTINGS.items():
+        if found(document, path) not in (None, False, [], {}):
+            place = at or path
+            happens = f"{path}: {word.happens}" if at else word.happens
+            notes.add(word.level, place, happens, word.do)
+
+
+def say_embedded(document: dict[str, Any], notes: Notes) -> bool:
+    """Tell of a Configuration in the data of a ConfigMap; False where there is none."""
+    if (document.get("apiVersion"), document.get("kind")) != ("v1", "ConfigMap"):
+        return False
+    any_found = False
+    for key, text in mapping(document, "data").items():
+        if not isinstance(text, str) or f"config.{GROUP}" not in text:
+            continue
+        try:
+            inner = construct(node) if (node := compose(text)) is not None else None
+        except yaml.YAMLError:
+            continue  # text that only mentions it; the document is told of as one that does
+        if isinstance(inner, dict) and inner.get("kind") == "Configuration":
+            say_settings(inner, "data" + path_of([str(key)]), notes)
+            any_found = True
+    return any_found

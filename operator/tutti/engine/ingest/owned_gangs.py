@@ -1,0 +1,268 @@
+"""What members have from the objects that own them: which gang they are in, its sizes, and queue, priority and times.
+
+People submit a Job and label that; neither label nor size reaches its pods. The rule per kind is a table
+(`tutti.api.frameworks`); here it is asked with what is known of the owners now. All that runs side by side is one
+workload: of a kind that makes its pods in stages, or a leader before its workers, the first start only when there is
+room for the others as well, and that room is kept for them for as long as the first run. Two such objects that each
+hold a part of what both need would wait for one another for ever otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tutti.api.core import OwnerReference
+from tutti.api.frameworks import (
+    MissingOwner,
+    OwnedGang,
+    ProjectedOwner,
+    gang_of,
+    inherited_terms,
+    owner_chain,
+    projected_pod,
+)
+from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION
+from tutti.api.frameworks.records import LaterRole, RolePart
+from tutti.cluster.classes import PodClass
+from tutti.engine.ingest import IngestState
+from tutti.engine.records.members import Member, MemberGroup, Owned
+from tutti.engine.records.workloads import GangStyle, Phase, Workload
+
+MOST_ANSWERS = 4096
+"""Answers that are remembered at once; then all of them are worked out anew."""
+
+PromisedClass = Callable[[MemberGroup, Mapping[str, Any]], PodClass | None]
+"""Returns the class of the members of a group that are made of a template; None where nobody can tell it yet."""
+
+
+def owned_by(state: IngestState, member: Member) -> Owned:
+    """Return what a member has from its owners by what is known of these now; equal pods of one owner have the same."""
+    asked: list[OwnerReference] = []
+    reachable: list[OwnerReference] = []
+
+    def look_up(ref: OwnerReference, namespace: str) -> ProjectedOwner | MissingOwner:
+        asked.append(ref)
+        found = _pod_that_owns(state, ref, namespace) or state.owner_graph.look_up(ref, namespace)
+        if isinstance(found, ProjectedOwner):
+            reachable.append(ref)
+        return found
+
+    marks = member.marks
+    chain = owner_chain(marks, look_up)
+    personal = marks.uid if _says_of_itself(state, member) else ""
+    labels = tuple((key, value == "0" if key == COMPLETION_INDEX else value) for key, value in marks.labels.items())
+    key = (tuple(map(id, chain.owners)), chain.awaited, chain.note, marks.scheduler, marks.says_group, personal, labels)
+    known = state.owner_answers.get(key)
+    if known is None:
+        if len(state.owner_answers) >= MOST_ANSWERS:
+            state.owner_answers.clear()
+        answer = gang_of(marks, chain, state.kinds, state.profiles.keys())
+        terms = inherited_terms(chain, state.kinds.ignored)
+        top = _reference_to(answer.owner, reachable) if isinstance(answer, OwnedGang) else None
+        known = chain, Owned(answer, terms, asked[-1] if chain.awaited else None, top)
+        state.owner_answers[key] = known  # the owners in it stay alive, so that nothing else gets their ids
+    return known[1]
+
+
+def _reference_to(title: str, references: list[OwnerReference]) -> OwnerReference | None:
+    """Return the reference to the owner with a title, the farthest one."""
+    return next((ref for ref in reversed(references) if f"{ref.kind} {ref.name}" == title), None)
+
+
+def _pod_that_owns(state: IngestState, ref: OwnerReference, namespace: str) -> ProjectedOwner | None:
+    if (ref.api_version, ref.kind) != ("v1", "Pod"):
+        return None
+    member = state.members.get((namespace, ref.name))
+    return projected_pod(member.marks) if member is not None and member.pod.uid == ref.uid else None
+
+
+def _says_of_itself(state: IngestState, member: Member) -> bool:
+    """Whether a pod carries what makes its answer its own: which replica it is, or whether it wants a gang."""
+    labels = member.marks.labels
+    return bool(labels) and (
+        GANG_ANNOTATION in labels
+        or any(kind.replica_groups is not None and kind.replica_groups.label in labels for kind in state.kinds)
+    )
+
+
+def group_in(gang: OwnedGang) -> str:
+    """Return the name of the pod group of a member, in the workload of its gang.
+
+    That of its role; of one where each replica has a domain of its own, that of the replica. Where a minimum counts
+    members of all roles they are one group.
+    """
+    if not gang.joins_later and _counts_all(gang):
+        return gang.starts_with
+    return _in_domain(gang.role, gang.sub_group) if gang.domain and gang.sub_group else gang.role or gang.starts_with
+
+
+def _counts_all(gang: OwnedGang) -> bool:
+    """Whether all that starts together is one pod group: there is one role, or a minimum that counts all of them."""
+    if gang.domain or gang.group_name != gang.starts_with:
+        return False
+    return all(not part.minimum for part in gang.parts) or (len(gang.parts) == 1 and not gang.later)
+
+
+def _in_domain(role: str, sub_group: str) -> str:
+    return f"{role}-{sub_group}"
+
+
+class _Size(NamedTuple):
+    """How large a pod group of an owned gang is to be.
+
+    Attributes:
+        least: How many that have not succeeded must be placed together.
+        wanted: How many there are to be of these.
+        total: The same with those that have succeeded.
+        ahead: Whether room is kept for those of them that are not made yet.
+        template: Of what these are made.
+    """
+
+    least: int
+    wanted: int
+    total: int
+    ahead: bool = False
+    template: Mapping[str, Any] | None = None
+
+
+def take_sizes(workload: Workload, promised: PromisedClass) -> None:
+    """Take over how large each pod group of a gang is, as its owners say now.
+
+    Numbers are those that a member of the gang tells that does not join later: a submitter's owner knows less.
+    """
+    started = workload.counts().live > 0
+    sizes: dict[str, _Size] = {}
+    gangs = _gangs(workload)
+    for gang in gangs:
+        sizes |= dict(_sizes_at_once(workload, gang))
+    for gang in gangs:
+        for name, later in _sizes_later(gang):
+            there = sizes.get(name, later)
+            sizes[name] = there._replace(
+                ahead=later.ahead, template=later.template, least=max(there.least, later.least)
+            )
+    keeps_room = False
+    for name, size in sizes.items():
+        group = workload.group(name)
+        group.count, group.most, group.promised = size.wanted, None, None
+        if size.ahead and started:
+            group.promised = promised(group, size.template or {})
+            keeps_room |= group.promised is not None
+        may_come = not size.ahead or group.promised is not None
+        least = size.least if may_come else min(size.least, len(group.members))
+        # Those that have succeeded count as placed, and are left out of what is needed by then.
+        group.min_count = least and max(least, min(least + group.counts().succeeded, size.total))
+    if _runs(workload):
+        _grow_one_by_one(workload, sizes)
+    for name, group in workload.groups.items():
+        if name not in sizes:
+            group.min_count, group.count, group.promised = 0, None, None
+    workload.style = GangStyle.WITH_ROOM if keeps_room else None
+
+
+def _runs(workload: Workload) -> bool:
+    """Whether a gang has started whole, in this process or before."""
+    return workload.phase is Phase.SCHEDULED or (
+        workload.phase is Phase.WAITING and workload.was_scheduled and workload.counts().bound > 0
+    )
+
+
+def _grow_one_by_one(workload: Workload, sizes: Mapping[str, _Size]) -> None:
+    """Take what an owner adds to a gang that runs as extra: it joins as there is room, and what runs lacks nothing.
+
+    From what a gang has had it does not fall back: one that has been placed is missed.
+    """
+    groups = [workload.groups[name] for name in sizes]
+    if not any(group.had for group in groups):  # found running: how many it had of each is not known
+        left = workload.had_in_all - sum([group.counts().placed for group in groups])
+        for group in groups:
+            group.had = group.counts().placed + min(max(0, left), max(0, group.min_count - group.counts().placed))
+            left -= group.had - group.counts().placed
+    for group in groups:
+        group.min_count = min(group.min_count, max(group.had, group.counts().placed))
+
+
+def _gangs(workload: Workload) -> list[OwnedGang]:
+    """Return the gangs that make up a workload, one for each stage, as its most telling member has it."""
+    found: dict[str, OwnedGang] = {}
+    for member in workload.members():
+        gang = member.owned.gang
+        if isinstance(gang, OwnedGang):
+            known = found.get(gang.group)
+            if known is None or (known.joins_later and not gang.joins_later):
+                found[gang.group] = gang
+    return list(found.values())
+
+
+def _sizes_at_once(workload: Workload, gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
+    """Yield the pod groups of those that are made at the same moment."""
+    if _counts_all(gang):
+        yield gang.starts_with, _Size(gang.minimum, gang.count, sum([part.total for part in gang.parts]))
+        return
+    for part in gang.parts:
+        if part.template and gang.domain and 0 < part.minimum < part.count:
+            yield from _sizes_by_domain(workload, part)
+        else:
+            yield part.role, _Size(part.minimum, part.count, part.total)
+
+
+def _sizes_by_domain(workload: Workload, part: RolePart) -> Iterator[tuple[str, _Size]]:
+    """Yield a pod group for each replica, of which the leader is made first, and the others where it has its node."""
+    size = part.count // part.minimum
+    there = dict.fromkeys(
+        group_in(gang)
+        for member in workload.members()
+        if isinstance(gang := member.owned.gang, OwnedGang) and gang.role == part.role and gang.sub_group
+    )
+    for name in there:
+        yield name, _Size(size, size, size, ahead=True, template=part.template)
+    if len(there) < part.minimum:
+        missing = part.minimum - len(there)
+        yield part.role, _Size(missing, missing, missing)
+
+
+def _sizes_later(gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
+    """Yield the pod groups of those that are made when the others have a node, or run."""
+    for role in gang.later:
+        if _is_here(role):
+            least = role.count if role.keeps_room else 0
+            yield role.role, _Size(least, role.count, role.count, ahead=role.keeps_room, template=role.template)
+
+
+def _is_here(role: LaterRole) -> bool:
+    """Whether pods that are made later belong to this workload, and not to one that begins when it has ended."""
+    return not role.group or role.beside
+
+
+def inherited_queues(workload: Workload) -> dict[str, str]:
+    """Return the queues that the owners of members name, and which owner does; more than one where they differ."""
+    found: dict[str, str] = {}
+    for owned in _answers(workload):
+        if owned.terms.queue:
+            found.setdefault(owned.terms.queue, owned.terms.queue_by)
+    return found
+
+
+def inherited_problem(workload: Workload) -> str:
+    """Return what of its owners cannot be read that would say how it is queued, or "" where all can."""
+    return next((text for owned in _answers(workload) for text in owned.terms.problems), "")
+
+
+def inherited_priority_class(workload: Workload) -> str:
+    """Return the priority class that an owner names, or ""."""
+    return next((one.terms.priority_class for one in _answers(workload) if one.terms.priority_class), "")
+
+
+def inherited_seconds(workload: Workload) -> tuple[int | None, int | None]:
+    """Return for how long it may run, and how long a complete reservation is held, as its owners say."""
+    terms = [one.terms for one in _answers(workload)]
+    return (
+        next((one.maximum_seconds for one in terms if one.maximum_seconds is not None), None),
+        next((one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None), None),
+    )
+
+
+def _answers(workload: Workload) -> list[Owned]:
+    """Return what members have from their owners, each different answer once."""
+    return list({id(member.owned): member.owned for member in workload.members() if member.marks.owner}.values())
