@@ -606,3 +606,13 @@ def test_the_reason_of_roles_of_one_says_how_many_start_together():
     world.run()
     assert world.where() == {}
     assert "together with 1 other pod of the gang" in waiting(world)[1]
+
+
+def test_a_topology_that_only_an_owner_asks_for_holds_for_all_of_its_pods():
+    world = racks(2, 2, 3)
+    notes = {"scheduling.tutti.dev/podset-required-topology": "rack"}
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    world.flavor(topologyName="racks")
+    pods(world, world.owner("Job", "train", labels=IN_QUEUE, annotations=notes, spec=indexed(3)), 3)
+    world.run()
+    assert set(world.where().values()) == {"n2"}
