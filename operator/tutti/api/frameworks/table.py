@@ -25,6 +25,7 @@ class KindTable:
     Attributes:
         pod_keys: The labels and annotations of pods that are read for their gang.
         personal_keys: Those of them by which pods of one owner are in gangs of their own.
+        owning_keys: Labels of pods that may own pods in their turn.
     """
 
     def __init__(self, described: Iterable[FrameworkKind] = (), ignored: Sequence[str] = ()) -> None:
@@ -33,6 +34,7 @@ class KindTable:
         self.pod_keys = self._pod_keys()
         replicas = {one.replica_groups.label for one in self if one.replica_groups is not None}
         self.personal_keys = frozenset({GANG_ANNOTATION, *replicas})
+        self.owning_keys = self.pod_keys - {GANG_ANNOTATION, COMPLETION_INDEX}
 
     def __iter__(self) -> Iterator[FrameworkKind]:
         return iter(self._kinds.values())

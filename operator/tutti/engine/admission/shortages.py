@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, agreeing, counted
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
@@ -120,8 +121,8 @@ def _short_of(
         mine = taken.get(what, 0)
         asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
         if asked > free or asked > most:
-            never = never or asked > most
-            parts.append(_shortage(state, queue, what, asked))
+            never = never or asked > state.ledger.most_ever(queue.name, what)
+            parts.append(_shortage(state, queue, what, asked) + _rise(state, queue, what))
             nominal = node.nominal(what)
             details["/".join(what)] = f"needed={asked} free={free} nominal={nominal} most={most}"
     if not parts:
@@ -129,6 +130,16 @@ def _short_of(
     tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
     reason = NoFit.EXCEEDS_MAX_QUOTA if never else NoFit.WAITING_FOR_QUOTA
     return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
+
+
+def _rise(state: AdmissionState, queue: Queue, what: FlavorResource) -> str:
+    """Say when a queue next has more of its own, by its windows; "" where it is not known to."""
+    (flavor, resource), now = what, state.ledger.tree.queues[queue.name].nominal(what)
+    for step in state.catalog.windows.steps((queue.name,), state.now):
+        nominal = step.quotas[queue.name][flavor, resource].nominal
+        if nominal > now:
+            return f"; its own is {format_amount(resource, nominal)} from {timestamp(step.at)} on (temporaryQuotas)"
+    return ""
 
 
 def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: int) -> str:
@@ -151,12 +162,21 @@ def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: 
     return f"{text}, {format_amount(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
-def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
-    """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
+def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of: int = 1) -> Explanation:
+    """Say why nodes are short for pods that are counted in these flavors.
+
+    Args:
+        found: Why.
+        assignment: The flavors.
+        tried: How many arrangements were tried.
+        of: How many pods start together; the message says so where it names no number of its own.
+    """
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
+    if found.wanted == 1 < of and message.endswith("."):
+        message += f" It starts together with {counted(of - 1, 'other pod')} of the gang."
     return Explanation(
         Gate.PLACEMENT,
         _reason(found),

@@ -33,6 +33,7 @@ from tutti.engine.ingest.owned_gangs import (
     inherited_problem,
     inherited_queues,
     inherited_seconds,
+    keep_in_domains,
     take_sizes,
     tell_notes,
 )
@@ -166,6 +167,8 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.problem = _missing(state, workload)
     said = None if written is None or (owned and not own) else written.spec
     _read_wishes(state, workload, gang.spec if gang is not None else said)
+    if owned and not own:
+        keep_in_domains(workload)
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
