@@ -22,7 +22,12 @@ def test_what_an_operator_can_be_started_with_is_well(tmp_path, text):
     file.write_text(text)
     assert checked(file).exit_code == 0
     assert str(file) in checked(file).output
-    assert json.loads(checked(file, "-o", "json").output) == {"file": str(file), "ok": True, "problems": []}
+    assert json.loads(checked(file, "-o", "json").output) == {
+        "file": str(file),
+        "ok": True,
+        "problems": [],
+        "rules": [],
+    }
 
 
 def test_everything_that_is_wrong_is_said_as_the_operator_says_it(tmp_path):
@@ -47,6 +52,25 @@ def test_a_plugin_that_is_not_installed_is_found(tmp_path):
     answer = checked(file)
     assert answer.exit_code == 2
     assert "profiles[0].userPlugins[0].name: no package offers a plugin 'nowhere'" in answer.stderr
+
+
+FRAMEWORKS = """
+frameworks:
+- {group: hpc.example.com, kind: Solver, plural: solvers, versions: [v1], gang: Transparent}
+- {group: hpc.example.com, kind: Mesh, plural: meshes, versions: [v1], gang: Transparent}
+- {group: ray.io, kind: RayJob, plural: rayjobs, versions: [v2], gang: Transparent}
+"""
+
+
+def test_rights_that_kinds_of_users_need_are_told_and_those_that_the_manifests_have_are_not(tmp_path):
+    file = tmp_path / "tutti.yaml"
+    file.write_text(FRAMEWORKS)
+    rule = {"apiGroups": ["hpc.example.com"], "resources": ["meshes", "solvers"], "verbs": ["list", "watch"]}
+
+    assert json.loads(checked(file, "-o", "json").output)["rules"] == [rule]
+    _, told, written = checked(file).output.splitlines()
+    assert "list and watch meshes, solvers of hpc.example.com" in told
+    assert json.loads(written) == rule
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])

@@ -82,7 +82,7 @@ class RoleDescription(Model):
     size: AmountField | None = None
     """How many pods a replica has; left out: one."""
     finished: FieldPath | None = None
-    """How many replicas have succeeded and are not made again. With form List: in the entry of `finished_in` that has
+    """How many replicas have succeeded and are not made again. With form List: in the entry of `finishedIn` that has
     the same name."""
     finished_in: FieldPath | None = None
     """A list, from the top of the object, in which `finished` stands."""
@@ -189,7 +189,7 @@ class FrameworkKind(Model):
     numbers_of: KindName | None = None
     """The one of these that says how many pods there are; there is one gang for each of them."""
     current: FieldPath | None = None
-    """With `numbers_of`: the name of the one to which pods belong that are not below it."""
+    """With `numbersOf`: the name of the one to which pods belong that are not below it."""
     replica_groups: ReplicaGroups | None = None
     """Whether each of its replicas is a gang."""
     roles: Annotated[list[RoleDescription], Field(max_length=MOST_RULES)] = []

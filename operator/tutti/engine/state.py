@@ -31,7 +31,7 @@ class State(QueueState, IngestState, StatusState):
         self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
         conventions = self.configuration.conventions
         self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))
-        self.memberships = ParsedMemberships(conventions, self.plugin_host.reads, self.kinds.pod_keys())
+        self.memberships = ParsedMemberships(conventions, self.plugin_host.reads, self.kinds.pod_keys)
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }

@@ -26,6 +26,7 @@ from tutti.placement.profile import Profile, pre_filter, pre_score, static_filte
 from tutti.placement.sequential import feasible
 from tutti.placement.topology.assignment import TopologyChoice, place_by_topology
 from tutti.placement.topology.request import TopologyPlacement
+from tutti.placement.topology.tree import domain_tree
 
 PLENTY = 1_000_000_000
 """More pods than any node takes; a sum over all nodes stays within int64."""
@@ -99,6 +100,8 @@ def place_ask(
         transaction.rollback(mark)
         return None
     rows = counts.nonzero()[0]
+    if ask.topology is not None:
+        rows = domain_tree(nodes, ask.topology.levels).in_order(rows)
     return rows.repeat(counts[rows])
 
 

@@ -73,7 +73,7 @@ class Objects:
         """A pod as its controller makes it; `labels` and `annotations` by `texts`."""
         references = [self.reference(owner)] if owner else []
         meta = ObjectMeta(name, "ml", f"uid-Pod/{name}", owner_references=texts.pop("owners", references), **texts)
-        self.pods[name] = marked(meta, scheduler, self.table.pod_keys(), says_group=says_group)
+        self.pods[name] = marked(meta, scheduler, self.table.pod_keys, says_group=says_group)
         return self.pods[name]
 
     def look_up(self, ref: OwnerReference, namespace: str) -> ProjectedOwner | MissingOwner:

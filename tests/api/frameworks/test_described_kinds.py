@@ -82,7 +82,7 @@ def test_roles_that_come_later_join_the_first_stage_of_an_object():
 
 def test_labels_that_a_user_names_are_kept_of_pods():
     kinds, _ = described_kinds([described(SOLVER)])
-    assert {"example.com/pool", "example.com/slice"} <= KindTable(kinds).pod_keys()
+    assert {"example.com/pool", "example.com/slice"} <= KindTable(kinds).pod_keys
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def objects(draw):
 def member(draw_labels, kind) -> object:
     owner = OwnerReference(f"{kind[0]}/v1", kind[1], "o", "u", controller=True)
     meta = ObjectMeta("p", "ml", "pod", labels=draw_labels, owner_references=[owner])
-    return marked(meta, "tutti", TABLE.pod_keys(), says_group=False)
+    return marked(meta, "tutti", TABLE.pod_keys, says_group=False)
 
 
 MARKS = st.dictionaries(

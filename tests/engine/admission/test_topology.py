@@ -442,3 +442,26 @@ def test_who_was_to_be_near_pods_of_a_node_that_is_gone_is_placed_elsewhere_at_o
     world.remove_node("r0-0")
     world.run()
     assert world.where("ring-late") == {"ring-late": "r1-0"}
+
+
+def test_members_get_their_nodes_in_the_order_of_their_ranks_along_the_racks():
+    """Rank r talks to r + 1: rings are short where neighbours share a rack (Kueue, TAS rank ordering)."""
+    world = World()
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    world.flavor(topologyName="racks")
+    world.queue("cq", 100)
+    for number in range(6):
+        world.node(f"n{number}", gpus=4, labels={"rack": f"r{number % 2}"})
+    wish = {"kueue.x-k8s.io/podset-preferred-topology": "rack", "kueue.x-k8s.io/pod-group-total-count": "16"}
+    for number in range(16):
+        suffix = "qwertyuiopasdfgh"[number] * 5
+        world.pod(
+            f"train-{number}-{suffix}",
+            queue="queue",
+            annotations=wish,
+            labels={"kueue.x-k8s.io/pod-group-name": "train"},
+        )
+    world.run()
+    ranked = sorted(world.where().items(), key=lambda one: int(one[0].split("-")[1]))
+    racks = [f"r{int(node[1:]) % 2}" for _, node in ranked]
+    assert racks == ["r0"] * 12 + ["r1"] * 4

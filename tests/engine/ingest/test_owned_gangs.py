@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.api.core import OwnerReference
+from tutti.api.core import ObjectMeta, OwnerReference, PriorityClass
 from tutti.engine.ingest.membership import PATIENCE_SECONDS
-from tutti.engine.records.decisions import CreatePodGroup
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.decisions import CreatePodGroup, EmitEvent
+from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen, PriorityClassSeen
 from tutti.engine.records.workloads import Phase
 
 KUEUES = "kueue.x-k8s.io/queue-name"
@@ -485,3 +485,124 @@ def test_the_default_of_a_queue_counts_for_gangs_by_owner():
     assert len(world.where()) == 2
     world.until(2)
     assert world.where() == {}
+
+
+def test_people_are_told_once_which_roles_are_not_counted():
+    spec = {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": {"spec": {"schedulerName": "other"}}},
+            "Worker": {"replicas": 2, "template": template()},
+        }
+    }
+    world = a_world()
+    job = world.owner("PyTorchJob", "torch", spec=spec)
+    told = []
+    for index in range(2):
+        labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+        world.pod(f"torch-worker-{index}", owner=job, labels=labels)
+        told += [one.note for one in world.run() if isinstance(one, EmitEvent) and one.reason == "ReadFromOwner"]
+    assert len(world.where()) == 2
+    assert told == ["role master is not counted: other places it"]
+
+
+def test_a_priority_class_that_a_policy_names_counts_in_the_queue():
+    world = a_world(2)
+    world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="high"), 1000)))
+    low = world.owner("Job", "low", labels=IN_QUEUE, spec=indexed(2))
+    policy = {"schedulingPolicy": {"priorityClass": "high"}}
+    roles = {"Worker": {"replicas": 2, "template": template()}}
+    high = world.owner("PyTorchJob", "torch", labels=IN_QUEUE, spec={"runPolicy": policy, "pytorchReplicaSpecs": roles})
+    pods(world, low, 2)
+    pods(world, high, 2, labels={"training.kubeflow.org/replica-type": "worker"})
+    world.run()
+    assert sorted(world.where()) == ["torch-0", "torch-1"]
+
+
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+SELECTORS = "alpha.jobset.sigs.k8s.io/node-selector"
+
+
+def racks(*free: int) -> World:
+    world = World()
+    world.follow_owners()
+    world.flavor()
+    world.queue("team", 100)
+    for index, gpus in enumerate(free):
+        world.node(f"n{index}", gpus=gpus, labels={"rack": f"r{index}"})
+    return world
+
+
+def exclusive(world: World, replicas: int = 2, size: int = 3, **more: str) -> list[OwnerReference]:
+    notes = {EXCLUSIVE: "rack", **more}
+    roles = [{"name": "workers", "replicas": replicas, "template": {"spec": indexed(size)}}]
+    top = world.owner("JobSet", "set", labels=IN_QUEUE, annotations=notes, spec={"replicatedJobs": roles})
+    return [
+        world.owner("Job", f"set-workers-{index}", controller=top, annotations=notes, spec=indexed(size))
+        for index in range(replicas)
+    ]
+
+
+def of_replica(world: World, jobs: list[OwnerReference], replica: int, index: int, **more: Any) -> None:
+    labels = {
+        INDEX: str(index),
+        "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+        "jobset.sigs.k8s.io/job-index": str(replica),
+    }
+    world.pod(
+        f"set-workers-{replica}-{index}", owner=jobs[replica], annotations={EXCLUSIVE: "rack"}, labels=labels, **more
+    )
+
+
+def test_leaders_wait_until_a_rack_has_room_for_the_followers_of_each():
+    world = racks(4, 2)
+    jobs = exclusive(world)
+    for replica in range(2):
+        of_replica(world, jobs, replica, 0)
+    world.run()
+    assert world.where() == {}
+    world.node("n1", gpus=3, labels={"rack": "r1"})
+    world.run()
+    assert len(world.where()) == 2
+    world.pod("rival", gpus=2)
+    for replica in range(2):
+        for index in range(1, 3):
+            of_replica(world, jobs, replica, index)
+    world.run()
+    assert len(world.where("set")) == 6
+    for replica in range(2):
+        assert len({node for name, node in world.where(f"set-workers-{replica}").items()}) == 1
+
+
+def test_with_node_selectors_all_pods_of_a_jobset_are_one_gang():
+    world = racks(4, 4)
+    jobs = exclusive(world, **{SELECTORS: "true"})
+    for replica in range(2):
+        for index in range(3):
+            of_replica(world, jobs, replica, index, selector={"rack": f"r{replica}"})
+    world.run()
+    assert len(world.where()) == 6
+
+
+def test_executors_are_in_the_queue_of_an_application_whose_driver_another_scheduler_places():
+    world = a_world(quota=1)
+    spec = {"driver": {"schedulerName": ""}, "executor": {"instances": 3, "schedulerName": "tutti"}}
+    app = world.owner("SparkApplication", "pi", labels=IN_QUEUE, spec=spec)
+    theirs = {"scheduler": "default-scheduler", "node": "n0", "labels": {"spark-role": "driver"}}
+    driver = world.pod("pi-driver", owner=app, **theirs)
+    above = OwnerReference("v1", "Pod", "pi-driver", driver.metadata.uid, controller=True)
+    for index in range(2):
+        world.pod(f"pi-exec-{index}", owner=above, labels={"spark-role": "executor"})
+    world.run()
+    assert len(world.where("pi-exec")) == world.used("team") == 1
+
+
+def test_the_reason_of_roles_of_one_says_how_many_start_together():
+    world = a_world(1)
+    group = {"groupName": "small", "replicas": 1, "template": template()}
+    spec = {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [group]}
+    cluster = world.owner("RayCluster", "ray", labels=IN_QUEUE, spec=spec)
+    world.pod("head", owner=cluster, labels={"ray.io/group": "headgroup"})
+    world.pod("worker", owner=cluster, labels={"ray.io/group": "small"})
+    world.run()
+    assert world.where() == {}
+    assert "together with 1 other pod of the gang" in waiting(world)[1]

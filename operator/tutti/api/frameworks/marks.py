@@ -14,6 +14,7 @@ OWNER_QUEUE_LABELS: Final = (named_groups.QUEUE_NAME, kueue.QUEUE_NAME)
 """Labels that name the queue, ours first."""
 PRIORITY_LABELS: Final = (named_groups.PRIORITY_CLASS, kueue.PRIORITY_CLASS)
 """Labels that name the priority class, ours first."""
+_ALWAYS_READ: Final = frozenset({*OWNER_QUEUE_LABELS, *PRIORITY_LABELS})
 MOST_OWNERS: Final = 64
 """Owner references of one object that are looked at."""
 _NOT_OWNERS: Final = frozenset({"scheduling.k8s.io"})
@@ -38,9 +39,10 @@ def marked(meta: ObjectMeta, scheduler: str, keys: frozenset[str], *, says_group
         says_group: Whether it says itself which gang it is in, or that it is in none.
     """
     owner, owners = next_owner(meta.owner_references)
-    read = keys | {*OWNER_QUEUE_LABELS, *PRIORITY_LABELS}
+    read = frozenset([key for key in meta.labels if key in keys or key in _ALWAYS_READ])
+    beside = frozenset([key for key in meta.annotations if key in keys])
     said = FieldReader({"labels": meta.labels, "annotations": meta.annotations})
-    labels = {**said.texts("annotations", keys), **said.texts("labels", read)}
+    labels = {**said.texts("annotations", beside), **said.texts("labels", read)} if read or beside else {}
     return PodMarks(meta.namespace, meta.name, meta.uid, owner, owners, scheduler, labels, says_group=says_group)
 
 

@@ -21,11 +21,20 @@ class KindTable:
     Args:
         described: The kinds of users.
         ignored: Annotations that say nothing, because the convention they belong to is off.
+
+    Attributes:
+        pod_keys: The labels and annotations of pods that are read for their gang.
+        personal_keys: Those of them by which pods of one owner are in gangs of their own.
+        owning_keys: Labels of pods that may own pods in their turn.
     """
 
     def __init__(self, described: Iterable[FrameworkKind] = (), ignored: Sequence[str] = ()) -> None:
         self._kinds = {(one.group, one.kind): one for one in (*KNOWN_KINDS, *described)}
         self.ignored = frozenset(ignored)
+        self.pod_keys = self._pod_keys()
+        replicas = {one.replica_groups.label for one in self if one.replica_groups is not None}
+        self.personal_keys = frozenset({GANG_ANNOTATION, *replicas})
+        self.owning_keys = self.pod_keys - {GANG_ANNOTATION, COMPLETION_INDEX}
 
     def __iter__(self) -> Iterator[FrameworkKind]:
         return iter(self._kinds.values())
@@ -34,8 +43,7 @@ class KindTable:
         """Return the description of a kind; None of one that is unknown."""
         return self._kinds.get((group, kind))
 
-    def pod_keys(self) -> frozenset[str]:
-        """Return the labels and annotations of pods that are read for their gang."""
+    def _pod_keys(self) -> frozenset[str]:
         keys = {GANG_ANNOTATION, COMPLETION_INDEX}
         for one in self:
             keys.update(one.pod_roles.labels, one.sub_group_labels, one.domain_annotations)

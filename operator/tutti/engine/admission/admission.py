@@ -5,7 +5,7 @@
 both hold or no flavors are left: nothing is used of quota before.
 
 Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are seen
-at once, and taken as each would have chosen. Where another has a claim, or quota is borrowed, each is tried alone.
+at once, and taken as each would have chosen. Where another has a claim or quota is borrowed, each goes alone.
 """
 
 from __future__ import annotations
@@ -273,7 +273,8 @@ def _place(
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
-        return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], tried=found.tried))
+        beside = {"tried": found.tried, "of": sum([need.required for need in needs])}
+        return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], **beside))
     attempt.taken = [
         Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
     ]

@@ -151,12 +151,21 @@ def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: 
     return f"{text}, {format_amount(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
-def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
-    """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
+def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of: int = 1) -> Explanation:
+    """Say why nodes are short for pods that are counted in these flavors.
+
+    Args:
+        found: Why.
+        assignment: The flavors.
+        tried: How many arrangements were tried.
+        of: How many pods start together; the message says so where it names no number of its own.
+    """
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
+    if found.wanted == 1 < of and message.endswith("."):
+        message += f" It starts together with {counted(of - 1, 'other pod')} of the gang."
     return Explanation(
         Gate.PLACEMENT,
         _reason(found),

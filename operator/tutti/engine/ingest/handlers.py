@@ -22,6 +22,7 @@ from tutti.engine.ingest.implicit_gangs import pod_group_written
 from tutti.engine.ingest.membership import (
     drop_foreign_pod,
     drop_member,
+    note_foreign_owner,
     note_foreign_pod,
     owner_kind_followed,
     owner_seen,
@@ -58,11 +59,13 @@ def _pod_seen(state: IngestState, seen: observations.PodSeen) -> None:
     else:
         state.cluster.put_pod(pod, keep=False)
         note_foreign_pod(state, pod)
+        note_foreign_owner(state, pod)
         nominations.note_foreign_nomination(state, pod)
 
 
 def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
     drop_foreign_pod(state, (gone.namespace, gone.name))
+    state.owner_graph.drop(gone.uid)
     nominations.drop_foreign_nomination(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and gone.uid in ("", member.pod.uid):

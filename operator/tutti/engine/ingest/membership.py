@@ -13,7 +13,7 @@ from tutti.api.conventions import GangMembership, PodTopologyRequest
 from tutti.api.conventions.membership import within_bounds
 from tutti.api.conventions.named_groups import POD_GROUP
 from tutti.api.core import Pod
-from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked
+from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
@@ -166,7 +166,7 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
     state.owner_graph.leave(member)
     says = bool(claim.group or claim.workload)
-    member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys(), says_group=says)
+    member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys, says_group=says)
     state.owner_graph.join(member)
     member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
@@ -236,6 +236,14 @@ PATIENCE_SECONDS = 10.0
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
     _file_again(state, state.owner_graph.put(seen.found))
+
+
+def note_foreign_owner(state: IngestState, pod: Pod) -> None:
+    """Remember a pod of another scheduler that may own pods of ours: a driver of Spark, a leader of LeaderWorkerSet."""
+    meta = pod.metadata
+    if meta.owner_references and not state.kinds.owning_keys.isdisjoint(meta.labels):
+        marks = marked(meta, pod.spec.scheduler_name, state.kinds.pod_keys, says_group=False)
+        _file_again(state, state.owner_graph.put(projected_pod(marks)))
 
 
 def owner_kind_followed(state: IngestState, said: OwnerKindFollowed) -> None:

@@ -22,11 +22,11 @@ from tutti.api.frameworks import (
     owner_chain,
     projected_pod,
 )
-from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION
+from tutti.api.frameworks.kinds import COMPLETION_INDEX
 from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
 from tutti.engine.ingest import IngestState
-from tutti.engine.records.members import Member, MemberGroup, Owned
+from tutti.engine.records.members import Member, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
 MOST_ANSWERS = 4096
@@ -50,7 +50,7 @@ def owned_by(state: IngestState, member: Member) -> Owned:
 
     marks = member.marks
     chain = owner_chain(marks, look_up)
-    personal = marks.uid if _says_of_itself(state, member) else ""
+    personal = "" if state.kinds.personal_keys.isdisjoint(marks.labels) else marks.uid
     labels = tuple((key, value == "0" if key == COMPLETION_INDEX else value) for key, value in marks.labels.items())
     key = (tuple(map(id, chain.owners)), chain.awaited, chain.note, marks.scheduler, marks.says_group, personal, labels)
     known = state.owner_answers.get(key)
@@ -77,15 +77,6 @@ def _pod_that_owns(state: IngestState, ref: OwnerReference, namespace: str) -> P
     return projected_pod(member.marks) if member is not None and member.pod.uid == ref.uid else None
 
 
-def _says_of_itself(state: IngestState, member: Member) -> bool:
-    """Whether a pod carries what makes its answer its own: which replica it is, or whether it wants a gang."""
-    labels = member.marks.labels
-    return bool(labels) and (
-        GANG_ANNOTATION in labels
-        or any(kind.replica_groups is not None and kind.replica_groups.label in labels for kind in state.kinds)
-    )
-
-
 def group_in(gang: OwnedGang) -> str:
     """Return the name of the pod group of a member, in the workload of its gang.
 
@@ -94,7 +85,18 @@ def group_in(gang: OwnedGang) -> str:
     """
     if not gang.joins_later and _counts_all(gang):
         return gang.starts_with
-    return _in_domain(gang.role, gang.sub_group) if gang.domain and gang.sub_group else gang.role or gang.starts_with
+    return _in_domain(gang.role, gang.sub_group) if _is_led(gang) else gang.role or gang.starts_with
+
+
+def _is_led(gang: OwnedGang) -> bool:
+    """Whether each replica of a member's role has a domain of its own, in which its leader is made first."""
+    if not (gang.domain and gang.sub_group):
+        return False
+    return any(part.role == gang.role and _has_leaders(part) for part in gang.parts)
+
+
+def _has_leaders(part: RolePart) -> bool:
+    return bool(part.template) and 0 < part.minimum < part.count
 
 
 def _counts_all(gang: OwnedGang) -> bool:
@@ -142,6 +144,9 @@ def take_sizes(workload: Workload, promised: PromisedClass) -> None:
             sizes[name] = there._replace(
                 ahead=later.ahead, template=later.template, least=max(there.least, later.least)
             )
+    if sizes and not any(size.least for size in sizes.values()):  # they come one by one: the first starts, others join
+        first = next(iter(sizes))
+        sizes[first] = sizes[first]._replace(least=1)
     keeps_room = False
     for name, size in sizes.items():
         group = workload.group(name)
@@ -159,6 +164,27 @@ def take_sizes(workload: Workload, promised: PromisedClass) -> None:
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
+
+
+def keep_in_domains(workload: Workload) -> None:
+    """Have those whose nodes must be within one domain, such as a rack, placed so, with those that are made later."""
+    for member in workload.members():
+        gang = member.owned.gang
+        if not (isinstance(gang, OwnedGang) and gang.domain):
+            continue
+        led = _is_led(gang)
+        if led or gang.domain_key == gang.group:
+            together = f"pod group {group_in(gang) if led else gang.starts_with}"
+            for name in (group_in(gang),) if led else tuple(workload.groups):
+                workload.groups[name].topology = PodSetTopology((gang.domain,), together=together, by_labels=True)
+
+
+def tell_notes(state: IngestState, workload: Workload) -> None:
+    """Tell once what of its owners is not read as people may expect, such as a role that another scheduler places."""
+    notes = tuple(dict.fromkeys(note for gang in _gangs(workload) for note in gang.notes))
+    if notes and notes != workload.notes:
+        state.announce(workload, "Normal", "ReadFromOwner", "; ".join(notes))
+    workload.notes = notes
 
 
 def _runs(workload: Workload) -> bool:
@@ -197,11 +223,11 @@ def _gangs(workload: Workload) -> list[OwnedGang]:
 
 def _sizes_at_once(workload: Workload, gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
     """Yield the pod groups of those that are made at the same moment."""
-    if _counts_all(gang):
+    if gang.parts and _counts_all(gang):
         yield gang.starts_with, _Size(gang.minimum, gang.count, sum([part.total for part in gang.parts]))
         return
     for part in gang.parts:
-        if part.template and gang.domain and 0 < part.minimum < part.count:
+        if gang.domain and _has_leaders(part):
             yield from _sizes_by_domain(workload, part)
         else:
             yield part.role, _Size(part.minimum, part.count, part.total)

@@ -33,7 +33,9 @@ from tutti.engine.ingest.owned_gangs import (
     inherited_problem,
     inherited_queues,
     inherited_seconds,
+    keep_in_domains,
     take_sizes,
+    tell_notes,
 )
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
@@ -157,6 +159,7 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, partial(_promised, state, workload))
+        tell_notes(state, workload)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
@@ -164,6 +167,8 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.problem = _missing(state, workload)
     said = None if written is None or (owned and not own) else written.spec
     _read_wishes(state, workload, gang.spec if gang is not None else said)
+    if owned and not own:
+        keep_in_domains(workload)
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
@@ -257,7 +262,9 @@ def _read_terms(state: IngestState, workload: Workload) -> None:
     if problem and workload.problem is None:
         workload.problem = Explanation(Gate.QUEUE, "InvalidQueue", problem)
     await_owners(state, workload)
-    value = state.catalog.workload_class(inherited_priority_class(workload))
+    priority_class = inherited_priority_class(workload)
+    value = state.catalog.workload_class(priority_class)
+    value = state.catalog.priority_class_value(priority_class) if value is None else value
     if value is not None and not workload.ranked:
         workload.priority, workload.ranked = value, True
     if workload.given_up and workload.problem is None:

@@ -40,6 +40,7 @@ class PodSetTopology:
         slices: So many members that share a value, the widest first.
         balanced: Whether the domains used should get about as many members each.
         together: The name of what goes to one domain together; "" where members of one class do.
+        by_labels: Whether labels of nodes alone decide, whatever levels the Topologies of flavors have.
     """
 
     required: tuple[str, ...] = ()
@@ -47,6 +48,7 @@ class PodSetTopology:
     slices: tuple[Slice, ...] = ()
     balanced: bool = False
     together: str = ""
+    by_labels: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -63,9 +65,9 @@ class PodSetTopology:
         return ("Required", self.required), ("Preferred", self.preferred)
 
     @property
-    def is_a_name(self) -> bool:
-        """Whether it only says who belongs together: that takes one flavor, but no Topology."""
-        return self.together.startswith(NAMED_TOGETHER) and not self.keys
+    def needs_topology(self) -> bool:
+        """Whether a flavor must have a Topology for it; one that only says who belongs together takes one flavor."""
+        return not self.by_labels and (bool(self.keys) or not self.together.startswith(NAMED_TOGETHER))
 
     def request(self, levels: Sequence[str] = ()) -> LevelRequest:
         """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
@@ -87,7 +89,7 @@ class PodSetTopology:
             group: The pod group they are of.
             growth: How many members more are expected.
         """
-        chosen = tuple(levels) or self.keys
+        chosen = self.keys if self.by_labels else tuple(levels) or self.keys
         return TopologyPlacement(chosen, self.request(chosen), pod_set_group, group, growth=growth) if chosen else None
 
 

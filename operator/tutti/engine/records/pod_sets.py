@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -242,7 +243,7 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
         node_selector=pod_class.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=pod_class.spec.tolerations,
-        topology=None if need.topology is None or need.topology.is_a_name else need.topology.request(),
+        topology=need.topology.request() if need.topology is not None and need.topology.needs_topology else None,
         group=f"pod set group {pod_set_group}" if need.topology is not None else "",
         kept=need.kept,
     )
@@ -296,12 +297,17 @@ def _is_alike(one: PodClass, other: PodClass) -> bool:
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
 
+_RANKS = re.compile("([0-9]+)")
+_LONGEST_NUMBER = 20
+
+
 def _by_rank(members: list[Member]) -> list[Member]:
-    """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
+    """Order p-2 before p-10, and a-10 before b-2, so that neighbouring ranks come to neighbouring places."""
     if len(members) < 2:  # noqa: PLR2004 - one needs no order
         return members
-    names = [member.pod.name for member in members]
-    keys = list(zip(map(len, names), names, strict=True))
+    keys = [_RANKS.split(member.pod.name) for member in members]
+    for key in keys:
+        key[1::2] = [number.rjust(_LONGEST_NUMBER) for number in key[1::2]]
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
 
 

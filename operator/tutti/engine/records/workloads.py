@@ -144,6 +144,7 @@ class Workload:
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
+        notes: What people have been told of how its owners were read.
         had_in_all: How many members had a node when its PodGroup was written, which does not tell of which role.
         degraded_since: Since when it runs with fewer members than it needs, Unix seconds; None where it has them.
         losses: What its members had that it has lost since it ran whole, the latest last.
@@ -212,6 +213,7 @@ class Workload:
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
+    notes: tuple[str, ...] = ()
     had_in_all: int = 0
     degraded_since: float | None = None
     losses: list[LostMember] = field(default_factory=list)

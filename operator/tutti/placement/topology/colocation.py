@@ -136,7 +136,8 @@ class ColocatedSet:
             self.transaction.rollback(mark)
             return None
         placed = [head, head]
-        placed[main] = np.repeat(np.arange(len(counts)), counts)
+        rows = choice.tree.in_order(counts.nonzero()[0])
+        placed[main] = rows.repeat(counts[rows])
         return placed
 
     def _ways(self, main: int, topology: TopologyPlacement) -> Iterator[RequiredDomain | None]:

@@ -66,6 +66,10 @@ class DomainTree:
         """Return bool[places]: those in some domains of a level."""
         return self.places_in(np.isin(self.above(np.arange(len(self.samples)), self.lowest, level), domains))
 
+    def in_order(self, places: Index) -> Index:
+        """Return some places, those of one domain side by side: neighbours in rank are then near one another."""
+        return places[self.leaf_of[places].argsort(kind="stable")]
+
     def places_in(self, leaves: Mask) -> Mask:
         """Return bool[places]: those in some leaves."""
         return np.append(leaves, False)[self.leaf_of]
