@@ -105,6 +105,24 @@ RIGHT: dict[str, tuple[str, str]] = {
             resources: [{name: cpu, nominalQuota: 80%, lendingLimit: 3}, {name: memory, nominalQuota: "12.5%"}]
         """,
     ),
+    "windows of time": (
+        "ClusterQueue",
+        """
+        defaultMaximumExecutionTimeSeconds: 86400
+        temporaryQuotas:
+        - name: deadline
+          begin: "2026-12-24T18:00:00+01:00"
+          end: "2027-01-07T06:00:00Z"
+          flavors: [{name: f, resources: [{name: cpu, nominalQuota: 80%}]}]
+        - {name: from-then-on, begin: "2027-02-01T00:00:00.5Z", flavors: [{name: f, resources: [{name: cpu, nominalQuota: 2}]}]}
+        - {name: until-then, end: "2026-11-01T00:00:00Z", flavors: [{name: f, resources: [{name: cpu, nominalQuota: 2}]}]}
+        - name: night
+          schedule: 0 18 * * 1-5
+          timeZone: Europe/Berlin
+          durationSeconds: 43200
+          flavors: [{name: f, resources: [{name: cpu, nominalQuota: "2500m", borrowingLimit: 0, lendingLimit: 1}]}]
+        """,
+    ),
     "root cohort": ("Cohort", QUOTA),
     "child cohort": ("Cohort", "parentName: org\nfairSharing: {}\n" + QUOTA),
     "local queue": ("LocalQueue", "clusterQueue: team-a\nstopPolicy: None"),
@@ -301,6 +319,46 @@ WRONG: dict[str, Wrong] = {
         "nominalQuota: 10, borrowingLimit: 50%}]}]}]",
         "spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit",
         "not a quantity",
+    ),
+    "a window that ends before it begins": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, begin: '2027-01-01T00:00:00Z', end: '2026-12-31T23:00:00-01:00', flavors: ["
+        + _FLAVOR_OF_CPU
+        + "]}]",
+        "spec.temporaryQuotas[0]",
+        "end must be after begin",
+    ),
+    "a window without a time": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.temporaryQuotas[0]",
+        "a window has begin, end or both",
+    ),
+    "a window that comes once and again": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, schedule: '@daily', durationSeconds: 60, end: '2027-01-01T00:00:00Z', flavors: ["
+        + _FLAVOR_OF_CPU
+        + "]}]",
+        "spec.temporaryQuotas[0]",
+        "or else schedule and durationSeconds",
+    ),
+    "a window that begins again and again and never ends": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, schedule: '@daily', flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.temporaryQuotas[0]",
+        "schedule and durationSeconds",
+    ),
+    "a window on a day that there is not": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, begin: '2026-02-30T00:00:00Z', flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.temporaryQuotas[0].begin",
+        "is no time",
+    ),
+    "a window at no time": Wrong(
+        "ClusterQueue",
+        "temporaryQuotas: [{name: w, begin: tomorrow, flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.temporaryQuotas[0].begin",
+        "is no time",
     ),
     "no time at all to run": Wrong(
         "ClusterQueue",

@@ -57,7 +57,11 @@ def broken_rules(schema: dict[str, Any], value: Any) -> set[str]:
     for rule in schema.get("x-kubernetes-validations", []):
         if "oldSelf" not in rule["rule"]:
             program = ENVIRONMENT.program(ENVIRONMENT.compile(rule["rule"]))
-            if not program.evaluate({"self": json_to_cel(value)}):
+            try:
+                holds = program.evaluate({"self": json_to_cel(value)})
+            except celpy.CELEvalError:  # such as timestamp() of a day that there is not
+                holds = False
+            if not holds:
                 broken.add(rule["message"])
     if isinstance(value, dict):
         for name, child in schema.get("properties", {}).items():

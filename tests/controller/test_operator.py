@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -170,6 +171,27 @@ async def test_a_queue_is_told_while_more_is_used_than_it_is_given(cluster, runn
     await cluster.patch(QUEUES, "cq", spec={"resourceGroups": enough})
     await until(lambda: says(cluster.condition(QUEUES, "cq", kind="QuotaExceeded"), status="False"))
     assert len(await bound(cluster, "trio")) == 3
+
+
+async def test_quota_of_a_window_holds_from_its_beginning_and_its_condition_says_so(cluster, running):
+    """The window begins while everybody sleeps: nothing is observed then."""
+    await open_queue(cluster)
+    few = cluster_queue(cpu="2")["spec"]["resourceGroups"]
+    begin = datetime.now(UTC) + timedelta(seconds=3)
+    quotas = [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 3}]}]
+    window = {"name": "sale", "begin": begin.strftime("%Y-%m-%dT%H:%M:%SZ"), "flavors": quotas}
+    await cluster.patch(QUEUES, "cq", spec={"resourceGroups": few, "temporaryQuotas": [window]})
+    told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="TemporaryQuotas"), status="False"))
+    assert (told["reason"], told["message"]) == ("NoWindowOn", f"window sale begins at {window['begin']}")
+    await start_gang(cluster, "trio", 3)
+    await until(lambda: all_bound(cluster, "trio", 3))
+    told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="TemporaryQuotas"), status="True"))
+    assert (told["reason"], told["message"]) == ("WindowOn", "window sale is on")
+    assert await until(lambda: said_of(cluster, "QuotaChanged")) == ["cq"]
+
+    await cluster.patch(QUEUES, "cq", spec={"temporaryQuotas": None})
+    told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="TemporaryQuotas"), status="False"))
+    assert told["reason"] == "NoWindows"
 
 
 async def said_of(cluster, reason):

@@ -1,7 +1,7 @@
 """Keeps the conditions of queues, cohorts, flavors and topologies true: written on change, and only then.
 
 `Active` is on all of them. `QuotaExceeded` comes with the first time that a ClusterQueue or Cohort uses more than there
-is, as the engine finds it, and stays as False when that is over.
+is, as the engine finds it, and stays as False when that is over. `TemporaryQuotas` is on ClusterQueues with windows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from tutti.api.conditions import timestamp
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.object_cache import CachedObject, ObjectCache
 from tutti.controller.references import ActiveCondition, KindKey, active_conditions
+from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.status.queue_statuses import QUOTA_EXCEEDED
 from tutti.kube.statuses import StatusTarget, StatusWriter
 
 log = structlog.get_logger(__name__)
 
 ACTIVE = "Active"
+TEMPORARY_QUOTAS = "TemporaryQuotas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class ConditionKeeper:
         statuses: StatusWriter,
         *,
         overused: Callable[[], Mapping[KindKey, str] | None] = dict,
+        windows: Callable[[], Mapping[str, WindowNote] | None] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep them by what is known, and written by a writer.
@@ -71,11 +74,13 @@ class ConditionKeeper:
             statuses: Writes.
             overused: Returns the ClusterQueues and Cohorts that use more quota than there is, and what they are told;
                 None while nobody has looked yet, so that what is said of it stands.
+            windows: Returns what ClusterQueues are told of their windows, by name; None as with `overused`.
             clock: Unix seconds.
         """
         self._catalogue = catalogue
         self._statuses = statuses
         self._overused = overused
+        self._windows = windows
         self._clock = clock
         self._said: dict[KindKey, _Said] = {}
 
@@ -88,13 +93,15 @@ class ConditionKeeper:
 
     def _review(self) -> None:
         self._catalogue.count_users()
-        overused = self._overused()
+        overused, windows = self._overused(), self._windows()
         for key, verdict in active_conditions(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
             if stored is not None:
                 readable = key not in self._catalogue.specs.broken
                 exceeded = () if overused is None else _exceeded(stored, overused.get(key, ""), readable=readable)
-                self._say(key, stored, (_active(verdict), *exceeded))
+                note = windows.get(key[2]) if windows is not None and key[0] == "ClusterQueue" else None
+                turns = () if windows is None else _temporary(stored, note, readable=readable)
+                self._say(key, stored, (_active(verdict), *exceeded, *turns))
         for key in self._said.keys() - self._catalogue.stored.keys():
             self._statuses.forget(_target(key, self._said.pop(key).uid))
 
@@ -123,6 +130,15 @@ def _exceeded(stored: CachedObject, message: str, *, readable: bool) -> tuple[_W
         return (_Wanted(QUOTA_EXCEEDED, True, "MoreInUse", message),)
     if readable and stored.condition(QUOTA_EXCEEDED).get("status") == "True":
         return (_Wanted(QUOTA_EXCEEDED, False, "WithinQuota", "no more is used than there is quota for"),)
+    return ()
+
+
+def _temporary(stored: CachedObject, note: WindowNote | None, *, readable: bool) -> tuple[_Wanted, ...]:
+    """Return what is to be said of windows: nothing of an object where there have never been any."""
+    if note is not None:
+        return (_Wanted(TEMPORARY_QUOTAS, note.is_on, note.reason, note.message),)
+    if readable and stored.condition(TEMPORARY_QUOTAS):
+        return (_Wanted(TEMPORARY_QUOTAS, False, "NoWindows", "it has no temporaryQuotas"),)
     return ()
 
 

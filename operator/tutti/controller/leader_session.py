@@ -31,6 +31,7 @@ from tutti.controller.references import KindKey
 from tutti.controller.reviews import Classes
 from tutti.controller.supervision import Restartable, first_of, is_lost_lease, keep_up, leaves, note_failure
 from tutti.engine.engine import Engine
+from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
@@ -83,7 +84,7 @@ class LeaderSession:
         self._once_synced = once_synced
         self._run: EngineRun | None = None
         self._classes: Classes | None = None
-        self._overuses = 0  # the version of what was told of them
+        self._told = 0, 0  # the versions of what was told of overuse and of windows
         self.catalogue = ObjectCache(self._charged)
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
@@ -155,7 +156,9 @@ class LeaderSession:
         if self._election is not None:
             await self._election.look()
         engine = Restartable("engine", self._run_engine, gates=True)
-        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=context.clock)
+        keeper = ConditionKeeper(
+            self.catalogue, self._conditions, overused=self._overused, windows=self._windows, clock=context.clock
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions.run(), name="condition writer")
             group.create_task(
@@ -226,6 +229,9 @@ class LeaderSession:
     def _overused(self) -> dict[KindKey, str] | None:
         return overused_objects(self.state) if self.deciding.is_set() else None
 
+    def _windows(self) -> Mapping[str, WindowNote] | None:
+        return self.state.catalog.windows.notes if self.deciding.is_set() else None
+
     def _turned(self) -> None:
         """Wake who waits for the engine to have looked, or for what has changed."""
         if not self.deciding.is_set():
@@ -237,9 +243,10 @@ class LeaderSession:
 
     def _is_news(self) -> bool:
         """Whether the last turn has changed what conditions are about."""
-        before, self._overuses = self._overuses, self.state.overuses.version
+        told = self.state.overuses.version, self.state.catalog.windows.version
+        before, self._told = self._told, told
         emptied = self.catalogue.specs.queue_is_leaving and self.catalogue.count_users()
-        return emptied or before != self._overuses
+        return emptied or before != told
 
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""

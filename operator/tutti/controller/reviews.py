@@ -27,6 +27,7 @@ from tutti.api.kinds import (
 from tutti.api.problems import FieldProblem
 from tutti.api.quantity import Percentage
 from tutti.controller.references import KindKey, Raw, References, active_condition, caught_cohorts, text_at
+from tutti.engine.reading.quota_windows import read_windows
 from tutti.quota.references import ring_problem
 
 # Reasons that say what an administrator has chosen, not what he may have overlooked.
@@ -82,6 +83,8 @@ def review(kind: str, raw: Raw, old: Raw | None, specs: References, *, classes: 
             return Review(problems=[FieldProblem("spec.parentName", ring_problem(ring).message)])
     warnings = [_missing(one, specs) for one in references_of(found) if not _is_there(one.of, specs, classes)]
     warnings = warnings or list(_unusable((kind, text_at(raw, "metadata", "namespace"), name), written))
+    if isinstance(found, ClusterQueue):
+        warnings += [f"spec.temporaryQuotas: {wrong}" for wrong in read_windows(found)[1]]
     if old is not None and isinstance(found, ClusterQueue):
         warnings += list(shrunk(found, old))
     return Review(warnings=warnings)

@@ -27,6 +27,7 @@ from tutti.placement.profile import Profile
 from tutti.quota.ledger import UsageLedger
 from tutti.quota.ordering import backoff_seconds
 from tutti.quota.preemption import PreemptionRules
+from tutti.quota.windows import QuotaStep
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -110,6 +111,14 @@ class CoreState:
         """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
         found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
         return found.cluster_queue if found else ""
+
+    def quota_steps(self, queue: str) -> list[QuotaStep]:
+        """Return when any ClusterQueue in the tree of one next has other quotas, the first time first."""
+        windows, node = self.catalog.windows, self.ledger.tree.queues.get(queue)
+        if not windows.calendars or node is None:
+            return []
+        names = (leaf.name for leaf in node.root().leaves() if leaf.name in windows.calendars)
+        return windows.steps(tuple(sorted(names)), self.now)
 
     def charge(self, charge: Charge, pods: int = 1) -> None:
         """Use quota for so many pods of one charge."""

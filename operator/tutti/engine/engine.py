@@ -17,6 +17,7 @@ A pod that waits in a queue is found by `_choose`, gets its node in `_try_one`, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
@@ -144,8 +145,9 @@ class Engine:
             queue_statuses.next_queues_due(self.state),
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
+            self.state.catalog.windows.turns_at,
         )
-        return min((time for time in times if time is not None), default=None)
+        return min((time for time in times if time is not None and time < math.inf), default=None)
 
     def _turn(self, most: int | None, enough: Callable[[], bool] | None) -> None:
         self._changed = {}
@@ -160,6 +162,8 @@ class Engine:
     def _settle(self) -> None:
         """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
+        if state.catalog.windows.turns_at <= state.now:
+            state.follow_windows()
         if state.stale:
             state.renew()
         if state.capacity_seen != state.cluster.nodes.capacity_version:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
+from tutti.api.kinds import ClusterQueue
+from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest import IngestState
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.gang_membership import ParsedMemberships
 from tutti.engine.records.plugins import PluginHost
 from tutti.engine.status import StatusState
@@ -57,7 +60,7 @@ class State(QueueState, IngestState, StatusState):
 
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
-        self.catalog.compile(self._offered)
+        self.catalog.compile(self._offered, self.now)
         catalog = self.catalog
         self.ledger.rebuild(catalog.queues, catalog.cohorts, catalog.cohort_weights, catalog.worth)
 
@@ -79,6 +82,20 @@ class State(QueueState, IngestState, StatusState):
             self.respec()
             self.catalog.version += 1  # whoever waits is looked at again
             self.changed_queues.update(dict.fromkeys(self.catalog.queues))
+
+    def follow_windows(self) -> None:
+        """Have other quotas hold where a window has begun or ended since the last turn, as if they had been written."""
+        others = self.catalog.windows.turn(self.now)
+        if others is None:
+            return
+        self.respec()
+        self.catalog.version += 1  # whoever waits is looked at again
+        self.changed_queues.update(dict.fromkeys(self.catalog.queues))
+        for name, note in others.items():
+            found = self.catalog.get(ClusterQueue, "", name)
+            if found is not None:
+                about = (API_VERSION, ClusterQueue.KIND, "", name, found.metadata.uid)
+                self.out.append(EmitEvent(*about, "Normal", "QuotaChanged", "Admitting", note.message))
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""

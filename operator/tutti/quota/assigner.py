@@ -3,7 +3,7 @@
 Rules: Kueue, flavorassigner.go (0.20). For every flavor and resource, with what earlier pod sets of the same workload
 take of it added to the request:
 
-    more than could ever be had                               NO_FIT
+    more than could be had                                    NO_FIT
     no more than is free                                      FIT
     within the nominal quota, or covered by less than the     what preemption could do: RECLAIM, PREEMPT or
     whole tree, or preemption while borrowing is allowed      NO_CANDIDATES
@@ -139,6 +139,8 @@ class FlavorAssigner:
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
         requests: What the pod sets ask for, kept by whoever asks for the same ones again.
+        most_ever: Says how much of a flavor and resource could be had at any later time, where other quotas hold at
+            times; None: as much as now.
     """
 
     queue: Queue
@@ -148,6 +150,7 @@ class FlavorAssigner:
     simulate: SimulatePreemption
     fair: bool = False
     requests: PodSetRequests | None = None
+    most_ever: Callable[[FlavorResource], int] | None = None
 
     def assign(self, pod_sets: Sequence[PodSet], *, without: Without = ALL_ALLOWED) -> WorkloadAssignment:
         """Assign flavors to all pod sets; where one cannot have any, those behind it are not looked at.
@@ -187,7 +190,8 @@ class FlavorAssigner:
     def fit(self, what: FlavorResource, amount: int) -> tuple[FlavorRank, NoFit]:
         """Return how so much of one flavor and resource could be had, and why it does not fit."""
         if amount > self.node.potential(what):
-            return WORST, NoFit.EXCEEDS_MAX_QUOTA
+            is_to_come = self.most_ever is not None and amount <= self.most_ever(what)
+            return WORST, NoFit.WAITING_FOR_QUOTA if is_to_come else NoFit.EXCEEDS_MAX_QUOTA
         covered = borrowing_level(self.node, what, amount)
         if amount <= max(0, self.node.available(what)):
             return FlavorRank(PreemptionMode.FIT, covered.height), NoFit.NONE

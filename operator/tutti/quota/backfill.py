@@ -14,7 +14,7 @@ what ends side by side makes room for a large pod.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -48,7 +48,9 @@ class Departures:
         return float(self.times[step - 1]) if step <= len(self.times) else None
 
 
-def departures(until: Times, row: NDArray[np.int64], size: Times, now: float) -> Departures:
+def departures(
+    until: Times, row: NDArray[np.int64], size: Times, now: float, turns: Sequence[float] = ()
+) -> Departures:
     """Put running pods in the order of their ends.
 
     Pods whose end is unknown go node by node, the node first on which the least of them is left: it is the nearest to
@@ -60,11 +62,13 @@ def departures(until: Times, row: NDArray[np.int64], size: Times, now: float) ->
         row: int64[m], the row of its node.
         size: float64[m], which part of the node it takes.
         now: Unix seconds.
+        turns: Times at which something else is otherwise; they are steps, too, at which nobody need go.
     """
     step = np.zeros(len(until), dtype=np.int64)
     known = np.isfinite(until)
-    times, place = np.unique(np.maximum(until[known], now), return_inverse=True)
-    step[known] = place + 1
+    ends = np.maximum(until[known], now)
+    times, place = np.unique(np.concatenate([ends, turns]), return_inverse=True)
+    step[known] = place[: len(ends)] + 1
     rows, at = np.unique(row[~known], return_inverse=True)
     left = np.bincount(at, weights=size[~known], minlength=len(rows))
     rank = np.empty(len(rows), dtype=np.int64)

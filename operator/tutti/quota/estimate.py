@@ -5,6 +5,9 @@ end to the next, those who wait are started as their queue would start them: in 
 any other whoever fits first, the one before first. What each is given counts for those after it, and what ends by
 itself in turn gives back as well.
 
+Quotas that change at known times (`tutti.quota.windows`) do so here, too: each such time is an end at which nothing is
+given back. Between two of them more ends never take anything away; beyond one, what fitted before may not fit.
+
 It is an estimate: it looks at quota and at room on nodes, not at what pods want of one another, and knows nobody who
 is yet to come. Where the needed end is not known, nothing is said.
 """
@@ -12,7 +15,7 @@ is yet to come. Where the needed end is not known, nothing is said.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.quota.tree import FlavorResource, QuotaTree, Usage, add_to
+from tutti.quota.windows import Quotas, QuotaStep
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -89,6 +93,7 @@ def estimate_starts(
     line: Sequence[PendingWorkload],
     *,
     strict: bool,
+    steps: Sequence[QuotaStep] = (),
 ) -> list[float | None]:
     """Return when each of a line starts.
 
@@ -99,6 +104,7 @@ def estimate_starts(
         ends: Of running work, in any order.
         line: Those who wait in one queue, the next one first.
         strict: Whether nobody may start before the one before has.
+        steps: When queues have other quotas, the first time first; all lie ahead.
 
     Returns:
         For each Unix seconds, `now` where it could start at once; None where no known end lets it.
@@ -106,9 +112,10 @@ def estimate_starts(
     asked = np.zeros(free.shape[1], dtype=np.bool_)
     for pods in (pods for one in line for pods in one.pods):
         asked |= pods.requests != 0
-    ends = [replace(end, taken=end.taken[:, asked]) for end in sorted(ends, key=_at)]
+    ends = sorted([*ends, *(_boundary(step, free.shape[1]) for step in steps)], key=_at)
+    ends = [replace(end, taken=end.taken[:, asked]) for end in ends]
     line = [replace(one, pods=[replace(pods, requests=pods.requests[asked]) for pods in one.pods]) for one in line]
-    outlook = _Outlook(now, tree, free[:, asked], ends)
+    outlook = _Outlook(now, tree, free[:, asked], ends, steps)
     out: list[float | None] = [None] * len(line)
     waiting = list(range(len(line)))
     least = [0] * len(line)
@@ -155,9 +162,12 @@ class _Outlook:
     """Quota and nodes after the first so many ends.
 
     Attributes:
+        steps: When queues have other quotas.
         free: What is free before any of the ends, of which those who were started have taken theirs.
         ends: In order of time.
         passed: After how many of them the tree is at present.
+        held: After how many of the steps the tree has its quotas.
+        usual: What the queues that have others later have now.
         given: What was charged in the tree for those who were started.
         back: What all ends give back, one after the other, on which rows; and from where on each of them does.
     """
@@ -166,11 +176,16 @@ class _Outlook:
     tree: QuotaTree
     free: Amounts
     ends: list[ExpectedEnd]
+    steps: Sequence[QuotaStep] = ()
     passed: int = 0
+    held: int = 0
+    usual: Mapping[str, Quotas] = field(init=False)
     given: list[tuple[str, Usage]] = field(default_factory=list)
     back: tuple[NDArray[np.int64], Amounts, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
+        known = self.tree.queues
+        self.usual = {name: known[name].quotas for step in self.steps[:1] for name in step.quotas if name in known}
         self._line_up()
 
     def ends_needed(self, one: PendingWorkload, least: int) -> int:
@@ -178,14 +193,28 @@ class _Outlook:
 
         Those that end at one time end together.
         """
-        low, high, step = least, min(least, len(self.ends)), 1
+        for first, last in self._stretches():
+            needed = self._needed_within(one, max(least, first), last) if least <= last else None
+            if needed is not None:
+                return bisect_right(self.ends, self.ends[needed - 1].at, key=_at) if needed else 0
+        return len(self.ends) + 1
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """Yield after how many ends at least and at most the same quotas hold, one after the other."""
+        first = 0
+        for step in self.steps:
+            yield first, bisect_left(self.ends, step.at, key=_at)
+            first = bisect_right(self.ends, step.at, key=_at)
+        yield first, len(self.ends)
+
+    def _needed_within(self, one: PendingWorkload, low: int, last: int) -> int | None:
+        """Return after how many ends from `low` to `last` somebody fits; None where after none of them."""
+        high, step = low, 1
         while self._take(one, high) is None:
-            if high == len(self.ends):
-                return high + 1
-            low, high, step = high + 1, min(high + step, len(self.ends)), 2 * step
-        counts = range(high)
-        needed = bisect_left(counts, True, lo=min(low, high), key=lambda passed: self._take(one, passed) is not None)
-        return bisect_right(self.ends, self.ends[needed - 1].at, key=_at) if needed else 0
+            if high == last:
+                return None
+            low, high, step = high + 1, min(high + step, last), 2 * step
+        return bisect_left(range(high), True, lo=low, key=lambda passed: self._take(one, passed) is not None)
 
     def start(self, one: PendingWorkload, passed: int) -> float:
         """Give somebody what it wants after so many ends; return when that is, Unix seconds."""
@@ -261,6 +290,16 @@ class _Outlook:
         for end in reversed(self.ends[passed : self.passed]):
             self.tree.add(end.queue, end.usage)
         self.passed = passed
+        at = self.ends[passed - 1].at if passed else self.now
+        held = sum(step.at <= at for step in self.steps) if passed else 0
+        if held != self.held:
+            self.held = held
+            self.tree.change_quotas(self.steps[held - 1].quotas if held else self.usual)
+
+
+def _boundary(step: QuotaStep, resources: int) -> ExpectedEnd:
+    """Return the end of nothing at the time when quotas change."""
+    return ExpectedEnd(step.at, "", {}, np.zeros(0, dtype=np.int64), np.zeros((0, resources), dtype=np.int64))
 
 
 def _at(end: ExpectedEnd) -> float:

@@ -63,6 +63,7 @@ class Queue:
     """A ClusterQueue, as admission needs it.
 
     Attributes:
+        most: The most that its quotas may be at any later time, where others hold at times; else nothing.
         selector: Which namespaces may use it, by their labels; None lets nobody in.
         strict: Whether a head that must wait blocks those behind it.
         strategy: How messages call that.
@@ -86,6 +87,7 @@ class Queue:
     cohort: str = ""
     groups: tuple[FlavorGroup, ...] = ()
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    most: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     selector: LabelSelector | None = None
     strict: bool = False
     strategy: str = "StrictFIFO"

@@ -107,6 +107,7 @@ class UsageLedger:
     Attributes:
         tree: The quota tree.
         snapshot: The tree and who uses it as they are now; try things out in its trials only.
+        highest: The tree as it would be if every quota were the most that it may be later; None where none changes.
         frees: Grows whenever quota may have become available anywhere.
         protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
@@ -114,6 +115,7 @@ class UsageLedger:
 
     def __init__(self) -> None:
         self.tree = QuotaTree({}, {})
+        self.highest: QuotaTree | None = None
         self.snapshot = Snapshot(self.tree, {})
         self.protected: Callable[[AdmittedWorkload], bool] = self.snapshot.protected
         self.used_lately: UsedLately = self.snapshot.used_lately
@@ -151,6 +153,8 @@ class UsageLedger:
             cohort_weights=cohort_weights or {},
             worth=worth or {},
         )
+        most = {name: (queue.cohort, queue.most or queue.quotas) for name, queue in queues.items()}
+        self.highest = QuotaTree(most, cohorts) if any(queue.most for queue in queues.values()) else None
         policies = {name: queue.policy for name, queue in queues.items()}
         self.snapshot = Snapshot(tree, policies, protected=self.protected, used_lately=self.used_lately)
         for account in self._accounts.values():
@@ -163,6 +167,21 @@ class UsageLedger:
         self._epoch += 1
         self._freed.update(dict.fromkeys(self._roots.values()))
         self.frees += 1
+
+    def most_ever(self, queue: str, what: FlavorResource) -> int:
+        """Return the most that a queue could have now or later, were nothing used anywhere."""
+        most = self.tree.queues[queue].potential(what)
+        return most if self.highest is None else max(most, self.highest.queues[queue].potential(what))
+
+    @contextmanager
+    def other_quotas(self, others: Mapping[str, Mapping[FlavorResource, Quota]] | None) -> Iterator[None]:
+        """Inside, let some queues have other quotas, as at another time; nobody is told of it."""
+        before = self.tree.change_quotas(others) if others else {}
+        try:
+            yield
+        finally:
+            if before:
+                self.tree.change_quotas(before)
 
     def root_of(self, queue: str) -> str:
         """Return what names the tree that a queue is in: queues of one tree are told the same."""

@@ -170,6 +170,11 @@ class QuotaNode:
                 self._lendable[what[1]] = _plus(self._lendable.get(what[1], 0), self.potential(what))
         return self._lendable
 
+    def forget_derived(self) -> None:
+        """Know nothing more that follows from how the tree is joined and what its nodes are given."""
+        self.subtree, self.local = {}, {}
+        self._lendable, self._lendable_worth, self._most = {}, {}, {}
+
     def worth_of(self, what: FlavorResource, amount: int) -> int:
         """Return what an amount counts in shares, in thousandths of a unit."""
         return min(amount, UNLIMITED) * self.worth.get(what, WEIGHT_OF_ONE)
@@ -284,6 +289,28 @@ class QuotaTree:
                     break
                 left = min(left, shared)
 
+    def change_quotas(
+        self, others: Mapping[str, Mapping[FlavorResource, Quota]]
+    ) -> dict[str, Mapping[FlavorResource, Quota]]:
+        """Give some queues other quotas; what is used stays.
+
+        Returns:
+            What those that had others had, so that the same call takes it back.
+        """
+        before = {
+            name: self.queues[name].quotas
+            for name, quotas in others.items()
+            if name in self.queues and self.queues[name].quotas != quotas
+        }
+        roots: dict[tuple[str, bool], QuotaNode] = {}
+        for name in before:
+            node = self.queues[name]
+            node.quotas = others[name]
+            roots[node.root().name, node.root().leaf] = node.root()
+        for root in roots.values():
+            _recount(root)
+        return before
+
     def fits(self, queue: str, usage: Mapping[FlavorResource, int]) -> bool:
         """Whether all of this may be used in a queue now."""
         node = self.queues[queue]
@@ -303,6 +330,27 @@ def _complete(node: QuotaNode, above: tuple[QuotaNode, ...]) -> None:
     for what, quota in node.quotas.items():
         if quota.lending_limit is not None:
             node.local[what] = max(0, _minus(node.subtree[what], quota.lending_limit))
+
+
+def _recount(root: QuotaNode) -> None:
+    """Work out anew what follows in a tree from quotas that have changed, and from what its queues use."""
+    for node in (root, *root.below()):
+        node.forget_derived()
+    _complete(root, ())
+    _sum_usage(root)
+
+
+def _sum_usage(node: QuotaNode) -> None:
+    if node.leaf:
+        return
+    usage: Usage = {}
+    for child in node.children:
+        _sum_usage(child)
+        for what, amount in child.usage.items():
+            shared = max(0, amount - child.local.get(what, 0))
+            if shared:
+                usage[what] = usage.get(what, 0) + shared
+    node.usage = usage
 
 
 def _plus(a: int, b: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from tests.cli.views import scene
 from tutti.cli.views.drawing import ago, bar
-from tutti.cli.views.queues import Branch, FlavorUse, accelerators, forest, queue_details
+from tutti.cli.views.queues import Branch, FlavorUse, accelerators, draw_forest, forest, queue_details
 
 FLEET = [scene.node(f"n{index}", "m", "r") for index in range(4)]
 FLAVOR = scene.ours("ResourceFlavor", "a100", {})
@@ -81,6 +84,24 @@ def test_a_queue_tells_what_is_special_about_it():
     assert found["held"] == ("on hold", "strict")
     assert found["broken"][0].startswith("inactive: ")
     assert "missing" in found["broken"][0]
+
+
+def test_a_queue_tells_which_window_is_on_and_which_is_next():
+    night, later = (
+        {"flavors": [{"name": "a100", "resources": [{"name": scene.GPU, "nominalQuota": n}]}]} for n in (4, 2)
+    )
+    queue = scene.queue("nightly", "", "a100", 1)
+    queue["spec"]["temporaryQuotas"] = [
+        {"name": "night", "begin": "1970-01-01T00:00:00Z", "end": "9999-01-01T00:00:00Z", **night},
+        {"name": "later", "begin": "9998-01-01T00:00:00Z", **later},
+    ]
+    (found,) = (one for one in roots(queue) if one.name == "nightly")
+
+    assert next(use.own for use in found.uses if use.resource == scene.GPU) == 4
+    assert "window night is on until 9999-01-01T00:00:00Z; window later begins at 9998-01-01T00:00:00Z" in found.windows
+    console = Console(file=StringIO(), width=300)
+    console.print(draw_forest([found], [scene.GPU]))
+    assert found.windows in console.file.getvalue()
 
 
 def test_a_queue_is_told_with_who_runs_and_who_waits_in_order():

@@ -1,7 +1,7 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
-Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds` and
-`defaultMaximumExecutionTimeSeconds` are ours.
+Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds`,
+`defaultMaximumExecutionTimeSeconds` and `temporaryQuotas` are ours.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic import Field
 from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
+from tutti.api.kinds.temporary_quotas import TemporaryQuotas
 from tutti.api.model import (
     ACTIVE_COLUMN,
     AGE_COLUMN,
@@ -148,6 +149,8 @@ class ClusterQueueSpec(Model):
 
     resource_groups: ResourceGroups = []
     """The quota, by group of resources."""
+    temporary_quotas: TemporaryQuotas = []
+    """Windows of time in which other quotas hold (ours, not Kueue's). Where several are on, the first one counts."""
     cohort_name: Name = ""
     """The cohort in which it borrows and lends; left out: neither."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"

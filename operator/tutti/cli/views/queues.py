@@ -5,7 +5,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import click
 import msgspec
@@ -71,6 +71,7 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
         waiting: How many workloads wait in it.
         running: How many are admitted.
         notes: What is special about it: how it orders, whether it is stopped, why it is inactive.
+        windows: Which of its temporaryQuotas are on and until when, and when the next begins; "" where it has none.
     """
 
     kind: str
@@ -80,6 +81,7 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
     notes: tuple[str, ...]
     uses: tuple[FlavorUse, ...]
     children: tuple[Branch, ...] = ()
+    windows: str = ""
 
 
 class UsedQuota(msgspec.Struct, frozen=True, rename="camel"):
@@ -157,6 +159,7 @@ def _branch(state: StatusState, node: QuotaNode) -> Branch:
     whats = {what for leaf in node.leaves() for what in leaf.quotas} | set(node.quotas)
     count = state.counts.of(node.name) if node.leaf else None
     below = tuple(_branch(state, child) for child in children)
+    note = state.catalog.windows.notes.get(node.name) if node.leaf else None
     return Branch(
         "ClusterQueue" if node.leaf else "Cohort",
         node.name,
@@ -165,6 +168,7 @@ def _branch(state: StatusState, node: QuotaNode) -> Branch:
         _notes(state, node),
         tuple(_use(node, what) for what in sorted(whats, key=lambda one: (one[1], one[0]))),
         below,
+        "" if note is None else note.message,
     )
 
 
@@ -235,7 +239,7 @@ def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: PageW
     drawn = table("COHORT / QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
     for root in roots:
         _add(drawn, root, resources, "", "", page=page)
-    return Group(drawn, Text(), _legend())
+    return Group(drawn, Text(), *_draw_windows(roots), _legend())
 
 
 def draw_details(found: QueueDetails, resources: Collection[str], now: float, page: PageWidth = WIDE) -> RenderableType:
@@ -253,7 +257,7 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
         since = ago(now - one.queued_at)
         why = Text(one.why or FITS, WAITS)
         waiting.add_row(str(one.position), _name(one), str(one.priority), since, one.gate, why)
-    parts: list[RenderableType] = [head]
+    parts: list[RenderableType] = [head, *_draw_windows([found.queue])]
     for rows, part in ((found.running, running), (found.waiting, waiting)):
         if rows:
             parts += [Text(), part]
@@ -311,6 +315,14 @@ def _count(number: int, style: str) -> Text:
 
 def _draw_notes(branch: Branch) -> Text:
     return Text(", ".join(branch.notes), QUIET if branch.notes in ((), ("strict",)) else BAD)
+
+
+def _draw_windows(branches: Iterable[Branch]) -> Iterator[Text]:
+    """Yield what queues are told of their temporaryQuotas, one line each."""
+    for branch in branches:
+        if branch.windows:
+            yield Text.assemble(branch.name, (f": {branch.windows}", QUIET))
+        yield from _draw_windows(branch.children)
 
 
 def _name(one: WorkloadInQueue) -> str:

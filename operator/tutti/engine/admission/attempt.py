@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
@@ -87,7 +88,8 @@ def flavor_chooser(
     )
     flavors = state.catalog.flavors
     node = snapshot.queue(queue.name)
-    return FlavorAssigner(queue, node, flavors, queue.policy, oracle, fair=rules.fair, requests=known)
+    later = partial(state.ledger.most_ever, queue.name) if state.ledger.highest is not None else None
+    return FlavorAssigner(queue, node, flavors, queue.policy, oracle, fair=rules.fair, requests=known, most_ever=later)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, agreeing, counted
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
@@ -120,8 +121,8 @@ def _short_of(
         mine = taken.get(what, 0)
         asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
         if asked > free or asked > most:
-            never = never or asked > most
-            parts.append(_shortage(state, queue, what, asked))
+            never = never or asked > state.ledger.most_ever(queue.name, what)
+            parts.append(_shortage(state, queue, what, asked) + _rise(state, queue, what))
             nominal = node.nominal(what)
             details["/".join(what)] = f"needed={asked} free={free} nominal={nominal} most={most}"
     if not parts:
@@ -129,6 +130,16 @@ def _short_of(
     tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
     reason = NoFit.EXCEEDS_MAX_QUOTA if never else NoFit.WAITING_FOR_QUOTA
     return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
+
+
+def _rise(state: AdmissionState, queue: Queue, what: FlavorResource) -> str:
+    """Say when a queue next has more of its own, by its windows; "" where it is not known to."""
+    (flavor, resource), now = what, state.ledger.tree.queues[queue.name].nominal(what)
+    for step in state.catalog.windows.steps((queue.name,), state.now):
+        nominal = step.quotas[queue.name][flavor, resource].nominal
+        if nominal > now:
+            return f"; its own is {format_amount(resource, nominal)} from {timestamp(step.at)} on (temporaryQuotas)"
+    return ""
 
 
 def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: int) -> str:

@@ -1,15 +1,17 @@
 """When the head of a queue will fit, and where: running pods are taken off in the order of their ends until it does.
 
 Ends are those that `maximumExecutionTimeSeconds` promises. Where these do not make room, workloads whose end nobody
-knows are taken to end, too, node by node; pods that belong to no workload are taken to stay.
+knows are taken to end, too, node by node; pods that belong to no workload are taken to stay. Where the quotas of a
+window hold by then (`temporaryQuotas`), it is these that count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,8 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
 from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
-from tutti.quota.tree import Usage, add_to
+from tutti.quota.tree import UNLIMITED, Usage, add_to
+from tutti.quota.windows import Quotas, QuotaStep
 
 Room = tuple[NDArray[np.int64], NDArray[np.int64]]
 """int64[k] rows and int64[k, resources], how much of each."""
@@ -69,8 +72,29 @@ def fits_before(
     slots, at = _known(state), math.inf if reservation.starts_at is None else reservation.starts_at
     if at <= state.now:
         return False
+    quotas: Mapping[str, Quotas] | None = None
+    for step in state.quota_steps(reservation.queue):
+        if step.at >= at:
+            break
+        if _fits_until(state, entry, beside, slots, step.at, quotas):
+            return True
+        quotas = step.quotas
+    return _fits_until(state, entry, beside, slots, at, quotas)
+
+
+def _fits_until(
+    state: BackfillState,
+    entry: QueueEntry,
+    beside: Sequence[BackfillReservation],
+    slots: Slots,
+    at: float,
+    quotas: Mapping[str, Quotas] | None,
+) -> bool:
+    """Whether a workload fits with the quotas that hold just before some time, without those who have gone by then."""
     gone = slots[_ends(state, slots) < at]
-    return _had(state, entry, beside, gone, _given_back(state, reservation.queue, at, sooner=True)) is not None
+    given = _given_back(state, entry.equivalence.line.name[0], at, sooner=True)
+    with state.ledger.other_quotas(quotas):
+        return _had(state, entry, beside, gone, given) is not None
 
 
 def still_fits(state: BackfillState, reservation: BackfillReservation) -> bool:
@@ -104,15 +128,25 @@ def kept_quota(state: BackfillState, reservation: BackfillReservation) -> Usage:
 
 
 def quota_given(state: BackfillState, reservation: BackfillReservation) -> Usage:
-    """Return how much more of the quota that a head wants its queue will have when the head starts."""
+    """Return how much more of the quota that a head wants its queue will have when the head starts.
+
+    It is less than nothing where a window gives it less then.
+    """
     if reservation.starts_at is None:
         return {}
     node, snapshot = state.ledger.tree.queues[reservation.queue], state.ledger.snapshot
     before = {what: node.available(what) for what in reservation.usage}
-    with snapshot.trial():
+    quotas = _quotas_at(state, reservation.queue, reservation.starts_at)
+    with state.ledger.other_quotas(quotas), snapshot.trial():
         for queue, usage in _given_back(state, reservation.queue, reservation.starts_at).items():
             snapshot.refund(queue, usage)
-        return {what: max(0, node.available(what) - free) for what, free in before.items()}
+        least = 0 if quotas is None else -UNLIMITED
+        return {what: max(least, node.available(what) - free) for what, free in before.items()}
+
+
+def _quotas_at(state: BackfillState, queue: str, at: float) -> Mapping[str, Quotas] | None:
+    """Return the quotas that hold at some time in the tree of a queue, of those that are others than now."""
+    return next((step.quotas for step in reversed(state.quota_steps(queue)) if step.at <= at), None)
 
 
 def _given_back(state: BackfillState, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
@@ -140,19 +174,44 @@ def _search(
     row = columns.row[slots].astype(np.int64)
     held = columns.held(slots, nodes.resource_index)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
-    order = departures(_ends(state, slots), row, part, state.now)
+    head = "" if entry.queue is None else entry.queue.name
+    ahead = state.quota_steps(head)
+    order = departures(_ends(state, slots), row, part, state.now, [one.at for one in ahead])
     late = order.step > len(order.times)
-    charges, head = _Charges.of(state, slots[late]), "" if entry.queue is None else entry.queue.name
+    charges = _Charges.of(state, slots[late])
 
-    def look_at(step: int) -> list[Taken] | None:
+    def look_at(step: int, quotas: Mapping[str, Quotas] | None) -> list[Taken] | None:
         gone, given = order.step <= step, dict[str, Usage]()
         if step and len(order.times):
             given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
         given = _both(given, charges.only(gone[late]).total())
-        return _had(state, entry, beside, slots[gone], given)
+        with state.ledger.other_quotas(quotas):
+            return _had(state, entry, beside, slots[gone], given)
 
-    found = earliest(0, order.steps, look_at)
-    return None if found is None else _estimate(state, order, *found)
+    for first, last, quotas in _stretches(order, ahead):
+        found = earliest(first, last, partial(look_at, quotas=quotas))
+        if found is not None:
+            return _estimate(state, order, *found)
+    return None
+
+
+def _stretches(order: Departures, ahead: Sequence[QuotaStep]) -> Iterator[tuple[int, int, Mapping[str, Quotas] | None]]:
+    """Yield from which step to which the same quotas hold; None for those of now.
+
+    Nobody knows when the last steps are, so that any of these quotas may hold then; those of now are looked at first.
+    """
+    if not ahead:
+        yield 0, order.steps, None
+        return
+    turns = [int(np.searchsorted(order.times, one.at)) + 1 for one in ahead]
+    quotas = [None, *(one.quotas for one in ahead)]
+    for first, last, held in zip([0, *turns], [*(turn - 1 for turn in turns), len(order.times)], quotas, strict=True):
+        yield first, last, held
+    looked_at: list[Mapping[str, Quotas] | None] = []
+    for held in quotas if order.steps > len(order.times) else []:
+        if held not in looked_at:
+            looked_at.append(held)
+            yield len(order.times) + 1, order.steps, held
 
 
 def _estimate(state: BackfillState, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:

@@ -19,10 +19,12 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
 )
 from tutti.api.kinds.queues import Preemption
+from tutti.api.kinds.quotas import Nominal
 from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
 from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import WrittenObjects
+from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
 from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
@@ -96,32 +98,34 @@ def weight_of(found: ClusterQueue | Cohort) -> int:
     return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
 
 
-def quotas_in(
-    groups: Iterable[ApiResourceGroup], flavors: Mapping[str, Flavor], offered: Offered, parts: Usage
-) -> dict[FlavorResource, Quota]:
-    """Return the quotas of resource groups, in scheduling units.
+def quotas_in(groups: Iterable[ApiResourceGroup], in_units: InUnits) -> dict[FlavorResource, Quota]:
+    """Return the quotas of resource groups, in scheduling units."""
+    quotas = {}
+    listed = [(flavor.name, one) for group in groups for flavor in group.flavors for one in flavor.resources]
+    for flavor, one in listed:
+        borrowing, lending = (
+            None if milli is None else from_milli(one.name, milli) for milli in (one.borrowing_limit, one.lending_limit)
+        )
+        quotas[flavor, one.name] = Quota(in_units(flavor, one.name, one.nominal_quota), borrowing, lending)
+    return quotas
+
+
+def in_units_of(flavors: Mapping[str, Flavor], offered: Offered, parts: Usage) -> InUnits:
+    """Return what says how much a nominal quota comes to, in scheduling units.
 
     Args:
-        groups: As they are written.
         flavors: By name; of one that is not there, nothing is offered.
         offered: Asked for quotas that are a part of what nodes offer.
         parts: Takes in what was offered of each flavor and resource that was asked for.
     """
-    quotas = {}
-    listed = [(flavor.name, one) for group in groups for flavor in group.flavors for one in flavor.resources]
-    for flavor, one in listed:
-        nominal = one.nominal_quota
-        if isinstance(nominal, Percentage):
-            amount = offered(flavors[flavor], one.name) if flavor in flavors else 0
-            parts[flavor, one.name] = amount
-            units = nominal.of(amount)
-        else:
-            units = from_milli(one.name, nominal)
-        borrowing, lending = (
-            None if milli is None else from_milli(one.name, milli) for milli in (one.borrowing_limit, one.lending_limit)
-        )
-        quotas[flavor, one.name] = Quota(units, borrowing, lending)
-    return quotas
+
+    def in_units(flavor: str, resource: str, nominal: Nominal) -> int:
+        if not isinstance(nominal, Percentage):
+            return from_milli(resource, nominal)
+        parts[flavor, resource] = offered(flavors[flavor], resource) if flavor in flavors else 0
+        return nominal.of(parts[flavor, resource])
+
+    return in_units
 
 
 class LocalQueueTarget(msgspec.Struct, frozen=True):
@@ -160,6 +164,7 @@ class Catalog(WrittenObjects):
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
         parts: What was offered of each flavor and resource of which some quota is a part.
+        windows: The queues of which other quotas hold at times.
     """
 
     def __init__(self) -> None:
@@ -173,6 +178,7 @@ class Catalog(WrittenObjects):
         self.cohort_weights: dict[str, int] = {}
         self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
+        self.windows = QuotaWindows()
         self._priority_classes: dict[str, PriorityClass] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
@@ -181,11 +187,12 @@ class Catalog(WrittenObjects):
         found = self.queues.get(queue)
         return self.protecting.get(queue, 0) if found is None else found.minimum_runtime
 
-    def compile(self, offered: Offered) -> None:
+    def compile(self, offered: Offered, now: float) -> None:
         """Work out flavors, queues and cohorts from the objects as they are now.
 
         Args:
             offered: What the nodes of a flavor offer of a resource, of which quotas may be a part.
+            now: Unix seconds, by which the windows count that are on.
         """
         self.parts = {}
         topologies = self.topologies = {
@@ -197,18 +204,24 @@ class Catalog(WrittenObjects):
             for one in self.all(ResourceFlavor)
             for resource, weight in one.spec.resource_weights.items()
         }
+        in_units = in_units_of(self.flavors, offered, self.parts)
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohorts = {
-            name: (one.spec.parent_name or "", quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
+            name: (one.spec.parent_name or "", quotas_in(one.spec.resource_groups, in_units))
             for name, one in cohorts.items()
             if name not in caught
         }
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
+        written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.all(ClusterQueue)]
+        temporary = {one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas}
+        self.windows.compile(temporary, in_units, now)
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
-        for one in self.all(ClusterQueue):
-            queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
+        for one, usual in written:
+            name = one.metadata.name
+            queue = queue_in(one, self.windows.quotas_of(name) if name in temporary else usual)
+            queue = replace(queue, most=self.windows.most_of(name, now))
             problem = self._queue_problem(queue, caught, parents)
             if one.metadata.deletion_timestamp:
                 problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")

@@ -207,7 +207,8 @@ def _report_positions(state: StatusState) -> None:
         )
     if len(wrong) == MOST_WRITES:
         places.moved, places.look_at = dict.fromkeys(queues), state.now + LOOK_SECONDS
-    places.unforeseen.update((name, None) for name in queues if state.ending or name in places.expecting)
+    windows = state.catalog.windows.calendars
+    places.unforeseen.update((name, None) for name in queues if state.ending or windows or name in places.expecting)
     if places.unforeseen and places.foresee_at is None:
         places.foresee_at = state.now
 

@@ -36,8 +36,10 @@ def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, floa
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
     something is kept (`backfill/backfill.py`) starts by the time that it is told there.
     """
-    ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
-    if not ends:
+    if queue.hold or queue.drain or queue.problem is not None:
+        return {}
+    ends, steps = _known_ends(state), state.quota_steps(queue.name)
+    if not (ends or steps):
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
     for workload in state.queue_positions.heads(queue.name, FORESEEN):
@@ -62,7 +64,7 @@ def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, floa
         )
         for end in ends
     ]
-    found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict)
+    found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict, steps=steps)
     expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
     reservation = state.backfill_reservations.of.get(queue.name)
     if reservation is not None and reservation.workload in expected:
