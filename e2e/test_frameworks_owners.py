@@ -194,13 +194,10 @@ spec:
     player.wait_used(5)
 
 
-def test_a_description_that_is_wrong_is_told_at_the_start_and_the_others_work(story: Story) -> None:
-    player = Player(story)
-    story.queue(QUEUE, 4)
+def test_a_description_that_is_wrong_is_told_at_the_start(story: Story) -> None:
     wrong = {**yaml.safe_load(SOLVER), "gang": "Sometimes"}
-    story.start_operator(frameworks=[wrong, yaml.safe_load(SOLVER)])
-    job_pods(player, player.make(INDEXED_JOB))
-    player.wait_bound(4)
-    log = story.log.read_text()
-    assert "frameworks" in log
-    assert "Sometimes" in log or "gang" in log
+    story.start_operator(frameworks=[yaml.safe_load(SOLVER), wrong])
+    assert story.operator is not None
+    assert story.operator.wait(60) == 2
+    assert "frameworks[1].gang: must be 'Together', 'Requested', 'Alone'" in story.log.read_text()
+    story.operator = None

@@ -1,9 +1,9 @@
 """Objects in the shape of each project's documentation, and what its controller makes of them, step by step.
 
 Each is a play: it yields, after each step of the controller, how many pods have to be bound by then and no more, or
-None where those that are made may be bound one by one, in room that is kept for them. So one play is told in many ways: with
-too little room, with too little quota, and with an operator that dies between steps. The versions of the sources are
-those of `e2e.harness.controllers`.
+None where those that are made may be bound one by one, in room that is kept for them. So one play is told in many ways:
+with too little room, with too little quota, and with an operator that dies between steps. The versions of the sources
+are those of `e2e.harness.controllers`.
 """
 
 from __future__ import annotations
