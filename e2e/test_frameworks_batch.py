@@ -269,7 +269,7 @@ def _rack_of(story: Story, pod: str) -> str:
 def test_leaders_of_exclusive_topology_wait_until_their_followers_have_room_in_a_rack(story: Story) -> None:
     """JobSet's webhook refuses followers until the leader of their Job, completion index 0, has a node."""
     player = Player(story, JOBSET_KIND)
-    story.queue(QUEUE, 6)
+    story.queue(QUEUE, 100)
     _racks(story)
     player.fill(6)  # all of rack 0, and two of rack 1
     story.start_operator()

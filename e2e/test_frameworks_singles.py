@@ -129,7 +129,7 @@ spec: {{components: [{{template: {inner}}}]}}
 """)
     inner["metadata"]["labels"] = {"workload.codeflare.dev/appwrapper": "wrapped"}
     job_pods(player, player.make(inner, wrapper))
-    player.wait_waiting("WaitingForQuota", 4)
+    player.wait_waiting("ExceedsMaxQuota", 4)
 
     story.resize_queue(QUEUE, 4)
 

@@ -90,19 +90,22 @@ def test_a_job_that_is_made_smaller_while_it_waits_starts_with_what_is_left(stor
 
 def test_queue_and_priority_are_read_from_the_scheduling_policy(story: Story) -> None:
     player = Player(story, PYTORCH_KIND)
-    story.queue(QUEUE, 4, preemption={"withinClusterQueue": "LowerPriority"})
+    story.queue(QUEUE, 4)
     high = story.priority_class("high", 1000)
     story.start_operator()
-    story.gang("low", 2, queue=QUEUE)
-    story.wait(lambda: len(story.where("low")) == 2, "others to run")
-    job = player.make(
-        pytorch_job(3, policy=f"schedulingPolicy: {{queue: {QUEUE}, priorityClass: {high}}}", labels="{}")
-    )
-    for name in ("Master", "Worker"):
-        kubeflow_pods(player, job, name)
-    story.wait(lambda: not story.living("low"), "others to make room")
-    story.let_leave("low")
+    rival = player.rival()
+    story.wait(lambda: story.node_of(rival), "somebody else to run")
+    for name, more in [("plain", ""), ("urgent", f", priorityClass: {high}")]:
+        policy = f"schedulingPolicy: {{queue: {QUEUE}{more}}}"
+        job = player.make(pytorch_job(3, policy=policy, labels="{}").replace("name: torch", f"name: {name}"))
+        for role in ("Master", "Worker"):
+            kubeflow_pods(player, job, role)
+    player.wait_waiting("WaitingForQuota", 4)
+
+    player.end(rival)
+
     player.wait_bound(4)
+    assert {pod.partition("-")[0] for pod in player.bound()} == {"urgent"}
     player.wait_used(4)
 
 
@@ -125,7 +128,7 @@ spec:
 """)
     for name in ("Master", "Worker"):
         kubeflow_pods(player, job, name)
-    player.wait_waiting("WaitingForQuota", 4)
+    player.wait_waiting("ExceedsMaxQuota", 4)
 
     story.resize_queue(QUEUE, 4)
 

@@ -19,6 +19,7 @@ LATE_SECONDS = 1.5
 """How much later than pods their owners are seen: less than the operator has patience for."""
 
 every_play = pytest.mark.parametrize("play", PLAYS, ids=str)
+every_play_that_keeps_room = pytest.mark.parametrize("play", [play for play in PLAYS if play.keeps], ids=str)
 
 
 @every_play
@@ -65,9 +66,27 @@ def test_an_operator_killed_between_any_two_steps_comes_to_the_same_end(story: S
     player.fill(max(play.room, play.most))
     player.start()
     for expected in play.acts(player):
-        player.wait_bound(expected)
+        _wait_bound(player, expected)
         player.crash()
     player.wait_used(len(player.bound()))
+
+
+@every_play_that_keeps_room
+def test_what_is_kept_for_pods_that_come_later_is_kept_by_the_next_operator(story: Story, play: Play) -> None:
+    player = Player(story, *play.kinds)
+    story.queue(QUEUE, PLENTY)
+    player.fill(play.room)
+    player.start()
+    acts = play.acts(player)
+    player.wait_bound(_to_the_first_start(acts))
+    story.kill_operator()
+    rival = player.rival()
+    player.start()
+    story.wait(lambda: story.pod_condition(rival)[0] == "Unschedulable", "another pod to find no room")
+
+    _to_the_end(player, acts)
+
+    assert not story.node_of(rival)
 
 
 @every_play
@@ -94,13 +113,18 @@ def _numbers(play: Play) -> tuple[int, ...]:
     return (play.room,) if play.room > 1 else ()
 
 
-def _to_the_first_start(acts: Iterator[int]) -> int:
+def _to_the_first_start(acts: Iterator[int | None]) -> int:
     """Have the controller go on until pods are there that can start; returns how many those are."""
     return next(expected for expected in acts if expected)
 
 
-def _to_the_end(player: Player, acts: Iterator[int]) -> None:
+def _wait_bound(player: Player, count: int | None) -> None:
+    if count is not None:
+        player.wait_bound(count)
+
+
+def _to_the_end(player: Player, acts: Iterator[int | None]) -> None:
     """Have the controller go on; each pod counts in the queue, and once."""
     for expected in acts:
-        player.wait_bound(expected)
+        _wait_bound(player, expected)
     player.wait_used(len(player.bound()))

@@ -177,11 +177,11 @@ class Player:
         assert len(self.bound()) == count, f"{sorted(self.bound())} are bound, but {count} should be"
 
     def wait_waiting(self, reason: str, *numbers: int, pods: tuple[str, ...] = ()) -> str:
-        """Wait until all pods that have no node say the reason, with one of the numbers in their message.
+        """Wait until all pods that have no node say the reason, with the numbers in their message.
 
         Args:
             reason: That of the condition PodScheduled.
-            numbers: What the message has to name, any of them.
+            numbers: What the message has to name; how large a gang is may be told as one role, and others with it.
             pods: Which pods; none: all that have no node.
 
         Returns:
@@ -193,7 +193,7 @@ class Player:
         def said(pod: str) -> bool:
             assert not self.story.node_of(pod), f"{pod} has a node, but should wait with {reason}"
             why, message = self.story.pod_condition(pod)
-            return why == reason and {str(one) for one in numbers} <= {*re.findall(r"\d+", message)}
+            return why == reason and {*numbers} <= _numbers(message)
 
         def told() -> str:
             return "; ".join(f"{pod}: {self.story.pod_condition(pod)}" for pod in asked)
@@ -246,6 +246,14 @@ class Player:
                 texts.append(self.story.pod_condition(pod)[1])
             texts += [note for _, note in self.story.events(pod)]
         return "\n".join(texts)
+
+
+def _numbers(message: str) -> set[int]:
+    """What numbers a message names, and how many start together by it."""
+    role = re.search(r"of (\d+) pods of the gang", message)
+    others = re.search(r"together with (\d+) other pod", message)
+    together = (int(role[1]) if role else 1) + (int(others[1]) if others else 0)
+    return {together, *map(int, re.findall(r"\d+", message))}
 
 
 def reference(owner: Made, *, controls: bool = True) -> Made:

@@ -1,8 +1,9 @@
 """Objects in the shape of each project's documentation, and what its controller makes of them, step by step.
 
-Each is a play: it yields, after each step of the controller, how many pods have to be bound by then and no more. So one
-play is told in many ways: with too little room, with too little quota, and with an operator that dies between steps.
-The versions of the sources are those of `e2e.harness.controllers`.
+Each is a play: it yields, after each step of the controller, how many pods have to be bound by then and no more, or
+None where those that are made may be bound one by one, in room that is kept for them. So one play is told in many ways:
+with too little room, with too little quota, and with an operator that dies between steps. The versions of the sources
+are those of `e2e.harness.controllers`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MPI_KIND = "kubeflow.org/v2beta1/MPIJob"
 RAY_KINDS = ("ray.io/v1/RayCluster", "ray.io/v1/RayJob", "ray.io/v1/RayService")
 LWS_KIND = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
 
-Acts = Callable[[Player], Iterator[int]]
+Acts = Callable[[Player], Iterator[int | None]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Play:
         room: How many GPUs must be free, and within the quota, for anybody to start; each pod has one.
         kinds: What the project's installation serves.
         most: How many it takes for all to start, where a later stage needs more than the first.
+        keeps: Whether room is kept for pods that are made when the first have a node.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Play:
     acts: Acts
     kinds: tuple[str, ...] = ()
     most: int = 0
+    keeps: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -69,7 +72,7 @@ spec: {{completionMode: Indexed, parallelism: 4, completions: 4, template: {TEMP
 """
 
 
-def indexed_job(player: Player) -> Iterator[int]:
+def indexed_job(player: Player) -> Iterator[int | None]:
     """All pods at once."""
     job = player.make(INDEXED_JOB)
     yield 0
@@ -104,7 +107,7 @@ def role(name: str, replicas: int = 1, pods: int = 1, *, after: str = "", templa
     return f"{{name: {name}, replicas: {replicas}, {waits}template: {job}}}"
 
 
-def any_order(player: Player) -> Iterator[int]:
+def any_order(player: Player) -> Iterator[int | None]:
     """A driver and workers, all Jobs at once (startupPolicyOrder AnyOrder, the default)."""
     found = player.make(job_set(role("driver"), role("workers", 2, 3)))
     for job in replicated_job(player, found, "driver"):
@@ -117,7 +120,7 @@ def any_order(player: Player) -> Iterator[int]:
     yield 7
 
 
-def in_order(player: Player) -> Iterator[int]:
+def in_order(player: Player) -> Iterator[int | None]:
     """Workers are made when the driver is ready (startupPolicyOrder InOrder)."""
     order = "{startupPolicyOrder: InOrder}"
     found = player.make(job_set(role("driver"), role("workers", 2, 2), startupPolicy=order))
@@ -127,12 +130,12 @@ def in_order(player: Player) -> Iterator[int]:
     yield 1
     first, second = replicated_job(player, found, "workers")
     job_pods(player, first)
-    yield 1
+    yield None
     job_pods(player, second)
     yield 5
 
 
-def after_ready(player: Player) -> Iterator[int]:
+def after_ready(player: Player) -> Iterator[int | None]:
     """Workers depend on a server that is Ready."""
     found = player.make(job_set(role("server", 1, 2), role("workers", 1, 3, after="server Ready")))
     (job,) = replicated_job(player, found, "server")
@@ -144,7 +147,7 @@ def after_ready(player: Player) -> Iterator[int]:
     yield 5
 
 
-def after_complete(player: Player) -> Iterator[int]:
+def after_complete(player: Player) -> Iterator[int | None]:
     """Workers depend on an initializer that is Complete."""
     found = player.make(job_set(role("init"), role("workers", 1, 3, after="init Complete")))
     (job,) = replicated_job(player, found, "init")
@@ -181,7 +184,7 @@ def train_job_set(player: Player, train_job: Made, template: str = TEMPLATE) -> 
     return player.make(manifest, train_job)
 
 
-def train_job(player: Player) -> Iterator[int]:
+def train_job(player: Player) -> Iterator[int | None]:
     """Two initializers together, and two nodes when both have succeeded."""
     found = train_job_set(player, player.make(TRAIN_JOB))
     pods = [
@@ -218,7 +221,7 @@ spec:
 """
 
 
-def pytorch(player: Player) -> Iterator[int]:
+def pytorch(player: Player) -> Iterator[int | None]:
     """Master and workers, made role by role."""
     job = player.make(pytorch_job(3))
     kubeflow_pods(player, job, "Master")
@@ -249,7 +252,7 @@ spec:
 """
 
 
-def mpi_at_startup(player: Player) -> Iterator[int]:
+def mpi_at_startup(player: Player) -> Iterator[int | None]:
     """Workers, then the launcher, without waiting (launcherCreationPolicy AtStartup, the default)."""
     job = player.make(mpi_job())
     mpi_workers(player, job)
@@ -258,7 +261,7 @@ def mpi_at_startup(player: Player) -> Iterator[int]:
     yield 5
 
 
-def mpi_when_ready(player: Player) -> Iterator[int]:
+def mpi_when_ready(player: Player) -> Iterator[int | None]:
     """The launcher is made when the workers are ready."""
     job = player.make(mpi_job(launcherCreationPolicy="WaitForWorkersReady"))
     mpi_workers(player, job)
@@ -267,7 +270,7 @@ def mpi_when_ready(player: Player) -> Iterator[int]:
     yield 5
 
 
-def mpi_launcher_works(player: Player) -> Iterator[int]:
+def mpi_launcher_works(player: Player) -> Iterator[int | None]:
     """The launcher is the first worker."""
     job = player.make(mpi_job(runLauncherAsWorker="true"))
     mpi_workers(player, job)
@@ -299,7 +302,7 @@ def ray_object(kind: str, name: str, spec: str, labels: str = KUEUE) -> str:
     return f"{{apiVersion: ray.io/v1, kind: {kind}, metadata: {{name: {name}, labels: {labels}}}, spec: {spec}}}"
 
 
-def ray(player: Player) -> Iterator[int]:
+def ray(player: Player) -> Iterator[int | None]:
     """Head, then each group; a replica of one has four hosts."""
     spec = ray_spec(ray_group("small", 2, least=1, most=5), ray_group("hosts", 1, more="numOfHosts: 4,"))
     cluster = player.make(ray_object("RayCluster", "ray", spec))
@@ -325,7 +328,7 @@ def ray_job_cluster(player: Player, job: Made, name: str) -> Made:
     return ray_cluster(player, job, job["spec"]["rayClusterSpec"], name)
 
 
-def ray_job(player: Player) -> Iterator[int]:
+def ray_job(player: Player) -> Iterator[int | None]:
     """The cluster, and a submitter when it is ready."""
     job = player.make(RAY_JOB)
     cluster = ray_job_cluster(player, job, "rj-abcde")
@@ -354,7 +357,7 @@ spec:
 """
 
 
-def lws(player: Player) -> Iterator[int]:
+def lws(player: Player) -> Iterator[int | None]:
     """Leader, and its workers as soon as it exists (startupPolicy LeaderCreated, the default)."""
     found = player.make(leader_worker_set(1, 4))
     leaders = lws_leaders(player, found)
@@ -364,7 +367,7 @@ def lws(player: Player) -> Iterator[int]:
     yield 4
 
 
-def lws_leader_ready(player: Player) -> Iterator[int]:
+def lws_leader_ready(player: Player) -> Iterator[int | None]:
     """The workers are made when the leader is ready."""
     found = player.make(leader_worker_set(1, 4, more="startupPolicy: LeaderReady"))
     leaders = lws_leaders(player, found)
@@ -378,17 +381,17 @@ def lws_leader_ready(player: Player) -> Iterator[int]:
 PLAYS = (
     Play("job", 4, indexed_job),
     Play("jobset", 7, any_order, (JOBSET_KIND,)),
-    Play("jobset-in-order", 5, in_order, (JOBSET_KIND,)),
-    Play("jobset-after-ready", 5, after_ready, (JOBSET_KIND,)),
+    Play("jobset-in-order", 5, in_order, (JOBSET_KIND,), keeps=True),
+    Play("jobset-after-ready", 5, after_ready, (JOBSET_KIND,), keeps=True),
     Play("jobset-after-complete", 1, after_complete, (JOBSET_KIND,), most=3),
     Play("trainjob", 2, train_job, (JOBSET_KIND, TRAIN_JOB_KIND)),
     Play("pytorchjob", 4, pytorch, (PYTORCH_KIND,)),
     Play("mpijob", 5, mpi_at_startup, (MPI_KIND,)),
-    Play("mpijob-when-ready", 5, mpi_when_ready, (MPI_KIND,)),
+    Play("mpijob-when-ready", 5, mpi_when_ready, (MPI_KIND,), keeps=True),
     Play("mpijob-launcher-works", 5, mpi_launcher_works, (MPI_KIND,)),
     Play("raycluster", 7, ray, RAY_KINDS),
-    Play("rayjob", 4, ray_job, RAY_KINDS),
+    Play("rayjob", 4, ray_job, RAY_KINDS, keeps=True),
     Play("leaderworkerset", 4, lws, (LWS_KIND,)),
-    Play("leaderworkerset-leader-ready", 4, lws_leader_ready, (LWS_KIND,)),
+    Play("leaderworkerset-leader-ready", 4, lws_leader_ready, (LWS_KIND,), keeps=True),
 )
 """Every object whose pods are one gang, or several one after the other."""
