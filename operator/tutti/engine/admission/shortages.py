@@ -175,8 +175,8 @@ def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of:
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
-    if found.wanted == 1 < of and message.endswith("."):
-        message += f" It starts together with {counted(of - 1, 'other pod')} of the gang."
+    if found.wanted < of and message.endswith("."):
+        message += f" It starts together with {counted(of - found.wanted, 'other pod')} of the gang."
     return Explanation(
         Gate.PLACEMENT,
         _reason(found),

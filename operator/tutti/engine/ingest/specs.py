@@ -241,7 +241,10 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
             if value is not None:
                 workload.priority, workload.ranked = value, True
     if workload.given_up and workload.problem is None:
-        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
+        if workload.given_up_for:
+            workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
+        else:
+            workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
     answers = answers_of(workload)
