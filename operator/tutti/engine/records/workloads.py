@@ -101,7 +101,7 @@ class Workload:
         style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         placed_singly: Whether its members are placed one by one, because it has waited long enough.
-        given_up: Why it is not tried any more, or ""; and beyond which limit it went, "" where it found no nodes in time.
+        given_up: Why it is not tried any more, or ""; beyond which limit it went, "" where no nodes came in time.
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
         permit_jitter: Up to how many seconds longer, by chance.
