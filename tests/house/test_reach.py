@@ -12,9 +12,8 @@ from tests.house.reach import entries, reached, unreached
 from tests.house.source import loaded, parsed
 
 ROOT = Path(__file__).parents[2]
-BESIDE_COMMANDS = {"tutti.__main__", "tutti.plugins", "tutti.api.crds", "tutti.api.frameworks"}
-"""What else is begun in: `python -m tutti`, what authors of plugins import, `make crds`, and the rules on owners of
-pods, until the engine asks them."""
+BESIDE_COMMANDS = {"tutti.__main__", "tutti.plugins", "tutti.api.crds"}
+"""What else is begun in: `python -m tutti`, what authors of plugins import, and `make crds`."""
 
 
 def test_every_module_of_the_operator_is_reachable_from_a_command():

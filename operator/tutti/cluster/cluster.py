@@ -268,9 +268,7 @@ class Cluster:
         """Give back held room; nothing happens where the node is gone."""
         pod_class = self._occupants.end(hold)
         if pod_class is not None:
-            row = self.nodes.rows[hold[0]]
-            self.nodes.charge(row, pod_class.requests, pod_class.weight, -1)
-            self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
+            self.lend(pod_class, hold[0])
             self.freed += 1
 
     def recount(self) -> NDArray[np.int64]:

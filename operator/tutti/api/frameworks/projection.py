@@ -208,15 +208,15 @@ def _role(
     """Return one role."""
     path = next((one for one in described.templates if part.value(one) is not None), "")
     template = part.below(path) if path else None
-    replicas, least, most = _replicas(top, part, name, described, kind=kind)
+    numbers = _replicas(top, part, name, described, kind=kind)
     own = _annotations(part, described.annotations) if described.annotations else {}
     later = described.later_when
     role = OwnerRole(
         name=name,
-        replicas=replicas,
-        least=least,
-        most=most,
-        total=_total(part, described, kind=kind),
+        replicas=numbers.replicas,
+        least=numbers.least,
+        most=numbers.most,
+        total=numbers.total,
         size=_amount(part, described.size) if described.size else 1,
         scheduler=_scheduler(part, template, described),
         apart=_apart(template) if template else "",
@@ -229,21 +229,38 @@ def _role(
     return PlacedRole(role, template.at if template else ())
 
 
+class _Replicas(NamedTuple):
+    """How many replicas a role has.
+
+    Attributes:
+        replicas: There are now, of those that have not succeeded.
+        least: Must be there at once.
+        most: It may grow to; None: no more.
+        total: There are with those that have succeeded; None where these are not left out.
+    """
+
+    replicas: int
+    least: int
+    most: int | None = None
+    total: int | None = None
+
+
 def _replicas(
     top: FieldReader, part: FieldReader, name: str, described: RoleDescription, *, kind: FrameworkKind
-) -> tuple[int, int, int | None]:
-    """Return how many replicas a role has, how many must be there at once, and to how many it may grow.
+) -> _Replicas:
+    """Return how many replicas a role has.
 
     Bounds that stand beside the replicas are adhered to always, and the lower one is the minimum only while something
     scales the role (KubeRay, utils/util.go); an elastic policy lowers the minimum of its role (Kubeflow).
     """
     if described.suspended and part.flag(described.suspended):
-        return 0, 0, None
+        return _Replicas(0, 0)
     asked = _amount(part, described.replicas) if described.replicas else 1
     least = part.number(described.least) if described.least else 0
     most = part.count(described.most) if described.most else None
     replicas = min(max(asked, least), max(most, least)) if most is not None else max(asked, least)
     total = part.count(described.total) if described.total else None
+    whole = None if described.finished is None or kind.elastic is not None else total or asked
     if described.total is None and described.finished is not None:
         total = replicas
     if total is not None:
@@ -252,18 +269,10 @@ def _replicas(
     if kind.elastic is not None and kind.elastic.role == name:
         low, high = top.count(kind.elastic.least), top.count(kind.elastic.most)
         most = None if high is None else max(high, replicas)
-        return replicas, replicas if low is None else min(low, replicas), most
+        return _Replicas(replicas, replicas if low is None else min(low, replicas), most, whole)
     if scaled and described.least:
-        return replicas, min(least, replicas), MOST_COUNT if most is None else most
-    return replicas, replicas, None
-
-
-def _total(part: FieldReader, described: RoleDescription, *, kind: FrameworkKind) -> int | None:
-    """Return how many replicas a role has with those that have succeeded; None where these are not left out."""
-    if described.finished is None or kind.elastic is not None:
-        return None
-    asked = _amount(part, described.replicas) if described.replicas else 1
-    return (part.count(described.total) if described.total else None) or asked
+        return _Replicas(replicas, min(least, replicas), MOST_COUNT if most is None else most, whole)
+    return _Replicas(replicas, replicas, total=whole)
 
 
 def _finished(top: FieldReader, part: FieldReader, name: str, described: RoleDescription) -> int:

@@ -28,7 +28,7 @@ from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Member, MemberGroup, Owned, PodSetTopology
+from tutti.engine.records.members import NOT_OWNED, Member, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
 MOST_ANSWERS = 4096
@@ -87,7 +87,7 @@ def group_in(gang: OwnedGang) -> str:
     """
     if not gang.joins_later and _counts_all(gang):
         return gang.starts_with
-    return _in_domain(gang.role, gang.sub_group) if _is_led(gang) else gang.role or gang.starts_with
+    return f"{gang.role}-{gang.sub_group}" if _is_led(gang) else gang.role or gang.starts_with
 
 
 def _is_led(gang: OwnedGang) -> bool:
@@ -108,10 +108,6 @@ def _counts_all(gang: OwnedGang) -> bool:
     return all(not part.minimum for part in gang.parts) or (len(gang.parts) == 1 and not gang.later)
 
 
-def _in_domain(role: str, sub_group: str) -> str:
-    return f"{role}-{sub_group}"
-
-
 class _Size(NamedTuple):
     """How large a pod group of an owned gang is to be.
 
@@ -130,32 +126,20 @@ class _Size(NamedTuple):
     template: Mapping[str, Any] | None = None
 
 
-def take_sizes(workload: Workload, promised: PromisedClass) -> None:
+def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedClass) -> None:
     """Take over how large each pod group of a gang is, as its owners say now.
 
-    Numbers are those that a member of the gang tells that does not join later: a submitter's owner knows less.
+    Args:
+        workload: The gang.
+        answers: What its members have from their owners (`answers_of`).
+        promised: What members are like that are not made yet.
     """
     started = workload.counts().live > 0
-    sizes: dict[str, _Size] = {}
-    gangs = _gangs(workload)
-    for gang in gangs:
-        sizes |= dict(_sizes_at_once(workload, gang))
-    for gang in gangs:
-        for name, later in _sizes_later(gang):
-            there = sizes.get(name, later)
-            sizes[name] = there._replace(
-                ahead=later.ahead, template=later.template, least=max(there.least, later.least)
-            )
-    if sizes and not any(size.least for size in sizes.values()):  # they come one by one: the first starts, others join
-        first = next(iter(sizes))
-        sizes[first] = sizes[first]._replace(least=1)
-    keeps_room = False
+    sizes = _sizes(list(gangs_in(answers)))
     for name, size in sizes.items():
         group = workload.group(name)
-        group.count, group.most, group.promised = size.wanted, None, None
-        if size.ahead and started:
-            group.promised = promised(group, size.template or {})
-            keeps_room |= group.promised is not None
+        group.count, group.most = size.wanted, None
+        group.promised = promised(group, size.template or {}) if size.ahead and started else None
         may_come = not size.ahead or group.promised is not None
         least = size.least if may_come else min(size.least, len(group.members))
         # Those that have succeeded count as placed, and are left out of what is needed by then.
@@ -165,25 +149,49 @@ def take_sizes(workload: Workload, promised: PromisedClass) -> None:
     for name, group in workload.groups.items():
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
+    keeps_room = any(group.promised is not None for group in workload.groups.values())
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
 
 
-def keep_in_domains(workload: Workload) -> None:
+def _sizes(gangs: list[OwnedGang]) -> dict[str, _Size]:
+    """Return how large each pod group is to be, by name."""
+    telling, sizes = _telling(gangs), dict[str, _Size]()
+    for gang in telling:
+        sizes |= dict(_sizes_at_once(gangs, gang))
+    for gang in telling:
+        for name, later in _sizes_later(gang):
+            there = sizes.get(name, later)
+            least = max(there.least, later.least)
+            sizes[name] = there._replace(least=least, ahead=later.ahead, template=later.template)
+    if sizes and not any(size.least for size in sizes.values()):  # they come one by one: the first starts, others join
+        first = next(iter(sizes))
+        sizes[first] = sizes[first]._replace(least=1)
+    return sizes
+
+
+def _telling(gangs: Iterable[OwnedGang]) -> list[OwnedGang]:
+    """Return one gang for each stage: of a member that does not join later, for a submitter's owner knows less."""
+    found: dict[str, OwnedGang] = {}
+    for gang in gangs:
+        known = found.get(gang.group)
+        if known is None or (known.joins_later and not gang.joins_later):
+            found[gang.group] = gang
+    return list(found.values())
+
+
+def keep_in_domains(workload: Workload, answers: Iterable[Owned]) -> None:
     """Have those whose nodes must be within one domain, such as a rack, placed so, with those that are made later."""
-    for member in workload.members():
-        gang = member.owned.gang
-        if not (isinstance(gang, OwnedGang) and gang.domain):
-            continue
-        led = _is_led(gang)
-        if led or gang.domain_key == gang.group:
-            together = f"pod group {group_in(gang) if led else gang.starts_with}"
-            for name in (group_in(gang),) if led else tuple(workload.groups):
+    for gang in gangs_in(answers):
+        if gang.domain and (_is_led(gang) or gang.domain_key == gang.group):
+            names = (group_in(gang),) if _is_led(gang) else tuple(workload.groups)
+            together = f"pod group {group_in(gang) if _is_led(gang) else gang.starts_with}"
+            for name in names:
                 workload.groups[name].topology = PodSetTopology((gang.domain,), together=together, by_labels=True)
 
 
-def tell_notes(state: IngestState, workload: Workload) -> None:
+def tell_notes(state: IngestState, workload: Workload, answers: Iterable[Owned]) -> None:
     """Tell once what of its owners is not read as people may expect, such as a role that another scheduler places."""
-    notes = tuple(dict.fromkeys(note for gang in _gangs(workload) for note in gang.notes))
+    notes = tuple(dict.fromkeys(note for gang in _telling(gangs_in(answers)) for note in gang.notes))
     if notes and notes != workload.notes:
         state.announce(workload, "Normal", "ReadFromOwner", "; ".join(notes))
     workload.notes = notes
@@ -211,38 +219,22 @@ def _grow_one_by_one(workload: Workload, sizes: Mapping[str, _Size]) -> None:
         group.min_count = min(group.min_count, max(group.had, group.counts().placed))
 
 
-def _gangs(workload: Workload) -> list[OwnedGang]:
-    """Return the gangs that make up a workload, one for each stage, as its most telling member has it."""
-    found: dict[str, OwnedGang] = {}
-    for member in workload.members():
-        gang = member.owned.gang
-        if isinstance(gang, OwnedGang):
-            known = found.get(gang.group)
-            if known is None or (known.joins_later and not gang.joins_later):
-                found[gang.group] = gang
-    return list(found.values())
-
-
-def _sizes_at_once(workload: Workload, gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
+def _sizes_at_once(gangs: list[OwnedGang], gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
     """Yield the pod groups of those that are made at the same moment."""
     if gang.parts and _counts_all(gang):
         yield gang.starts_with, _Size(gang.minimum, gang.count, sum([part.total for part in gang.parts]))
         return
     for part in gang.parts:
         if gang.domain and _has_leaders(part):
-            yield from _sizes_by_domain(workload, part)
+            yield from _sizes_by_domain(gangs, part)
         else:
             yield part.role, _Size(part.minimum, part.count, part.total)
 
 
-def _sizes_by_domain(workload: Workload, part: RolePart) -> Iterator[tuple[str, _Size]]:
+def _sizes_by_domain(gangs: list[OwnedGang], part: RolePart) -> Iterator[tuple[str, _Size]]:
     """Yield a pod group for each replica, of which the leader is made first, and the others where it has its node."""
     size = part.count // part.minimum
-    there = dict.fromkeys(
-        group_in(gang)
-        for member in workload.members()
-        if isinstance(gang := member.owned.gang, OwnedGang) and gang.role == part.role and gang.sub_group
-    )
+    there = dict.fromkeys(group_in(gang) for gang in gangs if gang.role == part.role and gang.sub_group)
     for name in there:
         yield name, _Size(size, size, size, ahead=True, template=part.template)
     if len(there) < part.minimum:
@@ -265,7 +257,13 @@ def _is_here(role: LaterRole) -> bool:
 
 def answers_of(workload: Workload) -> list[Owned]:
     """Return what members have from their owners, each different answer once; none where nothing owns them."""
-    return list({id(member.owned): member.owned for member in workload.members() if member.marks.owner}.values())
+    owned = {id(member.owned): member.owned for member in workload.members() if member.owned is not NOT_OWNED}
+    return list(owned.values())
+
+
+def gangs_in(answers: Iterable[Owned]) -> Iterator[OwnedGang]:
+    """Yield the gangs among what members have from their owners."""
+    return (owned.gang for owned in answers if isinstance(owned.gang, OwnedGang))
 
 
 def inherited_queues(answers: Iterable[Owned]) -> dict[str, str]:

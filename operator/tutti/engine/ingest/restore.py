@@ -10,7 +10,7 @@ from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
 from tutti.engine.lifecycle.phases import Transition, transit
 from tutti.engine.records import workloads
-from tutti.engine.records.explanation import EvictionReason
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.members import LostMember
 from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
@@ -41,8 +41,8 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
         if workload.phase is Phase.WAITING and _was_leaving(found):
             transit(workload, Transition.LEAVE_ON)
         if isinstance(found, PodGroup) and evicted.reason.startswith(EvictionReason.DEACTIVATED):
-            workload.given_up = evicted.message
-            workload.given_up_for = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
+            cause = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
+            workload.given_up = Explanation(Gate.PLACEMENT, cause, evicted.message)
     if isinstance(found, Workload):
         workload.ran = float(found.status.accumulated_past_execution_time_seconds)
         if found.status.requeue is not None:

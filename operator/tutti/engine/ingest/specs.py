@@ -50,15 +50,16 @@ from tutti.placement.topology.request import Slice
 def read_workload(state: IngestState, workload: Workload) -> None:
     """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
     workload.problem, workload.ranked = None, False
+    answers = answers_of(workload)
     kind, namespace, name = workload.key
     if kind == "Workload":
         _read_workload_object(state, workload, state.catalog.get(WorkloadObject, namespace, name))
     elif kind == "PodGroup":
-        _read_pod_group(state, workload, state.catalog.get(PodGroupObject, namespace, name))
+        _read_pod_group(state, workload, state.catalog.get(PodGroupObject, namespace, name), answers)
     else:
         _read_single(workload)
     _drop_empty_groups(workload)
-    _read_claims(state, workload)
+    _read_claims(state, workload, answers)
     settle_promises(state, workload)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
@@ -133,7 +134,9 @@ def _promised(
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 
-def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObject | None) -> None:
+def _read_pod_group(
+    state: IngestState, workload: Workload, written: PodGroupObject | None, answers: Sequence[Owned]
+) -> None:
     """Take over what a gang is to be like: from its PodGroup, else the object that its pods name, else from themselves.
 
     A PodGroup that was made for such a gang is there to be read by people.
@@ -158,8 +161,8 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
-        take_sizes(workload, partial(_promised, state, workload))
-        tell_notes(state, workload)
+        take_sizes(workload, answers, partial(_promised, state, workload))
+        tell_notes(state, workload, answers)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
@@ -168,7 +171,7 @@ def _read_pod_group(state: IngestState, workload: Workload, written: PodGroupObj
     said = None if written is None or (owned and not own) else written.spec
     _read_wishes(state, workload, gang.spec if gang is not None else said)
     if owned and not own:
-        keep_in_domains(workload)
+        keep_in_domains(workload, answers)
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
@@ -229,7 +232,7 @@ def _read_single(workload: Workload) -> None:
         workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
 
 
-def _read_claims(state: IngestState, workload: Workload) -> None:
+def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
     asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
     for member in workload.members():
         if member.problem and workload.problem is None:
@@ -240,14 +243,9 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
             value = state.catalog.workload_class(member.claim.priority_class)
             if value is not None:
                 workload.priority, workload.ranked = value, True
-    if workload.given_up and workload.problem is None:
-        if workload.given_up_for:
-            workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
-        else:
-            workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
+    workload.problem = workload.problem or workload.given_up
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
-    answers = answers_of(workload)
     if answers:
         _read_terms(state, workload, answers)
     if not asked and answers:

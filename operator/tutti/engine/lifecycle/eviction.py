@@ -101,7 +101,7 @@ def deactivate(state: LifecycleState, workload: Workload, cause: DeactivationCau
     if has_object:
         workload.deactivated, workload.inactive_from = cause.value, 0
     else:
-        workload.given_up, workload.given_up_for = message, cause.value
+        workload.given_up = Explanation(Gate.PLACEMENT, cause.value, message)
     _take_out(state, workload, WorkloadEviction(f"{EvictionReason.DEACTIVATED}DueTo{cause.value}", message, state.now))
     state.announce(workload, "Warning", cause.value, message)
     if has_object:

@@ -310,13 +310,11 @@ def hand_over_late(state: LifecycleState, workload: Workload) -> None:
 def explain_kept_nodes(state: LifecycleState, workload: Workload) -> None:
     """Say what room is kept for, and until when."""
     held = sum(len(group.holds) for group in workload.groups.values())
-    lasting = workload.style is GangStyle.WITH_ROOM
-    if held and (lasting or workload.deadline is not None):
-        text = f"nodes are kept for {counted(held, 'more member')}, "
-        if lasting or workload.deadline is None:
-            text += "made when those that run are ready"
-        else:
-            text = f"{text[:-2]} (given back after {int(workload.deadline - state.now)} s)"
+    until = "" if workload.deadline is None else f" (given back after {int(workload.deadline - state.now)} s)"
+    if workload.style is GangStyle.WITH_ROOM:
+        until = ", made when those that run are ready"
+    if held and until:
+        text = f"nodes are kept for {counted(held, 'more member')}{until}"
         explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)}))
     elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
         explain(workload, None)  # nothing is kept any more
@@ -355,6 +353,6 @@ def apply_gang_style(state: LifecycleState, workload: Workload) -> None:
         text = f"there were no nodes for all of it together for {patience} s; its pods are placed one by one (Soft)"
     else:
         text = f"there were no nodes for all of it together for {patience} s; it is given up (Hard)"
-        workload.given_up = text
+        workload.given_up = Explanation(Gate.PLACEMENT, RESERVATION_TIMEOUT, text)
     state.announce(workload, "Warning", RESERVATION_TIMEOUT, text)
     state.touch(workload.key)

@@ -56,19 +56,14 @@ class ParsedMemberships:
         """Return all that somebody reads of a pod and that can change."""
         meta, spec = pod.metadata, pod.spec
         owners = tuple([owner.uid for owner in meta.owner_references if owner.controller])
-        said = self._heard_in(meta.labels), self._heard_in(meta.annotations)
+        said = _among(meta.labels, self._heard), _among(meta.annotations, self._heard)
         return (meta.namespace, owners, spec.scheduling_group, spec.workload_ref, *said)
 
     def marks_of(self, pod: Pod) -> PodTexts:
         """Return what a pod says of its part in what its owners make, and which owners these are."""
-        meta, marks = pod.metadata, self._marks
+        meta = pod.metadata
         owners = tuple([owner.uid for owner in meta.owner_references])
-        texts = (tuple([pair for pair in said.items() if pair[0] in marks]) for said in (meta.labels, meta.annotations))
-        return (owners, *texts) if owners else ()
-
-    def _heard_in(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        heard = self._heard
-        return () if heard.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in heard])
+        return (owners, _among(meta.labels, self._marks), _among(meta.annotations, self._marks)) if owners else ()
 
     def read(self, said: PodTexts, pod: Pod) -> tuple[GangMembership, str]:
         """Return the claim of a pod that says this, and why it cannot be read, or ""."""
@@ -82,6 +77,11 @@ class ParsedMemberships:
         if not (pod.metadata.uid and pod.metadata.uid in claim.group):  # else it is named after this one pod
             self._read[said] = claim
         return claim, ""
+
+
+def _among(texts: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Return those labels or annotations that somebody reads."""
+    return () if keys.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in keys])
 
 
 GangObjectKey = tuple[str, str, str, str]

@@ -101,7 +101,7 @@ class Workload:
         style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         placed_singly: Whether its members are placed one by one, because it has waited long enough.
-        given_up: Why it is not tried any more, or ""; beyond which limit it went, "" where no nodes came in time.
+        given_up: Why it is not tried any more; None: it is.
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
         permit_jitter: Up to how many seconds longer, by chance.
@@ -173,8 +173,7 @@ class Workload:
     style: GangStyle | None = None
     short_since: float | None = None
     placed_singly: bool = False
-    given_up: str = ""
-    given_up_for: str = ""
+    given_up: Explanation | None = None
     min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
     permit_jitter: int = 0
