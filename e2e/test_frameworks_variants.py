@@ -28,16 +28,7 @@ def test_with_room_for_one_pod_less_nothing_starts(story: Story, play: Play) -> 
     story.queue(QUEUE, PLENTY)
     player.fill(play.room - 1)
     story.start_operator()
-    acts = play.acts(player)
-    expected = _to_the_first_start(acts)
-    player.wait_waiting("Unschedulable", *_numbers(play))
-    assert not player.bound()
-
-    player.clear()
-
-    player.wait_bound(expected)
-    player.clear(max(0, play.most - play.room))
-    _to_the_end(player, acts)
+    _wait_for_room(player, play)
 
 
 @every_play
@@ -98,14 +89,21 @@ def test_pods_that_are_seen_before_their_owners_are_not_placed_alone(story: Stor
     with late(story, LATE_SECONDS, *sorted(plurals)):
         story.start_operator()
         story.wait(lambda: watches(story, "late") >= len(plurals), "the operator to watch owners")
-        acts = play.acts(player)
-        expected = _to_the_first_start(acts)
-        player.wait_waiting("Unschedulable", *_numbers(play))
-        assert not player.bound()
-        player.clear()
-        player.wait_bound(expected)
-        player.clear(max(0, play.most - play.room))
-        _to_the_end(player, acts)
+        _wait_for_room(player, play)
+
+
+def _wait_for_room(player: Player, play: Play) -> None:
+    """Play where there is room for one pod less: nothing starts, until there is room for all."""
+    acts = play.acts(player)
+    expected = _to_the_first_start(acts)
+    player.wait_waiting("Unschedulable", *_numbers(play))
+    assert not player.bound()
+
+    player.clear()
+
+    player.wait_bound(expected)
+    player.clear(max(0, play.most - play.room))
+    _to_the_end(player, acts)
 
 
 def _numbers(play: Play) -> tuple[int, ...]:

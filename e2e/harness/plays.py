@@ -252,31 +252,27 @@ spec:
 """
 
 
-def mpi_at_startup(player: Player) -> Iterator[int | None]:
-    """Workers, then the launcher, without waiting (launcherCreationPolicy AtStartup, the default)."""
-    job = player.make(mpi_job())
+def _workers_then_launcher(player: Player, manifest: str, *, alone: int) -> Iterator[int | None]:
+    job = player.make(manifest)
     mpi_workers(player, job)
-    yield 0
+    yield alone
     mpi_launcher(player, job)
     yield 5
+
+
+def mpi_at_startup(player: Player) -> Iterator[int | None]:
+    """Workers, then the launcher, without waiting (launcherCreationPolicy AtStartup, the default)."""
+    return _workers_then_launcher(player, mpi_job(), alone=0)
 
 
 def mpi_when_ready(player: Player) -> Iterator[int | None]:
     """The launcher is made when the workers are ready."""
-    job = player.make(mpi_job(launcherCreationPolicy="WaitForWorkersReady"))
-    mpi_workers(player, job)
-    yield 4
-    mpi_launcher(player, job)
-    yield 5
+    return _workers_then_launcher(player, mpi_job(launcherCreationPolicy="WaitForWorkersReady"), alone=4)
 
 
 def mpi_launcher_works(player: Player) -> Iterator[int | None]:
     """The launcher is the first worker."""
-    job = player.make(mpi_job(runLauncherAsWorker="true"))
-    mpi_workers(player, job)
-    yield 0
-    mpi_launcher(player, job)
-    yield 5
+    return _workers_then_launcher(player, mpi_job(runLauncherAsWorker="true"), alone=0)
 
 
 # ---- Ray, KubeRay feeaf72f

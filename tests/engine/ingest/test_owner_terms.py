@@ -1,0 +1,106 @@
+"""What pods have from their owners besides their gang: run time, priority, topology, and what is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.ingest.owners import (
+    IN_QUEUE,
+    KUEUES,
+    a_world,
+    indexed,
+    pods,
+    racks,
+    template,
+    waiting,
+)
+from tutti.api.core import ObjectMeta, PriorityClass
+from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.observations import PriorityClassSeen
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+def test_a_run_time_on_an_owner_ends_its_gang_for_good(restarts):
+    world = a_world(4)
+    limit = {"kueue.x-k8s.io/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "train", labels=IN_QUEUE | limit, spec=indexed(2))
+    pods(world, job, 2)
+    world.until(50)
+    if restarts:
+        world.restart()
+    world.until(49)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert (world.where(), world.used("team")) == ({}, 0)
+    pods(world, job, 2, name="again")
+    world.run()
+    if restarts:
+        world.restart()
+    world.until(500)
+    assert world.where() == {}
+    assert waiting(world)[0] == "MaximumExecutionTimeExceeded"
+
+
+def test_a_pod_may_run_for_as_long_as_its_owner_says():
+    world = a_world(4)
+    limit = {"scheduling.tutti.dev/max-exec-time-seconds": "100"}
+    job = world.owner("Job", "many", labels=IN_QUEUE | limit, spec={"parallelism": 1, "completions": 2})
+    pods(world, job, 1)
+    world.until(99)
+    assert len(world.where()) == 1
+    world.until(2)
+    assert world.where() == {}
+    world.pod("many-again", owner=job)
+    world.run()
+    assert len(world.where()) == 1
+
+
+def test_the_default_of_a_queue_counts_for_gangs_by_owner():
+    world = a_world(4)
+    world.queue("timed", 4, local="timed", defaultMaximumExecutionTimeSeconds=100)
+    pods(world, world.owner("Job", "train", labels={KUEUES: "timed"}, spec=indexed(2)), 2)
+    world.until(99)
+    assert len(world.where()) == 2
+    world.until(2)
+    assert world.where() == {}
+
+
+def test_people_are_told_once_which_roles_are_not_counted():
+    spec = {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": {"spec": {"schedulerName": "other"}}},
+            "Worker": {"replicas": 2, "template": template()},
+        }
+    }
+    world = a_world()
+    job = world.owner("PyTorchJob", "torch", spec=spec)
+    told = []
+    for index in range(2):
+        labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+        world.pod(f"torch-worker-{index}", owner=job, labels=labels)
+        told += [one.note for one in world.run() if isinstance(one, EmitEvent) and one.reason == "ReadFromOwner"]
+    assert len(world.where()) == 2
+    assert told == ["role master is not counted: other places it"]
+
+
+def test_a_priority_class_that_a_policy_names_counts_in_the_queue():
+    world = a_world(2)
+    world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="high"), 1000)))
+    low = world.owner("Job", "low", labels=IN_QUEUE, spec=indexed(2))
+    policy = {"schedulingPolicy": {"priorityClass": "high"}}
+    roles = {"Worker": {"replicas": 2, "template": template()}}
+    high = world.owner("PyTorchJob", "torch", labels=IN_QUEUE, spec={"runPolicy": policy, "pytorchReplicaSpecs": roles})
+    pods(world, low, 2)
+    pods(world, high, 2, labels={"training.kubeflow.org/replica-type": "worker"})
+    world.run()
+    assert sorted(world.where()) == ["torch-0", "torch-1"]
+
+
+def test_a_topology_that_only_an_owner_asks_for_holds_for_all_of_its_pods():
+    world = racks(2, 2, 3)
+    notes = {"scheduling.tutti.dev/podset-required-topology": "rack"}
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    world.flavor(topologyName="racks")
+    pods(world, world.owner("Job", "train", labels=IN_QUEUE, annotations=notes, spec=indexed(3)), 3)
+    world.run()
+    assert set(world.where().values()) == {"n2"}
