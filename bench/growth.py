@@ -95,9 +95,7 @@ def panels(data: dict[str, Any]) -> list[Panel]:
     """Return what is drawn of the figures."""
     found: dict[str, Panel] = {}
     for name, one in GROWTHS.items():
-        panel = found.setdefault(
-            one.panel, Panel(one.panel, one.resource_index, f"{data['unit']}, {data['clock']}", [])
-        )
+        panel = found.setdefault(one.panel, Panel(one.panel, one.axis, f"{data['unit']}, {data['clock']}", []))
         panel.curves.append(_curve(one.what, data["curves"][name]))
     through = [_curve(what, data["curves"][name]) for name, (_, what) in THROUGH_API.items() if name in data["curves"]]
     if through:

@@ -53,6 +53,7 @@ class CoreState:
         members: Pods of ours.
         pod_group_of: Where each member is filed.
         timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
+        keeping_room: Gangs that run and keep room for members that are yet to be made, and perhaps some that did.
         nominations: Room held for those whose victims are leaving.
         out: What has been decided in this turn.
         lifecycle_events: What workloads have come to in this turn.
@@ -74,6 +75,7 @@ class CoreState:
     pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     timers: Timers = field(default_factory=Timers)
+    keeping_room: dict[WorkloadKey, Workload] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
     out: list[AnyDecision] = field(default_factory=list)
     lifecycle_events: list[LifecycleEvent] = field(default_factory=list)

@@ -418,6 +418,7 @@ class Engine:
         state.timers.drop(key)
         state.ending.pop(key, None)
         state.plugin_holds.pop(key, None)
+        state.keeping_room.pop(key, None)
         backfill.forget_expected_end(state, key)
         specs.forget_promises(state, key)
         self._bulkheads.forget(key)

@@ -606,3 +606,34 @@ def test_the_reason_of_roles_of_one_says_how_many_start_together():
     world.run()
     assert world.where() == {}
     assert "together with 1 other pod of the gang" in waiting(world)[1]
+
+
+def test_a_topology_that_only_an_owner_asks_for_holds_for_all_of_its_pods():
+    world = racks(2, 2, 3)
+    notes = {"scheduling.tutti.dev/podset-required-topology": "rack"}
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    world.flavor(topologyName="racks")
+    pods(world, world.owner("Job", "train", labels=IN_QUEUE, annotations=notes, spec=indexed(3)), 3)
+    world.run()
+    assert set(world.where().values()) == {"n2"}
+
+
+@pytest.mark.parametrize(("priority", "goes"), [(100, True), (0, False)])
+def test_kept_room_yields_to_what_is_more_important_and_the_gang_starts_anew(priority, goes):
+    world = a_world(7)
+    _, (driver, *_) = job_set(world, IN_ORDER)
+    of_job(world, driver, "driver", 1)
+    world.run()
+    world.pod("rival", gpus=3, priority=priority)
+    world.until(10)
+    assert ("rival" in world.where()) == goes
+    if goes:
+        assert list(world.where()) == ["rival"]
+        assert world.used("team") == 0
+        of_job(world, driver, "driver", 1)
+        world.run()
+        assert list(world.where()) == ["rival"]
+        world.delete("rival")
+        world.run()
+        assert list(world.where()) == ["js-driver-0-0-0"]
+    assert not world.replay().differences

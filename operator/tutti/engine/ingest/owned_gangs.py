@@ -9,7 +9,7 @@ hold a part of what both need would wait for one another for ever otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tutti.api.core import OwnerReference
@@ -17,6 +17,7 @@ from tutti.api.frameworks import (
     MissingOwner,
     OwnedGang,
     ProjectedOwner,
+    UnusableOwner,
     gang_of,
     inherited_terms,
     owner_chain,
@@ -26,6 +27,7 @@ from tutti.api.frameworks.kinds import COMPLETION_INDEX
 from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
 from tutti.engine.ingest import IngestState
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
@@ -261,34 +263,25 @@ def _is_here(role: LaterRole) -> bool:
     return not role.group or role.beside
 
 
-def inherited_queues(workload: Workload) -> dict[str, str]:
-    """Return the queues that the owners of members name, and which owner does; more than one where they differ."""
+def answers_of(workload: Workload) -> list[Owned]:
+    """Return what members have from their owners, each different answer once; none where nothing owns them."""
+    return list({id(member.owned): member.owned for member in workload.members() if member.marks.owner}.values())
+
+
+def inherited_queues(answers: Iterable[Owned]) -> dict[str, str]:
+    """Return the queues that owners name, and which owner does; more than one where they differ."""
     found: dict[str, str] = {}
-    for owned in _answers(workload):
+    for owned in answers:
         if owned.terms.queue:
             found.setdefault(owned.terms.queue, owned.terms.queue_by)
     return found
 
 
-def inherited_problem(workload: Workload) -> str:
-    """Return what of its owners cannot be read that would say how it is queued, or "" where all can."""
-    return next((text for owned in _answers(workload) for text in owned.terms.problems), "")
-
-
-def inherited_priority_class(workload: Workload) -> str:
-    """Return the priority class that an owner names, or ""."""
-    return next((one.terms.priority_class for one in _answers(workload) if one.terms.priority_class), "")
-
-
-def inherited_seconds(workload: Workload) -> tuple[int | None, int | None]:
-    """Return for how long it may run, and how long a complete reservation is held, as its owners say."""
-    terms = [one.terms for one in _answers(workload)]
-    return (
-        next((one.maximum_seconds for one in terms if one.maximum_seconds is not None), None),
-        next((one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None), None),
-    )
-
-
-def _answers(workload: Workload) -> list[Owned]:
-    """Return what members have from their owners, each different answer once."""
-    return list({id(member.owned): member.owned for member in workload.members() if member.marks.owner}.values())
+def what_is_wrong(answers: Iterable[Owned]) -> Explanation | None:
+    """Say what of the owners cannot be read: their sizes, so that nobody knows the gang, or how it is queued."""
+    for owned in answers:
+        if isinstance(owned.gang, UnusableOwner):
+            text = f"{owned.gang.owner}: {'; '.join(owned.gang.problems)}"
+            return Explanation(Gate.GATHER, "InvalidGang", text)
+    problem = next((text for owned in answers for text in owned.terms.problems), "")
+    return Explanation(Gate.QUEUE, "InvalidQueue", problem) if problem else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import ObjectMeta, PodSpec
-from tutti.api.frameworks import OwnedGang, UnusableOwner
+from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
@@ -27,22 +28,21 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
-from tutti.engine.ingest.membership import await_owners
+from tutti.engine.ingest.membership import await_owners, member_topology
 from tutti.engine.ingest.owned_gangs import (
-    inherited_priority_class,
-    inherited_problem,
+    answers_of,
     inherited_queues,
-    inherited_seconds,
     keep_in_domains,
     take_sizes,
     tell_notes,
+    what_is_wrong,
 )
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
-from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, PodSetTopology
+from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload, WorkloadKey
 from tutti.placement.topology.request import Slice
 
@@ -240,9 +240,15 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
             value = state.catalog.workload_class(member.claim.priority_class)
             if value is not None:
                 workload.priority, workload.ranked = value, True
-    _read_terms(state, workload)
-    if not asked:
-        asked = inherited_queues(workload)
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
+    if workload.key[0] != "Workload":
+        workload.limit_seconds, workload.limit_by = None, ""
+    answers = answers_of(workload)
+    if answers:
+        _read_terms(state, workload, answers)
+    if not asked and answers:
+        asked = inherited_queues(answers)
     if len(asked) > 1:
         said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
         workload.problem = Explanation(
@@ -253,27 +259,28 @@ def _read_claims(state: IngestState, workload: Workload) -> None:
     limits.limit_by_queue(state, workload)
 
 
-def _read_terms(state: IngestState, workload: Workload) -> None:
+def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
     """Take over what the owners of members say, where neither these nor an object of ours do; or wait for owners."""
-    wrong = next((m.owned.gang for m in workload.members() if isinstance(m.owned.gang, UnusableOwner)), None)
-    if wrong is not None and workload.problem is None:
-        workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"{wrong.owner}: {'; '.join(wrong.problems)}")
-    problem = inherited_problem(workload)
-    if problem and workload.problem is None:
-        workload.problem = Explanation(Gate.QUEUE, "InvalidQueue", problem)
+    workload.problem = workload.problem or what_is_wrong(answers)
     await_owners(state, workload)
-    priority_class = inherited_priority_class(workload)
-    value = state.catalog.workload_class(priority_class)
-    value = state.catalog.priority_class_value(priority_class) if value is None else value
+    terms = [one.terms for one in answers]
+    name = next((one.priority_class for one in terms if one.priority_class), "")
+    value = state.catalog.workload_class(name)
+    value = state.catalog.priority_class_value(name) if value is None else value
     if value is not None and not workload.ranked:
         workload.priority, workload.ranked = value, True
-    if workload.given_up and workload.problem is None:
-        workload.problem = Explanation(Gate.PLACEMENT, workload.given_up_for, workload.given_up)
-    limit, patience = inherited_seconds(workload)
-    if workload.key[0] != "Workload":
-        workload.limit_seconds, workload.limit_by = limit, ""
+    if workload.limit_seconds is None and workload.key[0] != "Workload":
+        seconds = (one.maximum_seconds for one in terms if one.maximum_seconds is not None)
+        workload.limit_seconds = next(seconds, None)
     if workload.permit_seconds is None:
-        workload.permit_seconds = patience
+        patience = (one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None)
+        workload.permit_seconds = next(patience, None)
+    near = next((one.topology for one in terms if one.topology is not None), None)
+    for group in workload.groups.values() if near is not None else ():
+        if group.topology is None and all(member.topology is None for member in group.members.values()):
+            found = member_topology(near)
+            together = f"pod group {workload.key[2]}"
+            group.topology = found and replace(found, together=found.together or together)
 
 
 def _compare_nearness(workload: Workload) -> None:

@@ -217,6 +217,7 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
     else:
         if reservation.keeps_room(workload):
             workload.deadline = None
+            state.keeping_room[workload.key] = workload
         elif workload.deadline is None and not _has_no_object(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)

@@ -22,7 +22,7 @@ from tutti.api.messages import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
-from tutti.engine.preemption import PreemptionState, nominated_room, nominations
+from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
@@ -104,7 +104,7 @@ def preempt_by_priority(
     if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
         return None
     if not _anybody_below(state, priority):
-        return None
+        return None  # of a gang that keeps room some pods run
     borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
     for one in options:
@@ -117,6 +117,9 @@ def preempt_by_priority(
             )
         if chosen is not None and len(chosen.units):
             return _nominate(state, entry, priority, one, chosen)
+    may_take = state.keeping_room and borrowing is None
+    if may_take and kept_room.take_kept_room(state, entry, options, priority, PREEMPTED):
+        state.touch(workload.key)
     return None
 
 
