@@ -38,11 +38,13 @@ class Player:
 
     Args:
         kinds: What is served from the start: `group/version/Kind`, as a project's installation would have it.
+        tag: What is put behind the names of objects that nobody owns, where one manifest is played twice.
     """
 
-    def __init__(self, story: Story, *kinds: str) -> None:
+    def __init__(self, story: Story, *kinds: str, tag: str = "") -> None:
         self.story = story
         self.pods: list[str] = []
+        self._tag, self._made = tag, list[Made]()
         self._numbers = itertools.count(1)
         for kind in kinds:
             self.serve(kind)
@@ -60,9 +62,13 @@ class Player:
         self._not_by_others(body)
         if owner is not None:
             body["metadata"]["ownerReferences"] = [reference(owner)]
+        elif self._tag:
+            body["metadata"]["name"] += self._tag
         if body["kind"] == "Job" and body["apiVersion"] == "batch/v1":
             body["spec"]["managedBy"] = PLAYER
         made: Made = self.story.custom.create_namespaced_custom_object(*self._at(body), body)
+        if owner is None:
+            self._made.append(made)
         if status is not None:
             self.status(made, status)
         return made
@@ -114,6 +120,12 @@ class Player:
         where = (*self._at(made), made["metadata"]["name"])
         self.story.custom.delete_namespaced_custom_object(*where, propagation_policy="Background")
         self.delete_pods(*pods)
+
+    def leave(self) -> None:
+        """Delete all that the play has made."""
+        for made in self._made:
+            self.delete(made)
+        self.delete_pods(*self.pods)
 
     def delete_pods(self, *pods: str) -> None:
         """Delete pods; they are gone at once."""
@@ -208,8 +220,9 @@ class Player:
         """Wait until a gang says that it waits for members that have not been made."""
 
         def waits() -> bool:
-            names = [group["metadata"]["name"] for group in self.story.all("PodGroup")]
-            return any(self.story.why(name).get("reason") == "WaitingForMembers" for name in names)
+            waiting = [group.get("status", {}).get("pendingReason") or {} for group in self.story.all("PodGroup")]
+            reasons = [one["reason"] for found in waiting for one in found.get("reasons", [])]
+            return "WaitingForMembers" in reasons
 
         self.story.wait(waits, "a gang to wait for more members")
 

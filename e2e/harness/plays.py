@@ -19,6 +19,7 @@ from e2e.harness.controllers import (
     lws_workers,
     mpi_launcher,
     mpi_workers,
+    name_of,
     ray_cluster,
     ray_head,
     ray_submitter,
@@ -180,7 +181,7 @@ def train_job_set(player: Player, train_job: Made, template: str = TEMPLATE) -> 
     init = [role(f"{what}-initializer", template=template) for what in ("dataset", "model")]
     waits = [{"name": f"{what}-initializer", "status": "Complete"} for what in ("dataset", "model")]
     nodes = role("node", 1, 2, template=template).replace("{name: node", f"{{name: node, dependsOn: {waits}", 1)
-    manifest = job_set(*init, nodes, labels="{}").replace("name: set", "name: tune")
+    manifest = job_set(*init, nodes, labels="{}").replace("name: set", f"name: {name_of(train_job)}")
     return player.make(manifest, train_job)
 
 
@@ -327,7 +328,7 @@ def ray_job_cluster(player: Player, job: Made, name: str) -> Made:
 def ray_job(player: Player) -> Iterator[int | None]:
     """The cluster, and a submitter when it is ready."""
     job = player.make(RAY_JOB)
-    cluster = ray_job_cluster(player, job, "rj-abcde")
+    cluster = ray_job_cluster(player, job, f"{name_of(job)}-abcde")
     ray_head(player, cluster)
     yield 0
     ray_workers(player, cluster, "small")
