@@ -253,3 +253,48 @@ def test_kept_room_yields_to_what_is_more_important_and_the_gang_starts_anew(pri
         world.run()
         assert list(world.where()) == ["js-driver-0-0-0"]
     assert not world.replay().differences
+
+
+@pytest.mark.parametrize("policy", ["AtStartup", "WaitForWorkersReady"])
+def test_what_a_lost_worker_had_is_kept_for_its_successor_though_the_launcher_is_not_made_yet(policy):
+    world = a_world(8, quota=5)
+    roles = {"Launcher": {"template": template()}, "Worker": {"replicas": 4, "template": template()}}
+    spec = {"launcherCreationPolicy": policy, "mpiReplicaSpecs": roles}
+    job = world.owner("MPIJob", "mpi", labels=IN_QUEUE, spec=spec)
+    role = "training.kubeflow.org/job-role"
+    for index in range(4):
+        world.pod(f"worker-{index}", owner=job, labels={role: "worker"})
+    if policy == "AtStartup":
+        world.pod("launcher", owner=job, labels={role: "launcher"})
+    world.run()
+    world.pod("rival", queue="queue")
+    world.run()
+    assert "rival" not in world.where()
+    world.delete("worker-2")
+    world.run()
+    assert "rival" not in world.where()
+    world.pod("worker-2", owner=job, labels={role: "worker"})
+    world.run()
+    assert "worker-2" in world.where()
+    assert "rival" not in world.where()
+    if policy == "WaitForWorkersReady":
+        world.pod("launcher", owner=job, labels={role: "launcher"})
+        world.run()
+    assert "launcher" in world.where()
+    assert not world.replay().differences
+
+
+def test_a_gang_that_loses_all_that_ran_before_the_rest_was_made_gathers_anew():
+    world = a_world(7, quota=7)
+    _, (driver, first, _) = job_set(world, IN_ORDER)
+    of_job(world, driver, "driver", 1)
+    world.run()
+    of_job(world, first, "workers", 3)
+    world.run()
+    assert len(world.where()) == 4
+    for name in list(world.where()):
+        world.delete(name)
+    of_job(world, first, "workers", 3)
+    world.run()
+    assert world.where() == {}
+    assert world.used("team") == 0

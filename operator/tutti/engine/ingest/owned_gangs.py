@@ -26,6 +26,7 @@ from tutti.api.frameworks import (
 from tutti.api.frameworks.kinds import COMPLETION_INDEX
 from tutti.api.frameworks.records import LaterRole, RolePart
 from tutti.cluster.classes import PodClass
+from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import NOT_OWNED, Member, MemberGroup, Owned, PodSetTopology
@@ -151,6 +152,16 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
             group.min_count, group.count, group.promised = 0, None, None
     keeps_room = any(group.promised is not None for group in workload.groups.values())
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
+    if keeps_room and workload.phase is Phase.BINDING:
+        _promise_successors(workload)
+
+
+def _promise_successors(workload: Workload) -> None:
+    """Keep the room of members that are lost before the rest is made, too: others like them will come instead."""
+    for group in workload.groups.values():
+        like = next((member.pod.pod_class for member in group.members.values() if member.pod.place), None)
+        if group.promised is None and like is not None and like.volumes is NO_VOLUMES:
+            group.promised = like
 
 
 def _sizes(gangs: list[OwnedGang]) -> dict[str, _Size]:

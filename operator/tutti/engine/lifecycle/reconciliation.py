@@ -214,6 +214,7 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
     elif not tally.placed and not tally.reserved:
         reservation.break_up(state, workload)
         _reconcile_waiting(state, workload)
+        state.touch(workload.key)  # whom it may count on that is not made yet is another question while it waits
     else:
         if reservation.keeps_room(workload):
             workload.deadline = None
