@@ -68,5 +68,6 @@ def test_a_migrated_object_starts_with_just_the_room_and_quota_that_it_needs(sto
     player.fill(needed)
     story.start_operator()
     for expected in play.acts(player):
-        player.wait_bound(expected)
+        if expected is not None:  # those that come later may still take their places
+            player.wait_bound(expected)
     player.wait_used(len(player.bound()))

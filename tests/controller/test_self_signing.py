@@ -236,9 +236,13 @@ async def test_trust_that_somebody_has_taken_away_is_given_again(cluster, replic
     assert [one["name"] for one in left] == ["queues.tutti.dev", "cohorts.tutti.dev"]
 
 
-async def test_the_server_serves_the_renewed_certificate_without_a_restart(cluster, replica):
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+async def test_the_server_serves_the_renewed_certificate_without_a_restart(cluster, replica):
+    port = free_port()
     one = replica("one")
     one.clock.now = datetime.now(UTC) - timedelta(days=60)
     await one.renew()
@@ -277,8 +281,7 @@ async def test_the_server_serves_the_renewed_certificate_without_a_restart(clust
 
 
 async def test_an_api_server_asks_an_operator_with_a_certificate_of_its_own(cluster, kubeconfig, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     await prepare(cluster, port)
     webhook = {"enabled": True, "port": port, "selfSigned": {"hosts": ["127.0.0.1"]}}
     async with operator(kubeconfig, tmp_path, webhook=webhook) as running:
@@ -301,9 +304,7 @@ async def test_an_api_server_asks_an_operator_with_a_certificate_of_its_own(clus
 
 
 async def test_without_its_secret_the_operator_schedules_and_says_what_is_missing(cluster, kubeconfig, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    webhook = {"enabled": True, "port": port, "selfSigned": {"hosts": ["127.0.0.1"]}}
+    webhook = {"enabled": True, "port": free_port(), "selfSigned": {"hosts": ["127.0.0.1"]}}
     async with operator(kubeconfig, tmp_path, webhook=webhook) as running:
         said = await running.says("certificate_not_looked_after")
         assert said["secret"] == "tutti-system/tutti-webhook"
@@ -314,7 +315,7 @@ async def test_without_its_secret_the_operator_schedules_and_says_what_is_missin
 
 async def test_keys_are_never_logged(cluster, kubeconfig, tmp_path):
     await prepare(cluster)
-    webhook = {"enabled": True, "port": 1 << 15, "selfSigned": {"hosts": ["127.0.0.1"]}}
+    webhook = {"enabled": True, "port": free_port(), "selfSigned": {"hosts": ["127.0.0.1"]}}
     async with operator(kubeconfig, tmp_path, logging={"level": "debug"}, webhook=webhook) as running:
         await running.says("certificate_trusted")
         await running.says("deciding")

@@ -169,13 +169,13 @@ def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of:
         found: Why.
         assignment: The flavors.
         tried: How many arrangements were tried.
-        of: How many pods start together; the message says so where it names no number of its own.
+        of: How many pods start together; the message says so where it names fewer.
     """
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
-    if found.wanted < of and message.endswith("."):
+    elif found.wanted < of and message.endswith("."):
         message += f" It starts together with {counted(of - found.wanted, 'other pod')} of the gang."
     return Explanation(
         Gate.PLACEMENT,
