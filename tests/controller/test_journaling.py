@@ -43,7 +43,8 @@ def lines_of(*files: Path) -> list[bytes]:
 
 
 def aside(path: Path) -> list[Path]:
-    return sorted(one for one in path.parent.iterdir() if one != path)
+    """The files of earlier runs in their order; names of runs within one second do not sort by it."""
+    return sorted((one for one in path.parent.iterdir() if one != path), key=lambda one: one.stat().st_mtime_ns)
 
 
 def test_a_run_that_is_large_is_replayed_from_all_its_parts(tmp_path):
