@@ -275,9 +275,8 @@ def _place(
             attempt.lacking.append(terms.lacking(attempt, needs))
         beside = {"tried": found.tried, "of": sum([need.required for need in needs])}
         return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], **beside))
-    attempt.taken = [
-        Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
-    ]
+    each = zip(needs, found, terms.charges, strict=True)
+    attempt.taken = [Taken(need, 0, rows, charge) for need, rows, charge in each]
     return None
 
 

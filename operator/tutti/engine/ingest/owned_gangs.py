@@ -136,7 +136,7 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         promised: What members are like that are not made yet.
     """
     started = workload.counts().live > 0
-    sizes = _sizes(list(gangs_in(answers)))
+    sizes = _sizes(list(owned_gangs(answers)))
     for name, size in sizes.items():
         group = workload.group(name)
         group.count, group.most = size.wanted, None
@@ -192,7 +192,7 @@ def _telling(gangs: Iterable[OwnedGang]) -> list[OwnedGang]:
 
 def keep_in_domains(workload: Workload, answers: Iterable[Owned]) -> None:
     """Have those whose nodes must be within one domain, such as a rack, placed so, with those that are made later."""
-    for gang in gangs_in(answers):
+    for gang in owned_gangs(answers):
         if gang.domain and (_is_led(gang) or gang.domain_key == gang.group):
             names = (group_in(gang),) if _is_led(gang) else tuple(workload.groups)
             together = f"pod group {group_in(gang) if _is_led(gang) else gang.starts_with}"
@@ -202,7 +202,7 @@ def keep_in_domains(workload: Workload, answers: Iterable[Owned]) -> None:
 
 def tell_notes(state: IngestState, workload: Workload, answers: Iterable[Owned]) -> None:
     """Tell once what of its owners is not read as people may expect, such as a role that another scheduler places."""
-    notes = tuple(dict.fromkeys(note for gang in _telling(gangs_in(answers)) for note in gang.notes))
+    notes = tuple(dict.fromkeys(note for gang in _telling(owned_gangs(answers)) for note in gang.notes))
     if notes and notes != workload.notes:
         state.announce(workload, "Normal", "ReadFromOwner", "; ".join(notes))
     workload.notes = notes
@@ -272,7 +272,7 @@ def answers_of(workload: Workload) -> list[Owned]:
     return list(owned.values())
 
 
-def gangs_in(answers: Iterable[Owned]) -> Iterator[OwnedGang]:
+def owned_gangs(answers: Iterable[Owned]) -> Iterator[OwnedGang]:
     """Yield the gangs among what members have from their owners."""
     return (owned.gang for owned in answers if isinstance(owned.gang, OwnedGang))
 
