@@ -154,3 +154,46 @@ def test_what_runs_when_its_pod_group_comes_to_name_a_system_class_is_left_alone
     world.pod_group("g", 2, priorityClassName="system-node-critical")
     world.until(200.0)
     assert set(world.where()) == {"g-0", "g-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pods", "gone"),
+    [
+        ("high", 0, 0),  # the attack: the label of an owner alone
+        ("high", 100, 2),
+        ("high", 20, 2),
+        ("urgent", 0, 2),  # an administrator's word about queues
+        ("missing", 0, 0),
+    ],
+)
+@pytest.mark.parametrize("key", ["scheduling.tutti.dev/priority-class", "kueue.x-k8s.io/priority-class"])
+def test_within_a_queue_a_class_of_pods_that_an_owner_names_counts_as_far_as_pods_have_it(key, name, pods, gone):
+    world = full(withinClusterQueue="LowerPriority")
+    world.follow_owners()
+    world.put_object("WorkloadPriorityClass", {**URGENT})
+    owned(world, {key: name}, priority=pods)
+    assert evicted(world) == gone
+    assert len(world.where("jump")) == gone
+
+
+@pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
+def test_system_classes_that_owners_name_are_refused_and_told_so(name):
+    world = full(withinClusterQueue="LowerPriority")
+    world.node("free", gpus=4)
+    world.follow_owners()
+    owned(world, {"scheduling.tutti.dev/priority-class": name}, priority=0)
+    assert evicted(world) == 0
+    assert world.where() == {}
+    (found,) = [one for one in world.engine.state.workloads.values() if one.explanation is not None]
+    assert found.explanation is not None
+    assert found.explanation.reason == "SystemPriorityClass"
+    assert name in found.explanation.message
+
+
+def owned(world: World, labels: dict[str, str], *, priority: int) -> None:
+    """An Indexed Job of two pods with these labels."""
+    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "template": {"spec": {}}}
+    job = world.owner("Job", "jump", labels={"kueue.x-k8s.io/queue-name": "queue"} | labels, spec=spec)
+    for rank in range(2):
+        index = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        world.pod(f"jump-{rank}", owner=job, gpus=2, priority=priority, labels=index)

@@ -265,11 +265,8 @@ def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]
     workload.problem = workload.problem or what_is_wrong(answers)
     await_owners(state, workload)
     terms = [one.terms for one in answers]
-    name = next((one.priority_class for one in terms if one.priority_class), "")
-    value = state.catalog.workload_class(name)
-    value = state.catalog.priority_class_value(name) if value is None else value
-    if value is not None and not workload.ranked:
-        workload.priority, workload.ranked = value, True
+    if not workload.ranked:
+        resolution.take_named_classes(state.catalog, workload, [one.priority_class for one in terms])
     if workload.limit_seconds is None and workload.key[0] != "Workload":
         seconds = (one.maximum_seconds for one in terms if one.maximum_seconds is not None)
         workload.limit_seconds = next(seconds, None)

@@ -15,6 +15,8 @@ reaches no further.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds import ClusterQueue, LocalQueue
 from tutti.api.kinds.workload import WorkloadSpec
@@ -121,6 +123,24 @@ def refused_class(name: str) -> Explanation | None:
         return None
     text = f"it names PriorityClass {name}, which is of pods that a cluster cannot be without; name another"
     return Explanation(Gate.GATHER, "SystemPriorityClass", text)
+
+
+def take_named_classes(catalog: Catalog, workload: Workload, names: Iterable[str]) -> None:
+    """Have a workload be of the class that its owners name; where they name several, of the lowest, whoever came first.
+
+    A label on an owner is anybody's, as a PodGroup is: the same classes are refused, and one of pods only decides who
+    goes first.
+    """
+    found: list[tuple[int, bool]] = []
+    for name in sorted(filter(None, set(names))):
+        ranked = catalog.workload_class(name)
+        value = catalog.priority_class_value(name) if ranked is None else ranked
+        if value is not None:
+            found.append((value, ranked is not None))
+        if ranked is None:
+            workload.problem = workload.problem or refused_class(name)
+    if found:
+        workload.priority, workload.ranked = min(found)
 
 
 def object_priority(catalog: Catalog, workload: Workload, spec: WorkloadSpec) -> int:
