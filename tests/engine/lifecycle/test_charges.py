@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed
+from tests.engine.ingest.owners import pods as owned_pods
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ContainerStatus, PodCondition, ResourceRequirements
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
@@ -333,6 +335,32 @@ def test_a_pod_that_was_admitted_to_nothing_cannot_say_that_it_was():
     world.restart()
     world.run()
     assert world.used("mine", "a") == 0
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "gang"])
+def test_what_runs_outside_of_queues_stays_so_when_its_owner_comes_to_name_one(together):
+    """No policy holds the labels of owners as it does those of pods."""
+    world = a_world(16, quota=4)
+    world.object("LocalQueue", "theirs", {"clusterQueue": "team"}, "others")
+    spec = indexed(8) if together else {"parallelism": 8, "completions": 8}
+    owned_pods(world, world.owner("Job", "t", spec=spec), 8)
+    world.run()
+    assert len(world.where()) == 8
+    job = world.owner("Job", "t", labels=IN_QUEUE, spec=spec)
+    world.run()
+    world.pod("honest", namespace="others", queue="theirs", gpus=2)
+    world.run()
+    assert (world.used("team"), len(world.where(namespace="others"))) == (2, 1)
+    world.restart()
+    world.run()
+    assert world.used("team") == 2
+    if not together:  # what comes after the label is admitted by it, and nothing else with it
+        world.pod("t-more", owner=job)
+        world.run()
+        assert world.used("team") == 3
+        world.restart(backwards=True)
+        world.run()
+        assert (world.used("team"), len(world.where())) == (3, 9)
 
 
 # Flavors follow nodes and queues, at once as after a restart.

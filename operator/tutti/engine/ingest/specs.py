@@ -248,7 +248,8 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
         workload.limit_seconds, workload.limit_by = None, ""
     if answers:
         _read_terms(state, workload, answers)
-    if not asked and answers:
+    workload.inherits_queue = not asked and bool(answers)
+    if workload.inherits_queue:
         asked = inherited_queues(answers)
     if len(asked) > 1:
         said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())

@@ -76,8 +76,12 @@ def _update_charge(state: LifecycleState, member: Member, charge: Charge) -> Non
 
 
 def found_charge(state: LifecycleState, workload: Workload, member: Member) -> Charge | None:
-    """Work out what a pod that was found bound uses: by its status, its admission annotation, or the node it is on."""
-    if not (workload.queue or member.annotation or member.kept):
+    """Work out what a pod that was found bound uses: by its status, its admission annotation, or the node it is on.
+
+    Where only its owner names a queue, its binding must tell that it was admitted: labels of owners can be changed
+    while pods run (those of pods cannot: manifests/components/policies), and what began outside of queues stays so.
+    """
+    if not (member.annotation or member.kept or (workload.queue and not workload.inherits_queue)):
         return None  # nothing names a queue
     pod = member.pod
     since = pod.created if pod.started is None else pod.started

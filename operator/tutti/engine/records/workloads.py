@@ -113,6 +113,7 @@ class Workload:
         fails_with_members: Whether it is taken out and set inactive when a member fails.
         gang: What an object of another project says of it; None where there is none, or one of ours goes before it.
         queue: Name of the LocalQueue, or "".
+        inherits_queue: Whether only what owns its pods names that, which may have come to after they had a node.
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
         preemption_priority: By which it takes others out by the rules of queues: at most what its pods have.
         ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
@@ -162,6 +163,7 @@ class Workload:
     uid: str = ""
     generation: int = 0
     queue: str = ""
+    inherits_queue: bool = False
     cluster_queue: str = ""
     priority: int = 0
     preemption_priority: int = 0
