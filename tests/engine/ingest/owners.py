@@ -87,3 +87,9 @@ def racks(*free: int) -> World:
     for index, gpus in enumerate(free):
         world.node(f"n{index}", gpus=gpus, labels={"rack": f"r{index}"})
     return world
+
+
+def held(world: World) -> int:
+    """How many members that are yet to be made have room kept for them."""
+    groups = (group for one in world.engine.state.workloads.values() for group in one.groups.values())
+    return sum(len(group.holds) for group in groups)

@@ -156,6 +156,13 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         _promise_successors(workload)
 
 
+def promise_nothing(workload: Workload) -> None:
+    """Count on no members that are yet to be made: how many, and of what, cannot be read any more."""
+    workload.style = None
+    for group in workload.groups.values():
+        group.promised = None
+
+
 def _promise_successors(workload: Workload) -> None:
     """Keep the room of members that are lost before the rest is made, too: others like them will come instead."""
     for group in workload.groups.values():

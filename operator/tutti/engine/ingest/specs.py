@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import ObjectMeta, PodSpec
-from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
@@ -33,6 +32,8 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    owned_gangs,
+    promise_nothing,
     take_sizes,
     tell_notes,
     what_is_wrong,
@@ -143,7 +144,7 @@ def _read_pod_group(
     """
     name, first = workload.key[2], next(workload.members(), None)
     own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
-    owned = first is not None and isinstance(first.owned.gang, OwnedGang)
+    owned = any(True for _ in owned_gangs(answers))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
@@ -166,6 +167,8 @@ def _read_pod_group(
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
         _read_promises(state, workload)
+    elif what_is_wrong(answers) is not None and workload.key not in state.catalog.broken:
+        promise_nothing(workload)  # what runs of it goes on
     else:
         workload.problem = _missing(state, workload)
     said = None if written is None or (owned and not own) else written.spec

@@ -6,6 +6,7 @@ deadline has passed. Which phase may follow which stands in `phases.py`.
 
 from __future__ import annotations
 
+from tutti.api.frameworks import UnusableOwner
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
@@ -120,7 +121,7 @@ def expire(state: LifecycleState, workload: Workload) -> None:
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
         if workload.counts().bound and reservation.awaits_late_members(workload):
             reservation.time_out_late_members(state, workload)
-        elif workload.counts().bound and _has_no_object(state, workload):
+        elif workload.counts().bound and _has_no_sizes(state, workload):
             workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
         elif workload.counts().bound and workload.keeps_trying:
             binding.keep_trying(state, workload)
@@ -219,14 +220,19 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
         if reservation.keeps_room(workload):
             workload.deadline = None
             state.keeping_room[workload.key] = workload
-        elif workload.deadline is None and not _has_no_object(state, workload):
+        elif workload.deadline is None and not _has_no_sizes(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)
         reservation.explain_kept_nodes(state, workload)
 
 
-def _has_no_object(state: LifecycleState, workload: Workload) -> bool:
-    """Whether the object that its members name is not there; one that cannot be read is."""
+def _has_no_sizes(state: LifecycleState, workload: Workload) -> bool:
+    """Whether nobody says how large it is: what its members name is not there, or what owns them cannot be read.
+
+    An object of ours that cannot be read is there.
+    """
+    if any(isinstance(member.owned.gang, UnusableOwner) for member in workload.members()):
+        return True
     missing = workload.problem is not None and state.catalog.find(workload.key) is None
     return missing and workload.key not in state.catalog.broken
 
@@ -246,6 +252,7 @@ def _reconcile_leaving(state: LifecycleState, workload: Workload) -> None:
 
 def _reconcile_scheduled(state: LifecycleState, workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
+    reservation.release_all_holds(state, workload)  # all that it needs is there, and who comes later finds his own room
     tally = workload.counts()
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
         _finished(state, workload)

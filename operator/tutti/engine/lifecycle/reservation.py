@@ -290,9 +290,17 @@ def awaits_late_members(workload: Workload) -> bool:
     return workload.style is not None and not all_there(workload)
 
 
+def release_all_holds(state: LifecycleState, workload: Workload) -> None:
+    """Give back all room that is held for promised members, because nobody waits for these any more."""
+    for group in workload.groups.values():
+        if group.holds:
+            _release_holds(state, group)
+
+
 def hand_over_late(state: LifecycleState, workload: Workload) -> None:
     """Let those that have come have the room that was kept for them: this very room, or else room elsewhere."""
     if workload.style is None:
+        release_all_holds(state, workload)  # the others are made whatever becomes of these, or nobody makes them
         return
     hand_over_holds(state, workload)
     for group in workload.groups.values():
