@@ -292,3 +292,50 @@ def test_more_roles_than_are_read_are_a_problem():
     found = projected(raw, TABLE.get("jobset.x-k8s.io", "JobSet"))
     assert len(found.roles) == MOST_ROLES
     assert found.problems == (f"spec.replicatedJobs: has {MOST_ROLES + 1} entries: at most {MOST_ROLES} are read",)
+
+
+RINGS = {
+    "of two": ({"a": ["b"], "b": ["a"]}, "'a', 'b'"),
+    "with itself": ({"a": ["a"]}, "'a'"),
+    "of three, with others": ({"x": [], "a": ["x", "c"], "b": ["a"], "c": ["b"], "d": ["x"]}, "'a', 'b', 'c'"),
+}
+
+
+@pytest.mark.parametrize("case", RINGS)
+def test_roles_that_wait_for_one_another_are_a_problem_and_end_nothing(case):
+    after, named = RINGS[case]
+    jobs = [
+        {"name": name, "dependsOn": [{"name": one, "status": "Ready"} for one in waits]}
+        for name, waits in after.items()
+    ]
+    raw = {"metadata": {"name": "js", "namespace": "ml", "uid": "u"}, "spec": {"replicatedJobs": jobs}}
+    found = projected(raw, TABLE.get("jobset.x-k8s.io", "JobSet"))
+    (problem,) = found.problems
+    assert problem.startswith("roles wait for themselves")
+    assert named in problem
+    pod = member({"jobset.sigs.k8s.io/replicatedjob-name": "a"}, ("jobset.x-k8s.io", "JobSet"))
+    assert isinstance(gang_of(pod, OwnerChain((found,)), TABLE, TUTTI), UnusableOwner)
+
+
+def test_a_ring_that_the_order_of_a_jobset_overrides_is_none():
+    raw = yaml.safe_load(shapes.JOB_SET)
+    raw["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    raw["spec"]["replicatedJobs"][0]["dependsOn"] = [{"name": "driver", "status": "Ready"}]
+    assert projected(raw, TABLE.get("jobset.x-k8s.io", "JobSet")).problems == ()
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_gang_that_keeps_room_for_more_than_can_be_one_is_refused(in_order):
+    """Its PodGroup says how many it needs in all, and the API server refuses more."""
+    raw = yaml.safe_load(shapes.JOB_SET)
+    workers = raw["spec"]["replicatedJobs"][1]
+    workers["template"]["spec"] |= {"parallelism": 50_001, "completions": 50_001}
+    if in_order:
+        raw["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    else:
+        raw["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+    found = projected(raw, TABLE.get("jobset.x-k8s.io", "JobSet"))
+    pod = member({"jobset.sigs.k8s.io/replicatedjob-name": "driver"}, ("jobset.x-k8s.io", "JobSet"))
+    answer = gang_of(pod, OwnerChain((found,)), TABLE, TUTTI)
+    assert isinstance(answer, UnusableOwner)
+    assert "100003 pods would have to start at once: at most 100000" in answer.problems[0]

@@ -9,7 +9,7 @@ whatever convention, or that is in a native group of policy Basic, is not asked 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -160,8 +160,10 @@ def _member_of(
     ours, left_out = roles_placed_here(roles, role, schedulers)
     stage = next((index for index, one in enumerate(stages) if role in one.roles), 0)
     size = gang_size(ours, stages, stage, deciding.numbers)
-    if size.minimum > MOST_MEMBERS:
-        problem = f"{size.minimum} pods would have to start at once: at most {MOST_MEMBERS} can be one gang"
+    # What is kept room for counts as well: all of it is what its PodGroup says is needed.
+    needed = max(size.minimum, size.room) + _beside(ours, stages, stage)
+    if needed > MOST_MEMBERS:
+        problem = f"{needed} pods would have to start at once: at most {MOST_MEMBERS} can be one gang"
         return UnusableOwner(deciding.numbers.title, (problem,))
     workload = "/".join(one for one in (deciding.top.uid, part, _attempt(pod, deciding.numbers_kind)) if one)
     names = [_stage_name(deciding, stages, index, workload) for index in range(len(stages))]
@@ -189,6 +191,12 @@ def _member_of(
         suspended=deciding.top.suspended or deciding.numbers.suspended,
         notes=tuple(one for one in (*left_out, *size.notes, note) if one),
     )
+
+
+def _beside(ours: Mapping[str, OwnerRole], stages: Sequence[StartStage], stage: int) -> int:
+    """Return how many pods of other stages room is kept for when a stage begins."""
+    after = [one for one in stages if stage in one.waits_for and stage not in one.finished]
+    return sum([ours[name].replicas * ours[name].size for one in after for name in one.roles if name in ours])
 
 
 def _roles(pod: PodMarks, deciding: _Deciding) -> tuple[OwnerRole, ...] | UnusableOwner:
@@ -331,9 +339,13 @@ def _by_pod(pod: PodMarks, kinds: KindTable) -> GangAnswer | None:
 
 
 def _first_beside(stages: Sequence[StartStage], stage: int) -> int:
-    """Return which stage begins first of those that still run when a stage begins."""
-    beside = [one for one in stages[stage].waits_for if one not in stages[stage].finished]
-    return _first_beside(stages, beside[0]) if beside else stage
+    """Return which stage begins first of those that still run when a stage begins; stages in a ring are refused."""
+    for _ in stages:
+        beside = [one for one in stages[stage].waits_for if one not in stages[stage].finished]
+        if not beside:
+            break
+        stage = beside[0]
+    return stage
 
 
 def _stage_name(deciding: _Deciding, stages: Sequence[StartStage], stage: int, workload: str) -> tuple[str, str]:

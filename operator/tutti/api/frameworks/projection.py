@@ -28,7 +28,7 @@ from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
 from tutti.api.frameworks.records import After, OwnerRole, ProjectedOwner
-from tutti.api.frameworks.stages import start_stages
+from tutti.api.frameworks.stages import in_a_ring, start_stages
 from tutti.api.model import GROUP, LABEL_PATTERN
 from tutti.api.problems import FieldProblem
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
@@ -44,6 +44,10 @@ LONGEST_TOPOLOGY: Final = 4096
 DEEPEST_TEMPLATE: Final = 64
 """How deep a pod template may be nested; one that asks for all there is to ask for has about 16 levels."""
 _LABEL = re.compile(LABEL_PATTERN)
+
+
+_MOST_TOLD = 4
+"""How many roles that wait for one another are named."""
 
 
 class PlacedRole(NamedTuple):
@@ -70,7 +74,14 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
     at_once = all(_holds(top, one, annotations) for one in kind.made_at_once)
     asked = wish == "Together" or minimum_by.startswith("metadata.annotations")
     holds = asked or all(_holds(top, one, annotations) for one in kind.together_when)
-    stages = start_stages([one.role for one in placed if not one.role.later], in_order=in_order)
+    started = [one.role for one in placed if not one.role.later]
+    stages = start_stages(started, in_order=in_order)
+    ring = in_a_ring(started, stages, in_order=in_order)
+    if ring:
+        told = ", ".join(quoted(name) for name in ring[:_MOST_TOLD])
+        top.say(
+            [], f"roles wait for themselves, so that none of them can ever start: {told}; take out what closes the ring"
+        )
     found = structs.replace(
         _inheritable(top, kind, annotations),
         wish=wish,

@@ -43,11 +43,30 @@ def start_stages(roles: Sequence[OwnerRole], *, in_order: bool) -> tuple[StartSt
     )
 
 
+def in_a_ring(roles: Sequence[OwnerRole], stages: Sequence[StartStage], *, in_order: bool) -> list[str]:
+    """Return the roles that wait for themselves, by way of others or at once: nothing of them can ever start.
+
+    Args:
+        roles: The roles.
+        stages: Their stages, as `start_stages` returns them.
+        in_order: As there; what the roles say themselves counts for nothing then.
+    """
+    if in_order:
+        return []
+    alone = {role.name for role in roles if any(name == role.name for name, _ in role.after)}
+    return [
+        name
+        for index, stage in enumerate(stages)
+        for name in stage.roles
+        if name in alone or any(index in stages[other].waits_for for other in stage.waits_for)
+    ]
+
+
 def _before(roles: Sequence[OwnerRole], waits: Sequence[frozenset[After]]) -> tuple[list[int], list[int]]:
     """Return which roles have begun before each role starts, and which have succeeded, as bits.
 
-    These are what it waits for, and what that waited for. Roles may name one another in a ring, or nobody: then the
-    object was refused, or nothing of it starts.
+    These are what it waits for, and what that waited for. Roles may name one another in a ring (`in_a_ring`), or
+    nobody: then the object was refused, or nothing of it starts.
     """
     index_of = {role.name: index for index, role in enumerate(roles)}
     begun, done = [0] * len(roles), [0] * len(roles)
