@@ -213,6 +213,19 @@ def test_an_owner_of_another_namespace_is_nobodys_owner():
     assert world.where(namespace="other")
 
 
+def test_what_names_an_owner_of_another_namespace_is_not_looked_at_for_it():
+    world = World(namespaces=("default", "evil"))
+    world.follow_owners()
+    top = world.owner("JobSet", "js", spec={"replicatedJobs": []})
+    mine = world.owner("Job", "mine", controller=top)
+    theirs = world.owner("Job", "theirs", controller=top, namespace="evil")
+    job(world, 1, mine)
+    world.pod("direct", namespace="evil", owner=top)
+    world.pod("below", namespace="evil", owner=theirs)
+    graph = world.engine.state.owner_graph
+    assert {one.pod.name for one in graph.await_no_more(top.uid)} == {"mine-0"}
+
+
 def test_owners_that_own_one_another_end_nothing():
     world = a_world()
     ref = OwnerReference("batch/v1", "Job", "b", "Job-b", controller=True)

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.engine.ingest.owners import IN_QUEUE, indexed, pods
 from tests.engine.stories.test_invariants import Watched
 from tests.engine.world import GPU
 from tutti.api.conventions import reading
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
+from tutti.engine.ingest import membership
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
 from tutti.engine.records.observations import PodSeen
 from tutti.engine.records.queue_entries import QueueEntry
@@ -229,6 +231,62 @@ def test_a_pod_that_cannot_be_taken_in_takes_its_room_or_closes_its_node(monkeyp
     assert "how much Pod default/bad-runs takes" in world.engine.state.cluster.unreadable["n1"]
     world.check_room()
     assert not world.replay().differences
+
+
+@pytest.mark.parametrize("where", ["ingest.owned_gangs.gang_of", "ingest.membership.marked"])
+def test_what_a_bound_pod_uses_stays_charged_when_seeing_it_raises_also_after_a_restart(monkeypatch, where):
+    world = begin()
+    world.follow_owners()
+    for name in ("bad", "good"):
+        pods(world, world.owner("Job", name, labels=IN_QUEUE, spec=indexed(2)), 2)
+    world.run()
+    assert world.used("cq") == 4
+    module, _, name = f"tutti.engine.{where}".rpartition(".")
+    owner = importlib.import_module(module)
+    real = getattr(owner, name)
+
+    def raises(given: Any, *args: Any, **more: Any) -> Any:
+        if given.name.startswith("bad"):
+            raise RecursionError("too deep")
+        return real(given, *args, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, raises)
+        world.owner("Job", "bad", labels=IN_QUEUE | {"kueue.x-k8s.io/max-exec-time-seconds": "600"}, spec=indexed(2))
+        world.run()
+        assert world.used("cq") == 4
+        world.restart()
+        world.run()
+        assert (world.used("cq"), len(world.where())) == (4, 4)
+        assert faults(world, "bad")
+        world.check_room()
+    world.become_ready("bad-0", "bad-1")
+    world.run()
+    assert world.used("cq") == 4
+    world.delete("bad-0", "bad-1")
+    world.run()
+    assert world.used("cq") == 2
+    world.check_room()
+
+
+def test_an_owner_at_which_one_pod_raises_is_taken_in_for_the_others(monkeypatch):
+    world = begin()
+    world.follow_owners()
+    top = world.owner("Job", "top", spec={"parallelism": 4, "completions": 4})
+    pods(world, top, 4)
+    real = membership.assign_member
+
+    def raises(state: Any, member: Any) -> None:
+        if member.pod.name == "top-0":
+            raise RecursionError("too deep")
+        real(state, member)
+
+    monkeypatch.setattr(membership, "assign_member", raises)
+    world.owner("Job", "top", labels=IN_QUEUE, spec=indexed(3))
+    world.run()
+    (gang_of_three,) = [one for key, one in world.engine.state.workloads.items() if key[0] == "PodGroup"]
+    assert [one.pod.name for one in gang_of_three.members()] == ["top-1", "top-2", "top-3"]
+    assert faults(world, "top-0")
 
 
 def test_a_node_that_cannot_be_taken_in_takes_no_new_pods(monkeypatch):

@@ -26,6 +26,7 @@ from tutti.engine.ingest.membership import (
     note_foreign_pod,
     owner_kind_followed,
     owner_seen,
+    put_alone,
     put_member,
     reassign_members,
 )
@@ -296,7 +297,7 @@ def _lose_pod(state: IngestState, pod: Pod, error: Exception) -> None:
         member.parsed_from = 0  # whatever it says next is read
         state.touch(state.pod_group_of[key][0])
     else:
-        _forget(state, pod)
+        _forget(state, pod, error)
     if pod.spec.scheduler_name not in state.profiles or pod.spec.node_name:
         return
     text = f"it is set aside, because seeing it raised {error_text(error)}; everything else goes on; please report this"
@@ -307,18 +308,29 @@ def _lose_pod(state: IngestState, pod: Pod, error: Exception) -> None:
     state.out.append(SetPodCondition(*about, "SetAside", text, pod.metadata.generation))
 
 
-def _forget(state: IngestState, pod: Pod) -> None:
-    """Forget a pod that was not filed to its end; where it takes room on a node, that is counted or the node closed."""
-    key = (pod.metadata.namespace, pod.metadata.name)
+def _forget(state: IngestState, pod: Pod, error: Exception) -> None:
+    """Forget a pod that was not filed to its end; where it takes room on a node, that is counted or the node closed.
+
+    One of ours that has a node stays charged as what it was admitted to.
+    """
+    key, node = (pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
     drop_member(state, key)
     state.cluster.remove_pod(key)
+    if node and pod.spec.scheduler_name in state.profiles:
+        try:
+            put_alone(state, pod, f"seeing it raises {error_text(error)}")
+        except Exception as again:  # noqa: BLE001 - told; it counts as one of nobody's then
+            state.out.append(fault_of(("Pod", *key), again, "observing"))
+            drop_member(state, key)
+            state.cluster.remove_pod(key)
+        else:
+            return
     try:
         state.cluster.put_pod(pod, keep=False)
-    except Exception as error:  # noqa: BLE001 - how much room it takes cannot be told
-        node = pod.spec.node_name
+    except Exception as again:  # noqa: BLE001 - how much room it takes cannot be told
         state.cluster.remove_pod(key)
         if node:
-            why = f"how much Pod {key[0]}/{key[1]} takes of it cannot be told: {error_text(error)}"
+            why = f"how much Pod {key[0]}/{key[1]} takes of it cannot be told: {error_text(again)}"
             state.cluster.close_node(node, why, key)
 
 

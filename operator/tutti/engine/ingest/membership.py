@@ -13,7 +13,7 @@ from tutti.api.conventions import GangMembership, PodTopologyRequest
 from tutti.api.conventions.membership import within_bounds
 from tutti.api.conventions.named_groups import POD_GROUP
 from tutti.api.core import Pod
-from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked, projected_pod
+from tutti.api.frameworks import InheritedTerms, OwnedGang, OwnerAwaited, UnusableOwner, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
@@ -33,6 +33,7 @@ from tutti.engine.records.members import (
     NAMED_TOGETHER,
     NOT_OWNED,
     Member,
+    Owned,
     PodSetTopology,
     Reported,
     admission_in_status,
@@ -88,6 +89,17 @@ def drop_foreign_pod(state: IngestState, key: PodKey) -> None:
         if not state.foreign_pods[where]:
             del state.foreign_pods[where]
         state.touch(("PodGroup", *where))
+
+
+def put_alone(state: IngestState, pod: Pod, problem: str) -> None:
+    """Take over a pod on a node by itself, because what it says raises: what it was admitted to stays charged."""
+    record = state.cluster.put_pod(pod, keep=True)
+    assert record is not None  # keep=True keeps every pod
+    member = Member(record, pod.spec.scheduler_name, GangMembership(namespace=record.namespace), problem)
+    member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
+    member.kept = admission_in_status(pod)
+    state.members[record.key] = member
+    assign_member(state, member)
 
 
 def drop_member(state: IngestState, key: PodKey) -> Member | None:
@@ -168,9 +180,20 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     says = bool(claim.group or claim.workload)
     member.marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys, says_group=says)
     state.owner_graph.join(member)
-    member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
+    member.owned = _owned(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
+
+
+def _owned(state: IngestState, member: Member) -> Owned:
+    """Return what a member has from its owners; where working that out raises, they count as such that are wrong."""
+    try:
+        return owned_by(state, member)
+    except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and others below the same owner go on
+        state.out.append(decisions.fault_of(("Pod", *member.pod.key), error, "reading"))
+        owner = member.marks.owner
+        title = f"{owner.kind} {owner.name}" if owner is not None else f"Pod {member.pod.name}"
+        return Owned(UnusableOwner(title, (f"what it says raises {decisions.error_text(error)}",)), InheritedTerms())
 
 
 def _unname(state: IngestState, member: Member) -> None:
@@ -278,8 +301,12 @@ def _file_again(state: IngestState, members: Sequence[Member]) -> None:
         address = state.pod_group_of.get(member.pod.key)
         if address is None:
             continue
-        member.owned = owned_by(state, member)
-        if member.pod.place and state.workloads[address[0]].phase in UNDER_WAY:
-            state.touch(address[0])
-        else:
-            assign_member(state, member)
+        try:
+            member.owned = _owned(state, member)
+            if member.pod.place and state.workloads[address[0]].phase in UNDER_WAY:
+                state.touch(address[0])
+            else:
+                assign_member(state, member)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: one member must not keep the others where they are
+            state.out.append(decisions.fault_of(("Pod", *member.pod.key), error, "observing"))
+            member.parsed_from = None  # whatever it says next is read

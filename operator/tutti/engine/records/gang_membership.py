@@ -252,16 +252,26 @@ class OwnerGraph:
         ]
 
     def _below(self, uid: str) -> Iterator[Member]:
-        """Yield the members below an object, through owners and through pods that own pods."""
-        seen, ahead = {uid}, [uid]
+        """Yield the members below an object, through owners and through pods that own pods.
+
+        What says it is owned by something of another namespace is not below it (`look_up`).
+        """
+        found = self._known.get(uid)
+        within = "" if found is None else found.namespace
+        seen, ahead = {uid}, [(uid, within)]
         while ahead:
-            at = ahead.pop()
-            members = self._members.get(at, {})
-            yield from members.values()
-            for lower in (*self._controlled.get(at, ()), *(member.pod.uid for member in members.values())):
-                if lower not in seen:
-                    seen.add(lower)
-                    ahead.append(lower)
+            at, within = ahead.pop()
+            here = [one for one in self._members.get(at, {}).values() if within in ("", one.pod.namespace)]
+            yield from here
+            lower = [(one.pod.uid, one.pod.namespace) for one in here]
+            for one in self._controlled.get(at, ()):
+                namespace = self._known[one].namespace or within
+                if within in ("", namespace):
+                    lower.append((one, namespace))
+            for one, namespace in lower:
+                if one not in seen:
+                    seen.add(one)
+                    ahead.append((one, namespace))
 
     def _prune(self, uid: str) -> None:
         """Forget an object that is gone and has nothing below it, and what was kept for its sake alone."""
