@@ -251,6 +251,14 @@ class Cluster:
         """Whether held room is still held: it is lost with its node."""
         return self._occupants.is_held(hold)
 
+    def held_for(self, namespace: str) -> Mapping[str, int]:
+        """Return what is held for pods of a namespace that do not exist yet, in scheduling units."""
+        return self._occupants.held_for(namespace)
+
+    def take_unheld(self) -> list[str]:
+        """Return the namespaces for whose pods less is held since this was last asked."""
+        return self._occupants.take_unheld()
+
     def adopt(self, hold: Hold, record: PodRecord) -> None:
         """Give room that is still held to a pod of the held class that has come to exist."""
         pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]

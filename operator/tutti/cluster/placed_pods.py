@@ -7,7 +7,8 @@ node if all pods below some priority were gone is a sum over these columns, kept
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ class PodsByNode:
         self._pods: dict[str, dict[PodKey, PodRecord]] = {}
         self._holds: dict[str, dict[int, PodClass]] = {}
         self._last_hold = 0
+        self._held_for: dict[str, Counter[str]] = {}
+        self._unheld: dict[str, None] = {}
 
     def pods_on(self, node: str) -> Collection[PodRecord]:
         """Return the pods on a node, in the order they came."""
@@ -52,6 +55,7 @@ class PodsByNode:
         """Note that room on a node is held for a pod of a class."""
         self._last_hold += 1
         self._holds.setdefault(node, {})[self._last_hold] = pod_class
+        self._held_for.setdefault(pod_class.namespace, Counter()).update(pod_class.requests)
         return node, self._last_hold
 
     def is_held(self, hold: Hold) -> bool:
@@ -62,7 +66,10 @@ class PodsByNode:
     def end(self, hold: Hold) -> PodClass | None:
         """Hold room no more; returns for pods of which class it was held, None where it was not."""
         node, number = hold
-        return self._holds.get(node, {}).pop(number, None)
+        pod_class = self._holds.get(node, {}).pop(number, None)
+        if pod_class is not None:
+            self._unhold(pod_class)
+        return pod_class
 
     def held_on(self, node: str) -> Collection[PodClass]:
         """Return the classes of the pods for which room is held on a node."""
@@ -70,7 +77,26 @@ class PodsByNode:
 
     def end_all(self, node: str) -> Collection[PodClass]:
         """Hold no room on a node any more; returns for pods of which classes it was held."""
-        return self._holds.pop(node, {}).values()
+        ended = self._holds.pop(node, {}).values()
+        for pod_class in ended:
+            self._unhold(pod_class)
+        return ended
+
+    def held_for(self, namespace: str) -> Mapping[str, int]:
+        """Return what is held for pods of a namespace, in scheduling units."""
+        return self._held_for.get(namespace, {})
+
+    def take_unheld(self) -> list[str]:
+        """Return the namespaces for whose pods less is held since this was last asked."""
+        found, self._unheld = list(self._unheld), {}
+        return found
+
+    def _unhold(self, pod_class: PodClass) -> None:
+        held = self._held_for[pod_class.namespace]
+        held.subtract(pod_class.requests)
+        self._unheld[pod_class.namespace] = None
+        if not any(held.values()):
+            del self._held_for[pod_class.namespace]
 
 
 Slots = NDArray[np.int64]

@@ -27,7 +27,7 @@ from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import specs
+from tutti.engine.ingest import promises
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
@@ -186,6 +186,7 @@ class Engine:
         """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
+        promises.look_at_unpaid(state)
         while state.dirty:
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
@@ -236,6 +237,9 @@ class Engine:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
+        if promises.taken_by_others(state, workload):
+            self._queue.drop(workload)
+            return  # it is read again in this turn, and stands in line again in the next
         has_kept, nomination = workload.key in state.kept_for_successors, state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
@@ -420,7 +424,7 @@ class Engine:
         state.plugin_holds.pop(key, None)
         state.keeping_room.pop(key, None)
         backfill.forget_expected_end(state, key)
-        specs.forget_promises(state, key)
+        promises.forget_promises(state, key)
         self._bulkheads.forget(key)
         member_loss.forget_losses(state, workload)
         self._queue.drop(workload)

@@ -55,3 +55,22 @@ def test_no_room_is_kept_where_the_owner_cannot_be_read_any_more_and_what_runs_g
         world.run()
         assert (world.used("team"), held(world)) == (8, 7)
         assert not world.replay().differences
+
+
+def test_gangs_of_one_namespace_hold_together_no_more_than_its_resource_quota_leaves():
+    world = a_world(16)
+    world.allowance("eight", **{"requests_nvidia.com/gpu": 4})
+    spec = {
+        "startupPolicy": "LeaderReady",
+        "leaderWorkerTemplate": {"size": 4, "leaderTemplate": template(0), "workerTemplate": template()},
+    }
+    for index in range(4):
+        top = world.owner("LeaderWorkerSet", f"lws{index}", spec=spec)
+        marks = {f"{LWS}group-key": f"k{index}", f"{LWS}worker-index": "0"}
+        world.pod(f"lws{index}-0", owner=top, gpus=0, labels=marks, annotations={f"{LWS}size": "4"})
+    world.run()
+    assert (held(world), len(world.where())) == (3, 4)
+    world.restart()
+    world.run()
+    assert (held(world), len(world.where())) == (3, 4)
+    assert not world.replay().differences

@@ -374,6 +374,36 @@ def test_members_that_exist_need_no_room_in_a_resource_quota():
     assert set(world.where()) == {"w-0", "w-1"}
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+def test_what_is_held_for_others_of_a_namespace_counts_as_made(restarts):
+    world = promised_alone(3)
+    world.allowance("five", pods=5)
+    for name in ("x", "y"):
+        world.workload(name, {"count": 3, "template": TEMPLATE})
+    world.run()
+    if restarts:
+        world.restart()
+        world.run()
+    assert free(world) == 5
+    world.allowance("five", pods=6)
+    world.run()
+    assert free(world) == 2
+
+
+def test_what_is_held_no_more_is_there_for_others_of_its_namespace():
+    world = promised_alone(3)
+    world.allowance("five", pods=5)
+    world.workload("x", {"count": 3, "template": TEMPLATE})
+    world.run()
+    assert free(world) == 5
+    world.remove_object("Workload", "w")
+    world.run()
+    assert free(world) == 5
+    assert world.reason("Workload", "x") == "WaitingForMembers"
+    assert "nodes are reserved" in world.why("Workload", "x").message
+    assert not world.replay().differences
+
+
 def test_a_promise_holds_no_more_than_its_queue_has():
     world = promising(count=9)
     world.node("n2", gpus=8)

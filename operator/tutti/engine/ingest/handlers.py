@@ -30,7 +30,7 @@ from tutti.engine.ingest.membership import (
     put_member,
     reassign_members,
 )
-from tutti.engine.ingest.specs import allowances_changed
+from tutti.engine.ingest.promises import allowances_changed
 from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations

@@ -1,14 +1,11 @@
 """What a workload asks for, parsed from its objects, those of other projects and its members.
 
-Groups and their sizes, queue, priority, patience and topology, and what is wrong with any of it. Members that do not
-exist yet are counted on where somebody pays for what is kept for them. Through a queue its quota does. Without one
-they could be made just now if the ResourceQuotas of their namespace let them; what these would refuse is kept for
-nobody, or whoever may write a template would hold a cluster in which he may have no pod.
+Groups and their sizes, queue, priority, patience and topology, and what is wrong with any of it. Which members that do
+not exist yet are counted on is asked in `promises.py`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -38,13 +35,14 @@ from tutti.engine.ingest.owned_gangs import (
     tell_notes,
     what_is_wrong,
 )
+from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import limits
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
-from tutti.engine.records.workloads import GangStyle, Phase, Workload, WorkloadKey
+from tutti.engine.records.workloads import GangStyle, Workload
 from tutti.placement.topology.request import Slice
 
 
@@ -374,49 +372,3 @@ def pod_group_topology(said: Iterable[TopologyConstraint], group: str) -> PodSet
     required = tuple(one.key for one in said if one.mode == "Required")
     preferred = tuple(one.key for one in said if one.mode == "Preferred")
     return PodSetTopology(required, preferred, together=f"pod group {group}") if said else None
-
-
-def settle_promises(state: IngestState, workload: Workload) -> None:
-    """Count on promised members, or only on those that exist, from how a workload is read.
-
-    A gang that starts before some of its members exist, since these make the others, starts with those that there are.
-    """
-    promising = [group for group in workload.groups.values() if group.promised is not None]
-    if not promising or workload.queue or _may_be_made(state, workload.key[1], promising):
-        forget_promises(state, workload.key)
-        return
-    state.unpaid.setdefault(workload.key[1], {})[workload.key] = None
-    for group in promising:
-        if workload.style is not None:
-            there = group.counts().placed if workload.phase is Phase.SCHEDULED else len(group.members)
-            group.min_count = min(group.min_count, there)
-        group.promised = None
-
-
-def allowances_changed(state: IngestState, namespace: str) -> None:
-    """Have those looked at again that nobody paid for: the ResourceQuotas of their namespace say something else."""
-    for key in state.unpaid.pop(namespace, {}):
-        if key in state.workloads:
-            state.touch(key)
-
-
-def forget_promises(state: IngestState, key: WorkloadKey) -> None:
-    """Forget that nobody pays for what a workload promises."""
-    unpaid = state.unpaid.get(key[1])
-    if unpaid is not None and unpaid.pop(key, key) is None and not unpaid:
-        del state.unpaid[key[1]]
-
-
-def _may_be_made(state: IngestState, namespace: str, promising: Sequence[MemberGroup]) -> bool:
-    """Whether the ResourceQuotas of a namespace have room for all members that groups still need."""
-    allowances = state.allowances.get(namespace)
-    if not allowances:
-        return True
-    wanted: Counter[str] = Counter()
-    for group in promising:
-        assert group.promised is not None
-        missing = max(0, group.min_count - len(group.members))
-        wanted.update({name: amount * missing for name, amount in group.promised.requests.items()})
-    return all(
-        wanted[name] <= room for allowance in allowances.values() for name, room in allowance.items() if wanted[name]
-    )
