@@ -19,7 +19,7 @@ from tutti.api.messages import counted
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import protected_until
-from tutti.engine.preemption import PreemptionState, nominated_room, nominations
+from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
 from tutti.engine.preemption.by_priority import (
     PREEMPTION_BY_SCHEDULER,
     may_preempt,
@@ -133,8 +133,13 @@ class _Trial:
     def rows(self, gone: Iterable[AdmittedWorkload]) -> list[Rows] | None:
         """Return the rows of all required pods; None where they do not fit."""
         cluster = self.state.cluster
+        gone = list(gone)
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
-        with SimulatedRemoval(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
+        with (
+            SimulatedRemoval(cluster, slots, seen=self.seen),
+            kept_room.without_holds(self.state, self._leaving_whole(gone)),
+            cluster.transaction() as transaction,
+        ):
             nominated_room.take_covered(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Diagnosis) else found
@@ -155,6 +160,11 @@ class _Trial:
             nominated_room.take_covered(self.state, transaction)
             chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
+
+    def _leaving_whole(self, gone: Iterable[AdmittedWorkload]) -> list[Workload]:
+        """Return the workloads among those that are gone: what they keep for members to come goes with them."""
+        whole = (quota_usage.workload_of(self.state, one) for one in gone if one.name not in self.apart)
+        return list({one.key: one for one in whole if one is not None}.values())
 
     def _of(self, holder: AdmittedWorkload) -> list[int]:
         slots = self._slots.get(holder.name)

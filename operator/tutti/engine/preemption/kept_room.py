@@ -71,14 +71,14 @@ def _may_go(state: PreemptionState, other: Workload, workload: Workload, priorit
 
 def _fits_without(state: PreemptionState, gangs: Sequence[Workload], option: PreemptionOption) -> bool:
     """Whether a workload has room once some gangs keep none."""
-    with _without_holds(state, gangs), state.cluster.transaction() as transaction:
+    with without_holds(state, gangs), state.cluster.transaction() as transaction:
         nominated_room.take_covered(state, transaction)
         found = place_together(state.cluster.nodes, transaction, option.asks, option.profile)
     return not isinstance(found, Diagnosis)
 
 
 @contextmanager
-def _without_holds(state: PreemptionState, gangs: Sequence[Workload]) -> Iterator[None]:
+def without_holds(state: PreemptionState, gangs: Sequence[Workload]) -> Iterator[None]:
     """Have the room of holds free for a while."""
     holds = [hold for one in gangs for group in one.groups.values() for hold in group.holds]
     held = [hold for hold in holds if state.cluster.is_held((hold.node, hold.number))]
