@@ -8,6 +8,7 @@ from tests.engine.ingest.owners import (
     IN_QUEUE,
     KUEUES,
     a_world,
+    held,
     indexed,
     pods,
     racks,
@@ -15,6 +16,7 @@ from tests.engine.ingest.owners import (
     waiting,
 )
 from tutti.api.core import ObjectMeta, PriorityClass
+from tutti.engine.lifecycle.limits import ends_at
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.observations import PriorityClassSeen
 
@@ -104,3 +106,32 @@ def test_a_topology_that_only_an_owner_asks_for_holds_for_all_of_its_pods():
     pods(world, world.owner("Job", "train", labels=IN_QUEUE, annotations=notes, spec=indexed(3)), 3)
     world.run()
     assert set(world.where().values()) == {"n2"}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "operator restarts"])
+@pytest.mark.parametrize("by", ["owner", "queue"])
+def test_a_run_time_counts_though_some_members_are_never_made(by, restarts):
+    world = a_world(8, quota=8)
+    world.queue("timed", 8, local="timed", defaultMaximumExecutionTimeSeconds=100)
+    lws = "leaderworkerset.sigs.k8s.io/"
+    spec = {
+        "startupPolicy": "LeaderReady",
+        "leaderWorkerTemplate": {"size": 2, "leaderTemplate": template(), "workerTemplate": template(4)},
+    }
+    limit = {KUEUES: "timed"} | ({"kueue.x-k8s.io/max-exec-time-seconds": "100"} if by == "owner" else {})
+    top = world.owner("LeaderWorkerSet", "lws", labels=limit, spec=spec)
+    marks = {f"{lws}group-key": "k", f"{lws}worker-index": "0"}
+    world.pod("lws-0", owner=top, labels=marks, annotations={f"{lws}size": "2"})
+    world.run()
+    assert list(world.where()) == ["lws-0"]
+    world.start("lws-0")
+    began = world.now
+    world.until(60)
+    if restarts:
+        world.restart()
+    world.until(30)
+    assert list(world.where()) == ["lws-0"]
+    (end,) = [ends_at(world.engine.state, one) for one in world.engine.state.workloads.values() if one.limit_seconds]
+    assert end == pytest.approx(began + 100, abs=1)
+    world.until(12)
+    assert (world.where(), world.used("timed"), held(world)) == ({}, 0, 0)

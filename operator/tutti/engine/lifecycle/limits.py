@@ -3,7 +3,8 @@
 It leaves when it is set inactive, when its queue is drained, when it has run as long as it may, and when it is not
 ready, or not ready again, in time. Rules: Kueue 0.20 (pkg/controller/core, KEP-349 and KEP-3125 on requeuing and
 execution time, concepts on stop policies). Two of its clocks start elsewhere: Kueue counts from admission, because it
-does not know when pods are placed; here both times begin when the required members have been bound.
+does not know when pods are placed; here both times begin when the required members have been bound or, of a gang that keeps
+room for members yet to be made, when the first of the others have.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.records.explanation import DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, GangStyle, Phase, Workload
 from tutti.quota.ordering import backoff_seconds
 
 MOST_NAMES = 3
@@ -65,7 +66,7 @@ def enforce_limits(state: LifecycleState, workload: Workload) -> None:
     elif failed is not None:
         text = f"its member {_name(failed)} has failed (failurePolicy); it is set inactive"
         deactivate(state, workload, DeactivationCause.MEMBER_FAILED, text)
-    elif workload.phase is Phase.SCHEDULED:
+    elif _counts_time(workload):
         _enforce_times(state, workload)
 
 
@@ -75,7 +76,7 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
         state.ending[workload.key] = workload
     else:
         state.ending.pop(workload.key, None)
-    if workload.phase is not Phase.SCHEDULED:
+    if not _counts_time(workload):
         if workload.not_before:
             state.timers.add(workload)  # it may have been found so
         if workload.ask_at > state.now:
@@ -91,6 +92,23 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
     for end in (_execution_ends(workload), _readiness_ends(workload)):
         if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
             state.set_alarm(workload, end)
+
+
+def note_first_members(state: LifecycleState, workload: Workload) -> None:
+    """Have the times of a gang begin that keeps room for members yet to be made: when the first of the others ran.
+
+    Whoever makes its members may never make the rest of them, and the room is kept meanwhile.
+    """
+    if workload.running_since is None and workload.style is GangStyle.WITH_ROOM and workload.counts().bound:
+        started = [member.pod.started for member in workload.members() if member.pod.node and not member.over]
+        workload.running_since = min([state.now, *(at for at in started if at is not None)])
+
+
+def _counts_time(workload: Workload) -> bool:
+    """Whether the times of a workload run: it has started whole, or keeps room for the rest of it."""
+    if workload.phase is Phase.BINDING:
+        return workload.running_since is not None and workload.style is GangStyle.WITH_ROOM
+    return workload.phase is Phase.SCHEDULED
 
 
 def deactivate_finished(state: LifecycleState, result: Deactivated) -> None:

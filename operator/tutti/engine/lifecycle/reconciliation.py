@@ -214,9 +214,11 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
         _send_again(state, workload)
     elif not tally.placed and not tally.reserved:
         reservation.break_up(state, workload)
+        workload.running_since = None
         _reconcile_waiting(state, workload)
         state.touch(workload.key)  # whom it may count on that is not made yet is another question while it waits
     else:
+        limits.note_first_members(state, workload)
         if reservation.keeps_room(workload):
             workload.deadline = None
             state.keeping_room[workload.key] = workload
