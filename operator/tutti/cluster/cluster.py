@@ -266,11 +266,11 @@ class Cluster:
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.assume(record, row)
 
-    def lend(self, pod_class: PodClass, node: str, *, back: bool = False) -> None:
-        """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
-        row, sign = self.nodes.rows[node], 1 if back else -1
-        self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
-        self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+    def lend(self, pod_class: PodClass, node: str, count: int = 1) -> None:
+        """Have the room of so many held pods free for others for a while, or less than 0: taken again; holds stand."""
+        row = self.nodes.rows[node]
+        self.nodes.charge(row, pod_class.requests, pod_class.weight, -count)
+        self.nodes.label_index.add(pod_class.pod_signature, row, count=-count)
 
     def release(self, hold: Hold) -> None:
         """Give back held room; nothing happens where the node is gone."""

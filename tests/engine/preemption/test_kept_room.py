@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.ingest.owners import IN_QUEUE, held, template
 from tests.engine.world import World
+from tutti.engine.preemption import kept_room
 
 LWS = "leaderworkerset.sigs.k8s.io/"
 
@@ -68,3 +69,75 @@ def test_quota_that_is_used_by_kept_room_stays_with_who_may_not_be_preempted():
     world.pod("equal", queue="mine", gpus=8)
     world.until(60)
     assert (list(world.where()), held(world)) == (["keep-0"], 7)
+
+
+def test_only_gangs_whose_room_helps_leave():
+    """The least important and latest go first, but not those that keep room elsewhere."""
+    world = begin(gpus=8, labels={"pool": "big"})
+    keeper(world, "there", 9, pool="big")
+    world.run()
+    for index in range(6):
+        world.now += 1
+        world.node(f"s{index}", gpus=1, labels={"pool": f"p{index}"})
+        keeper(world, f"elsewhere{index}", 2, pool=f"p{index}")
+        world.run()
+    world.pod("vip", gpus=8, priority=1, selector={"pool": "big"})
+    world.run()
+    assert world.where("vip") == {"vip": "n0"}
+    assert [one.note.count("vip") for one in world.events("Preempted")] == [1]
+    assert held(world) == 6
+
+
+def test_of_gangs_on_one_node_as_many_leave_as_have_to_the_latest_first():
+    world = begin(gpus=8)
+    for name in ("first", "second", "third"):
+        world.now += 1
+        keeper(world, name, 3)
+        world.run()
+    assert held(world) == 6
+    world.pod("vip", gpus=4, priority=1)
+    world.run()
+    assert set(world.where()) == {"vip", "first-0", "second-0"}
+    assert held(world) == 4
+    assert not world.replay().differences
+
+
+def test_a_gang_leaves_with_its_pods_where_what_it_keeps_is_not_enough():
+    world = begin(gpus=8)
+    keeper(world, "keep", 8, leader=1)
+    world.run()
+    world.pod("vip", gpus=8, priority=1)
+    world.until(5)
+    assert set(world.where()) == {"vip"}
+
+
+def test_freed_room_goes_to_whom_it_was_freed_for():
+    world = begin(gpus=8)
+    world.queue("a", 8)
+    world.queue("b", 8, local="lb", namespace="others")
+    keeper(world, "keep", 9)
+    world.run()
+    world.pod("vip", namespace="others", gpus=8, priority=5, queue="lb")
+    world.pod("thief", gpus=8, queue="queue")
+    world.run()
+    assert set(world.where("vip", "others")) == {"vip"}
+    assert "thief" not in world.where()
+    assert len(world.events("Preempted")) == 1
+    assert not world.engine.state.nominations.ours
+
+
+def test_how_often_nodes_are_looked_for_does_not_grow_with_those_that_keep_room(monkeypatch):
+    world = begin(gpus=0)
+    for index in range(60):
+        keeper(world, f"e{index}", 2, gpus=0)
+    world.run()
+    world.node("busy", gpus=8)
+    world.pod("important", gpus=8, priority=100, node="busy")
+    world.run()
+    tries = []
+    real = kept_room.place_together
+    monkeypatch.setattr(kept_room, "place_together", lambda *args: tries.append(1) or real(*args))
+    world.pod("vip", gpus=8, priority=5)
+    world.decide()
+    assert 1 <= len(tries) <= 2
+    assert len(world.where("e")) == 60

@@ -3,8 +3,8 @@
 It leaves when it is set inactive, when its queue is drained, when it has run as long as it may, and when it is not
 ready, or not ready again, in time. Rules: Kueue 0.20 (pkg/controller/core, KEP-349 and KEP-3125 on requeuing and
 execution time, concepts on stop policies). Two of its clocks start elsewhere: Kueue counts from admission, because it
-does not know when pods are placed; here both times begin when the required members have been bound or, of a gang that keeps
-room for members yet to be made, when the first of the others have.
+does not know when pods are placed; here both times begin when the required members have been bound or, of a gang that
+keeps room for members yet to be made, when the first of the others have.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
 from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
+from tutti.engine.preemption.kept_room import FreedRoom
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
@@ -117,10 +118,10 @@ def preempt_by_priority(
             )
         if chosen is not None and len(chosen.units):
             return _nominate(state, entry, priority, one, chosen)
-    may_take = state.keeping_room and borrowing is None
-    if may_take and kept_room.take_kept_room(state, entry, options, priority, PREEMPTED):
-        state.touch(workload.key)
-    return None
+    freed = None
+    if state.keeping_room and borrowing is None:
+        freed = kept_room.find_kept_room(state, workload, options, priority)
+    return None if freed is None else _take_kept_room(state, entry, priority, freed)
 
 
 def restore_nomination(state: PreemptionState, workload: Workload) -> None:
@@ -246,6 +247,35 @@ def _nominate(
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)
+    return nomination.why
+
+
+def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, freed: FreedRoom) -> Explanation:
+    """Hold the room that some gangs keep for members yet to be made for a workload, and have these gangs leave."""
+    workload, until = entry.workload, state.now + state.configuration.victims_timeout_seconds
+    pods, again = sum(need.required for need in freed.option.needs), timestamp(until)
+    names = [workload_named(one, workload.key[1], discreet=state.discreet) for one in freed.gangs[:MOST_NAMES]]
+    more = f" and {len(freed.gangs) - MOST_NAMES} more" if len(freed.gangs) > MOST_NAMES else ""
+    text = f"has the room that {counted(len(freed.gangs), 'gang')} of lower priority kept for members yet to be made "
+    text += f"({', '.join(names)}{more}); the room for its {counted(pods, 'pod')} is held until {again}"
+    nomination = Nomination(
+        priority=priority,
+        spots=list(spots_of(state, freed.option.needs, freed.rows)),
+        wants=nominations.wants_of(entry.needs),
+        victims={pod.key: pod.uid for pod in freed.awaited},
+        charges=freed.option.charged,
+        until=until,
+        why=Explanation(Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(freed.gangs)), "until": again}),
+    )
+    for other in freed.gangs:
+        for_whom = _for_whom(state, workload, priority, other.key[1])
+        queue = "" if entry.queue is None else entry.queue.name
+        text = f"it makes room for {for_whom}"
+        evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
+    nominations.begin_nomination(state, workload.key, nomination)
+    state.reached(workload, LifecycleStep.MAKES_ROOM, pods=sum(one.counts().bound for one in freed.gangs))
+    if not nomination.victims:
+        state.touch(workload.key)  # there is nobody to wait for
     return nomination.why
 
 

@@ -133,8 +133,8 @@ class Workload:
         refusals: How often, on end, a member could not be asked to leave.
         ask_at: When members are asked to leave again, Unix seconds; 0 at once.
         began: When it was admitted again after its last eviction, Unix seconds; 0 where there was none.
-        running_since: When its required members were first bound together in this run, or the first of a gang that keeps
-            room for the others, Unix seconds.
+        running_since: When its required members were first bound together in this run, Unix seconds; of a gang that
+            keeps room for members yet to be made, when the first of the others were.
         ran: How many seconds earlier runs, each ended by an eviction, have lasted together.
         unready_since: Since when it runs and is not ready, Unix seconds; kept where it may not be so for long.
         was_ready: Whether it has been ready in this run.
