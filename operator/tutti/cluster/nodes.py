@@ -228,7 +228,7 @@ class NodeColumns:
         self.capacity_version += 1
 
     def charge(self, row: int, amounts: Mapping[str, int], weight: tuple[int, int], sign: int) -> None:
-        """Add what `sign` equal pods take on a row, or below 0 subtract it; `weight` is cpu and memory for the score."""
+        """Add what `sign` equal pods take on a row, or below 0 free; `weight` is cpu and memory for the score."""
         requested, column_of = self._requested, self.resource_index.column_of
         for name, amount in amounts.items():
             at = column_of.get(name, UNKNOWN_RESOURCE)

@@ -135,3 +135,45 @@ def test_a_run_time_counts_though_some_members_are_never_made(by, restarts):
     assert end == pytest.approx(began + 100, abs=1)
     world.until(12)
     assert (world.where(), world.used("timed"), held(world)) == ({}, 0, 0)
+
+
+SAID = {
+    "run time": ("labels", "kueue.x-k8s.io/max-exec-time-seconds", "60", "3600"),
+    "priority": ("labels", "scheduling.tutti.dev/priority-class", "low", "high"),
+    "topology": ("annotations", "scheduling.tutti.dev/podset-required-topology", "rack", "block"),
+}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("what", SAID)
+def test_where_the_objects_of_one_gang_disagree_whoever_is_seen_first_decides_nothing(what, order, backwards):
+    where, key, *values = SAID[what]
+    world = a_world(8)
+    for name, value in (("low", 10), ("high", 1000)):
+        world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name=name), value)))
+    roles = [{"name": name, "template": {"spec": indexed(1)}} for name in "ab"]
+    top = world.owner("JobSet", "js", labels=IN_QUEUE, spec={"replicatedJobs": roles})
+    said = dict(zip("ab", values, strict=True))
+    jobs = {
+        name: world.owner("Job", f"js-{name}-0", controller=top, spec=indexed(1), **{where: {key: said[name]}})
+        for name in "ab"
+    }
+    for name in order:
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": name, "jobset.sigs.k8s.io/job-index": "0"}
+        world.pod(name, owner=jobs[name], labels=labels, gated=True)
+    world.run()
+    for _ in range(2):
+        (gang,) = world.engine.state.workloads.values()
+        problem = "" if gang.problem is None else gang.problem.message
+        assert (gang.limit_seconds, gang.priority) == {
+            "run time": (60, 0),
+            "priority": (None, 10),
+            "topology": (None, 0),
+        }[what]
+        different = "its owners want its pods to be near in different ways: Required block, Required rack"
+        assert problem.startswith(different) if what == "topology" else not problem
+        world.restart(backwards=backwards)
+        for name, value in (("high", 1000), ("low", 10)):
+            world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name=name), value)))
+        world.run()

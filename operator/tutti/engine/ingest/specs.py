@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conventions import PodTopologyRequest
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -263,7 +264,11 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
 
 
 def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
-    """Take over what the owners of members say, where neither these nor an object of ours do; or wait for owners."""
+    """Take over what the owners of members say, where neither these nor an object of ours do; or wait for owners.
+
+    The objects of one gang may say different things. Then the shortest time and the lowest priority count, and how near
+    pods are to be must be the same: whoever is seen first decides nothing.
+    """
     workload.problem = workload.problem or what_is_wrong(answers)
     await_owners(state, workload)
     terms = [one.terms for one in answers]
@@ -271,16 +276,24 @@ def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]
         resolution.take_named_classes(state.catalog, workload, [one.priority_class for one in terms])
     if workload.limit_seconds is None and workload.key[0] != "Workload":
         seconds = (one.maximum_seconds for one in terms if one.maximum_seconds is not None)
-        workload.limit_seconds = next(seconds, None)
+        workload.limit_seconds = min(seconds, default=None)
     if workload.permit_seconds is None:
         patience = (one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None)
-        workload.permit_seconds = next(patience, None)
-    near = next((one.topology for one in terms if one.topology is not None), None)
-    for group in workload.groups.values() if near is not None else ():
+        workload.permit_seconds = min(patience, default=None)
+    _inherit_topology(workload, {one.topology: None for one in terms if one.topology is not None})
+
+
+def _inherit_topology(workload: Workload, said: Iterable[PodTopologyRequest]) -> None:
+    """Have the members be as near as their owners say, where nobody else does; these must all say the same."""
+    found = [near for near in map(member_topology, said) if near is not None]
+    if len(found) > 1:
+        told = ", ".join(sorted({f"{one.wish}{f', in slices of {one.slices}' if one.slices else ''}" for one in found}))
+        text = f"its owners want its pods to be near in different ways: {told}; give all the same mode and level"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, "InvalidGang", text)
+        return
+    for group in workload.groups.values() if found else ():
         if group.topology is None and all(member.topology is None for member in group.members.values()):
-            found = member_topology(near)
-            together = f"pod group {workload.key[2]}"
-            group.topology = found and replace(found, together=found.together or together)
+            group.topology = replace(found[0], together=found[0].together or f"pod group {workload.key[2]}")
 
 
 def _compare_nearness(workload: Workload) -> None:
