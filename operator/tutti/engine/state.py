@@ -9,7 +9,6 @@ from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import ClusterQueue
 from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
-from tutti.engine.ingest import IngestState
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import EmitEvent
@@ -21,7 +20,7 @@ from tutti.quota.flavors import Flavor
 
 
 @dataclass(kw_only=True)
-class State(QueueState, IngestState, StatusState):
+class State(QueueState, StatusState):
     """The engine's memory: what each room keeps, and how what was written is taken over.
 
     Attributes:

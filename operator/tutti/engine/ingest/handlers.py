@@ -24,6 +24,7 @@ from tutti.engine.ingest.membership import (
     drop_member,
     note_foreign_owner,
     note_foreign_pod,
+    owner_gone,
     owner_kind_followed,
     owner_seen,
     put_member,
@@ -137,10 +138,6 @@ def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> Non
     allowances_changed(state, gone.namespace)
 
 
-def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
-    state.owner_graph.drop(gone.uid)
-
-
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
     binding.storage_seen(state, seen.found)
 
@@ -249,7 +246,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.AllowanceSeen: _allowance_seen,
     observations.AllowanceGone: _allowance_gone,
     observations.OwnerSeen: owner_seen,
-    observations.OwnerGone: _owner_gone,
+    observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,

@@ -37,7 +37,7 @@ from tutti.engine.records.members import (
     Reported,
     admission_in_status,
 )
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.observations import OwnerGone, OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.placement.topology.request import Slice
 
@@ -235,7 +235,18 @@ PATIENCE_SECONDS = 10.0
 
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
-    _file_again(state, state.owner_graph.put(seen.found))
+    found, before = seen.found, state.owner_graph.known(seen.found.uid)
+    _file_again(state, state.owner_graph.put(found))
+    if before is None or before.ended != found.ended:
+        state.touch_followers(found.namespace, found.name)
+
+
+def owner_gone(state: IngestState, gone: OwnerGone) -> None:
+    """Forget what owned pods; who waited for its end is told that it is there no more."""
+    found = state.owner_graph.known(gone.uid)
+    state.owner_graph.drop(gone.uid)
+    if found is not None:
+        state.touch_followers(found.namespace, found.name)
 
 
 def note_foreign_owner(state: IngestState, pod: Pod) -> None:
