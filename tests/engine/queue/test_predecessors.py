@@ -84,10 +84,11 @@ def test_one_that_failed_is_waited_for_unless_any_end_will_do(restarts):
         world.run()
     assert list(world.where("clean-up")) == ["clean-up-0"]
     assert world.where("train") == {}
-    assert told(world, "train") == (
-        "PredecessorFailed",
+    reason, message = told(world, "train")
+    assert reason == "PredecessorFailed"
+    assert message == (
         "it starts after others: Workload prepare has failed and has to succeed; run what has failed again, "
-        "or say when: Finished of it, or name it no longer",
+        "or say when: Finished of it, or name it no longer"
     )
     job(world, "train")  # its user names it no longer
     world.run()
@@ -281,6 +282,7 @@ def test_a_gang_of_pods_names_others_in_an_annotation_and_keeps_in_its_status_wh
     world.gang("train", 2, annotations={AFTER: "prepare, load:Finished"})
     world.pod("load")
     world.run()
+    assert not world.where("train")
     world.finish("load", phase="Failed")
     world.finish("prepare-0", "prepare-1")
     world.run()

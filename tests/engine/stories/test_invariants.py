@@ -321,6 +321,8 @@ class Histories(RuleBasedStateMachine):
                 {"maximumExecutionTimeSeconds": 25},
                 {"successPolicy": {"podGroups": ["leader"]}},
                 {"failurePolicy": {"onMemberFailure": "Deactivate"}},
+                {"after": [{"workload": "w0"}]},
+                {"after": [{"workload": "g0", "when": "Finished"}, {"workload": "w1", "when": "Finished"}]},
             ]
         ),
     )

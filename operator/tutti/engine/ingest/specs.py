@@ -17,6 +17,9 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conventions import ConventionError
+from tutti.api.conventions.after_annotation import AFTER, AfterName, read_after
+from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -248,7 +251,7 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = next(named, ())
+        workload.after = _after_object(state, workload) or next(named, ())
     if workload.after or state.followers:
         _follow(state, workload)
     if answers:
@@ -263,6 +266,18 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
     limits.limit_by_queue(state, workload)
+
+
+def _after_object(state: IngestState, workload: Workload) -> tuple[AfterName, ...]:
+    """Return whom the annotation of a PodGroup names; one that cannot be read is a problem of its gang."""
+    found = state.catalog.find(workload.key)
+    said = "" if found is None else found.metadata.annotations.get(AFTER, "")
+    try:
+        return read_after(said, annotation_path(AFTER)) if said else ()
+    except ConventionError as error:
+        text = f"{workload.name}: {error}"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
+        return ()
 
 
 def _follow(state: IngestState, workload: Workload) -> None:
