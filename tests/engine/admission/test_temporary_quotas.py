@@ -256,6 +256,17 @@ def test_those_who_wait_are_told_that_they_start_when_a_window_begins():
     assert len(world.where("large")) == 2
 
 
+def test_who_starts_after_others_is_told_no_time_and_delays_nobody_elses():
+    world = world_of(8, once("sale", 16, 10_000, 20_000))
+    for name, more in (("small", {}), ("follower", {"after": [{"workload": "small"}]}), ("large", {})):
+        world.workload(name, {"name": "main", "count": 2}, queueName="queue", **more)
+        for rank in range(2):
+            world.pod(f"{name}-{rank}", gpus=4, workload=name)
+        world.run()
+    assert expected(world, "large") == 10_000
+    assert expected(world, "follower") is None
+
+
 def reserving(gpus: int, *windows: dict[str, Any]) -> World:
     """One node of 8 GPUs, and a queue that keeps room for its head."""
     return world_of(gpus, *windows, nodes=1, backfill="Reserved")

@@ -15,16 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tutti.engine.queue import QueueState
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import (
+    AFTER_ITSELF,
+    PREDECESSOR_FAILED,
+    WAITING_FOR_OTHERS,
+    Explanation,
+    Gate,
+)
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
-
-WAITING_FOR_OTHERS = "WaitingForWorkloads"
-"""The reason of who waits for others that may end yet."""
-PREDECESSOR_FAILED = "PredecessorFailed"
-"""The reason where one has failed that must succeed."""
-AFTER_ITSELF = "AfterItself"
-"""The reason of those who wait for one another, or for themselves."""
 
 _MOST_NAMED = 8
 """How many others of a ring are named."""

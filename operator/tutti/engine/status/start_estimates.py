@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.explanation import AFTER_OTHERS, Explanation
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status import StatusState
@@ -44,6 +44,8 @@ def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, floa
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
     for workload in state.queue_positions.heads(queue.name, FORESEEN):
         needs = pending_pod_sets(workload)
+        if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
+            continue  # nobody knows when those will have ended that it starts after
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
