@@ -30,8 +30,8 @@ MOST_WAYS = 4
 """How many ways to count a pod in flavors are looked at."""
 
 
-def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, float]:
-    """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
+def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> dict[WorkloadKey, float]:
+    """Return when so many heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
     something is kept (`backfill/backfill.py`) starts by the time that it is told there.
@@ -42,7 +42,7 @@ def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, floa
     if not (ends or steps):
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
-    for workload in state.queue_positions.heads(queue.name, FORESEEN):
+    for workload in state.queue_positions.heads(queue.name, most):
         needs = pending_pod_sets(workload)
         if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
             continue  # nobody knows when those will have ended that it starts after
