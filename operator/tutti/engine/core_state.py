@@ -28,6 +28,7 @@ from tutti.placement.profile import Profile
 from tutti.quota.ledger import UsageLedger
 from tutti.quota.ordering import backoff_seconds
 from tutti.quota.preemption import PreemptionRules
+from tutti.quota.tree import cohort_key
 from tutti.quota.windows import QuotaStep
 
 Address = tuple[WorkloadKey, str]
@@ -123,12 +124,13 @@ class CoreState:
         return found.cluster_queue if found else ""
 
     def quota_steps(self, queue: str) -> list[QuotaStep]:
-        """Return when any ClusterQueue in the tree of one next has other quotas, the first time first."""
+        """Return when any queue or cohort in the tree of a ClusterQueue next has other quotas, the first time first."""
         windows, node = self.catalog.windows, self.ledger.tree.queues.get(queue)
         if not windows.calendars or node is None:
             return []
-        names = (leaf.name for leaf in node.root().leaves() if leaf.name in windows.calendars)
-        return windows.steps(tuple(sorted(names)), self.now)
+        root = node.root()
+        keys = (one.name if one.leaf else cohort_key(one.name) for one in (root, *root.below()))
+        return windows.steps(tuple(sorted(key for key in keys if key in windows.calendars)), self.now)
 
     def charge(self, charge: Charge, pods: int = 1) -> None:
         """Use quota for so many pods of one charge."""

@@ -375,7 +375,7 @@ class Histories(RuleBasedStateMachine):
         self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="", **self.preempts)
 
     @rule(
-        name=st.sampled_from(["cq1", "cq2", "cq3"]),
+        name=st.sampled_from(["cq1", "cq2", "cq3", "root"]),
         gpus=QUOTAS,
         begin=st.integers(-5, 40),
         seconds=st.integers(1, 40),
@@ -383,12 +383,13 @@ class Histories(RuleBasedStateMachine):
     )
     def open_window(self, name: str, gpus: int | str, begin: int, seconds: int, bad: bool) -> None:
         """Give a queue other quota for a time; or, rarely, in a flavor that it does not have."""
-        spec = self.world.objects["ClusterQueue", "", name]["spec"]
+        kind = "Cohort" if name == "root" else "ClusterQueue"
+        spec = self.world.objects[kind, "", name]["spec"]
         flavor = "missing" if bad else spec["resourceGroups"][0]["flavors"][0]["name"]
         quotas = [{"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus}]}]
         times = {"begin": timestamp(self.world.now + begin), "end": timestamp(self.world.now + begin + seconds)}
         windows = [{"name": "w", **times, "flavors": quotas}]
-        self.world.object("ClusterQueue", name, {**spec, "temporaryQuotas": windows})
+        self.world.object(kind, name, {**spec, "temporaryQuotas": windows})
 
     @rule(name=st.sampled_from(["cq1", "cq2"]), preempts=POLICIES)
     def change_preemption(self, name: str, preempts: dict[str, Any]) -> None:
