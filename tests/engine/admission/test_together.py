@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, TopologySpreadConstraint
+from tutti.engine.admission import batches
 from tutti.engine.records.decisions import AnyDecision, Bind
 from tutti.engine.records.workloads import Phase
 

@@ -191,7 +191,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     pod_sets = quota_pod_sets([need])
     choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
-        why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
+        attempt = AdmissionAttempt(state, workload, queue, transaction)
+        why = throttling.throttled(state, [need]) or _take_required(attempt, [need], pod_sets, choice)
     return why or no_room_left()
 
 

@@ -139,20 +139,19 @@ def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wante
     limits, used, reserved = book.limits[key], book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
     what = _short_of(limits, used + reserved, wanted)
     where = f"{namespace}/{name}" if namespace else name
-    limit, in_use, kept, needed = (_amount(what, _of(what, one)) for one in (limits, used, reserved, wanted))
-    beside = f", reserved {kept}" if _of(what, reserved) else ""
+    limit, in_use, needed = (_amount(what, _of(what, one)) for one in (limits, used + reserved, wanted))
     if limits.over(wanted, on_equal=False).hit(wanted):
         text = f"{kind} {where} never allows more than {limit} at once, and it needs {needed}"
     else:
-        text = f"{kind} {where} allows {limit} at once: used {in_use}{beside}, and it needs {needed}"
+        text = f"{kind} {where} allows {limit} at once: {in_use} in use, and it needs {needed}"
     details = {
         "throttle": where,
         "kind": kind,
         "status": status.value,
         "resource": what,
         "limit": limit,
-        "used": in_use,
-        "reserved": kept,
+        "used": _amount(what, _of(what, used)),
+        "reserved": _amount(what, _of(what, reserved)),
         "needed": needed,
     }
     comes = next(_rising(state, key, what), None)
@@ -192,7 +191,7 @@ def _amount(what: str, amount: int | None) -> str:
 def _rising(state: AdmissionState, key: ThrottleKey, what: str) -> Iterator[tuple[float, int | None]]:
     """Yield when a throttle allows more of something, Unix seconds, and how much then; None: any amount."""
     now = _of(what, state.throttles.limits[key])
-    for at, limits in state.throttles.throttles[key].changes(state.now):
+    for at, limits in state.throttles.changes(key, state.now):
         then = limits.pods if what == PODS else limits.requests.get(what)
         if then is None or then > now:
             yield at, then

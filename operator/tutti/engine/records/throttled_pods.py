@@ -220,6 +220,6 @@ class ThrottleBook:
                 self.helped += 1
             self.changes_at = min(self.changes_at, one.next_change(now - JUST_AFTER) + JUST_AFTER)
 
-    def rises(self, key: ThrottleKey, now: float) -> tuple[float, Limits] | None:
-        """Return the threshold that comes next, and from when on, Unix seconds; None where it stays as it is."""
-        return next(iter(self.throttles[key].changes(now, merge=self._merge)), None)
+    def changes(self, key: ThrottleKey, now: float) -> Sequence[tuple[float, Limits]]:
+        """Return the thresholds that come after that in force, each with from when on, Unix seconds."""
+        return self.throttles[key].changes(now, merge=self._merge)
