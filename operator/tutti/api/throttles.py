@@ -6,6 +6,8 @@ that its users have are read unchanged. What a tenant may write is bounded here,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +23,8 @@ from tutti.api.selectors import LabelSelector
 GROUP = "schedule.k8s.everpeace.github.com"
 VERSION = "v1alpha1"
 NAMESPACED_KIND, CLUSTER_KIND = "Throttle", "ClusterThrottle"
+PLURALS: Mapping[str, str] = MappingProxyType({NAMESPACED_KIND: "throttles", CLUSTER_KIND: "clusterthrottles"})
+"""Where they are served, by kind."""
 
 MOST_TERMS = 64
 """Selectors of one object."""
