@@ -581,7 +581,8 @@ class World:
             case Deactivate():
                 self._deactivate(decision)
             case SetPodCondition():
-                condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                told = decision.reason, decision.message, decision.observed_generation
+                condition = PodCondition("PodScheduled", "False", *told)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
             case KeepAdmission():

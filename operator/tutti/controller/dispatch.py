@@ -57,7 +57,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
-from tutti.kube.resources import APIResource
+from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
@@ -142,6 +142,7 @@ class Dispatch:
     def _start(self, decision: AnyDecision) -> None:
         match decision:
             case Bind():
+                self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
             case SelectNode() | ReserveVolume():
                 self._spawn(decision, self._choose(decision))
@@ -262,6 +263,10 @@ class Dispatch:
             "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
         )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
+
+    def _drop_condition(self, bind: Bind) -> None:
+        """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
+        self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""

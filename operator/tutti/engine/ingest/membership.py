@@ -66,7 +66,10 @@ def put_member(state: IngestState, pod: Pod) -> None:
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
-    member.reported = member.reported if member.reported[0] else _told(pod)
+    if member.nominated and not pod.spec.node_name:
+        state.workloads[state.pod_group_of[record.key][0]].nominates = True
+    if not member.reported[0]:
+        member.reported, member.told_generation = _told(pod)
 
 
 def note_foreign_pod(state: IngestState, pod: Pod) -> None:
@@ -190,12 +193,12 @@ def _names(claim: GangMembership) -> dict[tuple[str, str], None]:
     return {(claim.namespace, name): None for name in (claim.group, claim.workload, said_by) if name}
 
 
-def _told(pod: Pod) -> Reported:
-    """Return what the pod's condition already says, so that a restart does not write it again."""
+def _told(pod: Pod) -> tuple[Reported, int]:
+    """Return what the pod's condition already says, and for which generation: a restart does not write it again."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason, condition.message, 0.0
-    return "", "", 0.0
+            return (condition.reason, condition.message, 0.0), condition.observed_generation
+    return ("", "", 0.0), 0
 
 
 def _group_in(state: IngestState, claim: GangMembership) -> str:

@@ -167,6 +167,7 @@ class Member:
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         reported: The reason and message last written to its condition, and when.
+        told_generation: For which generation of the pod that was; 0 where that is not known.
         marks: What of it tells its gang from what owns it, whenever that changes.
         owned: What it has from its owners, by what is known of them now.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
@@ -193,6 +194,7 @@ class Member:
     never_preempts: bool = False
     nominated: str = ""
     reported: Reported = ("", "", 0.0)
+    told_generation: int = 0
     marks: PodMarks = NO_MARKS
     owned: Owned = NOT_OWNED
     gate: str | None = None
