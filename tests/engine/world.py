@@ -39,6 +39,7 @@ from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -75,6 +76,7 @@ from tutti.engine.records.observations import (
     OwnerGone,
     OwnerKindFollowed,
     OwnerSeen,
+    PodAnnotated,
     PodGone,
     PodSeen,
     Synced,
@@ -138,6 +140,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
@@ -588,6 +591,8 @@ class World:
             case KeepAdmission():
                 kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
                 self._set_condition(decision.namespace, decision.name, kept)
+            case AnnotatePod():
+                self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
             case CreatePodGroup():
@@ -606,6 +611,14 @@ class World:
         if pod is not None and decision.nominated_node is not None:
             status = replaced(pod.status, nominated_node_name=decision.nominated_node)
             self.pods[decision.namespace, decision.name] = replaced(pod, status=status)
+
+    def _annotate(self, decision: AnnotatePod) -> None:
+        pod, where = self.pods.get((decision.namespace, decision.name)), (decision.namespace, decision.name)
+        done = not self.refuse_annotations
+        if done and pod is not None and pod.metadata.uid == decision.uid:
+            annotations = merged(pod.metadata.annotations, decision.annotations)
+            self.put(replaced(pod, metadata=replaced(pod.metadata, annotations=annotations)))
+        self.tell(PodAnnotated(*where, decision.uid, done=done, message="" if done else "forbidden"))
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))

@@ -292,7 +292,7 @@ class StatusWriter:
                 slot.wanted = write
             return slot.backoff.next(retry_after(error))
         slot.backoff.reset()  # what is wanted next has as many tries
-        gone = isinstance(error, ApiError) and _is_gone(error)
+        gone = isinstance(error, ApiError) and is_gone(error)
         self._count("gone" if gone else "refused")
         say = log.debug if gone else log.error
         say(
@@ -309,7 +309,7 @@ class StatusWriter:
         self._client.metrics.writes.labels("status", outcome).inc()
 
 
-def _is_gone(error: ApiError) -> bool:
+def is_gone(error: ApiError) -> bool:
     """Whether there is no such object, or another of that name."""
     causes = error.details.causes or ()
     return error.status == HTTPStatus.NOT_FOUND or any(cause.field == _UID for cause in causes)

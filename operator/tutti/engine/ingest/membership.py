@@ -26,7 +26,9 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import (
     ADMISSION_ANNOTATION,
     GATE_ANNOTATION,
+    SCALE_DOWN_MARK,
     PodTexts,
+    scale_down_annotations,
     task_role,
 )
 from tutti.engine.records.members import (
@@ -68,6 +70,9 @@ def put_member(state: IngestState, pod: Pod) -> None:
     member.nominated = pod.status.nominated_node_name
     if member.nominated and not pod.spec.node_name:
         state.workloads[state.pod_group_of[record.key][0]].nominates = True
+    member.scale_down = scale_down_annotations(pod.metadata.annotations)
+    if SCALE_DOWN_MARK in member.scale_down:
+        state.workloads[state.pod_group_of[record.key][0]].some_protected = True
     if not member.reported[0]:
         member.reported, member.told_generation = _told(pod)
 

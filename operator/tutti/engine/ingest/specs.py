@@ -76,6 +76,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     limits.read_limits(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
+    workload.scale_down_protection = spec.scale_down_protection or ""
     for one in spec.pod_groups:
         group = workload.group(one.name)
         group.count = group.most = one.count

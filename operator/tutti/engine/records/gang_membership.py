@@ -15,18 +15,29 @@ then it is what it was.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
+from tutti.api.conventions.membership import within_bounds
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import MissingOwner, ProjectedOwner
+from tutti.api.model import GROUP
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+SCALE_DOWN_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
+    {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+)
+"""What keeps an autoscaler from taking a node away that a pod is on."""
+
+SCALE_DOWN_MARK = f"{GROUP}/scale-down-protection"
+"""The annotation that says which of these were written by us."""
+
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
 """While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
@@ -294,3 +305,14 @@ class OwnerGraph:
             del here[found.uid]
             if not here:
                 del self._controlled[found.owner.uid]
+
+
+_ABOUT_SCALE_DOWN = (*SCALE_DOWN_ANNOTATIONS, SCALE_DOWN_MARK)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def scale_down_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """Return those of a pod's annotations that are about scale-down."""
+    if not annotations or annotations.keys().isdisjoint(_ABOUT_SCALE_DOWN):
+        return _NOTHING
+    return {key: within_bounds(annotations[key]) for key in _ABOUT_SCALE_DOWN if key in annotations}
