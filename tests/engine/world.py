@@ -377,7 +377,13 @@ class World:
         self.tell(ObjectSeen(kind, self.objects[key]))
 
     def gang_object(
-        self, api_version: str, name: str, spec: dict[str, Any], namespace: str = "default", kind: str = "PodGroup"
+        self,
+        api_version: str,
+        name: str,
+        spec: dict[str, Any],
+        namespace: str = "default",
+        kind: str = "PodGroup",
+        owners: Any = (),
     ) -> None:
         """Make an object of another project that says how large a gang is, or change its spec."""
         key = (api_version, kind, namespace, name)
@@ -388,6 +394,8 @@ class World:
             "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
             "generation": before["metadata"]["generation"] + 1 if before else 1,
         }
+        if owners != ():
+            meta["ownerReferences"] = msgspec.to_builtins(owners)
         self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
         self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
 

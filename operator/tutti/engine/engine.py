@@ -27,7 +27,7 @@ from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import specs
+from tutti.engine.ingest import specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
@@ -351,6 +351,7 @@ class Engine:
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
+        volcano_jobs.report_phases(state, living)
         if uncounted or unreported:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)

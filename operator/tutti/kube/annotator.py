@@ -13,7 +13,7 @@ from tutti.kube.fencing import Fence
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import PODS
 from tutti.kube.retry import retrying
-from tutti.kube.statuses import is_gone
+from tutti.kube.statuses import is_no_more
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class PodAnnotator:
         try:
             await retrying(attempt)
         except WireError as error:
-            if isinstance(error, ApiError) and is_gone(error):
+            if isinstance(error, ApiError) and is_no_more(error):
                 return PodAnnotated(*about, done=True)
             log.error("pod_not_annotated", namespace=wanted.namespace, name=wanted.name, error=str(error))  # noqa: TRY400 - the reason is in the answer
             return PodAnnotated(*about, done=False, message=str(error))

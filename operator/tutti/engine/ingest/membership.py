@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tutti.api.conventions import GangMembership, PodTopologyRequest
 from tutti.api.conventions.membership import within_bounds
-from tutti.api.conventions.named_groups import POD_GROUP
+from tutti.api.conventions.named_groups import POD_GROUP, VOLCANO
 from tutti.api.core import Pod
 from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -244,6 +244,8 @@ PATIENCE_SECONDS = 10.0
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
     _file_again(state, state.owner_graph.put(seen.found))
+    if seen.found.group == VOLCANO:
+        state.gang_objects.stirred = True
 
 
 def note_foreign_owner(state: IngestState, pod: Pod) -> None:

@@ -100,11 +100,20 @@ GangObjectKey = tuple[str, str, str, str]
 
 
 class GangObjects:
-    """All that are known, whatever version they were read in."""
+    """All that are known, whatever version they were read in.
+
+    Attributes:
+        awaited: Those by uid of which Volcano's controller makes no pods before their phase is another.
+        phases: The phase last written to each, by uid.
+        stirred: Whether one has come that is awaited, or what one may have been made for.
+    """
 
     def __init__(self) -> None:
         self._of: dict[GangObjectKey, tuple[GangObject, ...]] = {}
         self._by_name: dict[tuple[str, str, str], dict[GangObjectKey, GangObject]] = {}
+        self.awaited: dict[str, GangObject] = {}
+        self.phases: dict[str, str] = {}
+        self.stirred = False
 
     def put(self, api_version: str, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
         """Add or change an object; returns its namespace and name."""
@@ -114,11 +123,16 @@ class GangObjects:
         self._of[source] = found = tuple(gangs_in(api_version, kind, raw))
         for one in found:
             self._by_name.setdefault((one.convention, one.namespace, one.name), {})[source] = one
+            if one.made_by and one.phase in ("", "Pending"):
+                self.awaited[one.uid], self.stirred = one, True
         return source[2:]
 
     def drop(self, api_version: str, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
-        self._forget((api_version.partition("/")[0], kind, namespace, name))
+        source = (api_version.partition("/")[0], kind, namespace, name)
+        for one in self._of.get(source, ()):
+            self.phases.pop(one.uid, None)
+        self._forget(source)
 
     def of(self, claim: GangMembership) -> GangObject | None:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
@@ -127,6 +141,7 @@ class GangObjects:
 
     def _forget(self, source: GangObjectKey) -> None:
         for one in self._of.pop(source, ()):
+            self.awaited.pop(one.uid, None)
             named = self._by_name[one.convention, one.namespace, one.name]
             del named[source]
             if not named:
