@@ -83,7 +83,7 @@ def test_a_job_of_volcano_waits_whole_for_quota_and_goes_on_after_a_crash(story:
     story.kill_operator()
     job.sync()
     story.start_operator()
-    player.wait_waiting("WaitingForQuota")
+    player.wait_waiting("ExceedsMaxQuota")
     assert not player.bound()
     story.resize_queue(QUEUE, 4)
     player.wait_bound(4)

@@ -220,7 +220,7 @@ _OF_QUOTAS = ("count/", "requests.", "limits.")
 
 
 def _of_nodes(amounts: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
-    """Return what nodes can have of minResources (Volcano ed72c7c8, pkg/scheduler/api/resource_info.go, NewResource)."""
+    """Return what nodes can have of minResources (Volcano ed72c7c8, scheduler/api/resource_info.go, NewResource)."""
     return {name: amount for name, amount in amounts.items() if not name.startswith(_OF_QUOTAS)}
 
 
