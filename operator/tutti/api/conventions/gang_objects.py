@@ -210,7 +210,8 @@ def _volcano(one: _Volcano) -> _Said:
     roles = tuple((one.min_task_member or {}).items())
     if one.min_member < sum(least for _, least in roles):
         roles = ()  # as Volcano has it: the minimum of the whole is what counts then
-    beyond = "networkTopology" if one.network_topology else "subGroupPolicy" if one.sub_group_policy else ""
+    near = one.network_topology if one.network_topology and one.network_topology.get("mode") != "soft" else None
+    beyond = "networkTopology" if near else "subGroupPolicy" if one.sub_group_policy else ""
     problem = f"spec.{beyond} is not supported: leave it out" if beyond else ""
     return _Said("", document, roles, _of_nodes(one.min_resources or {}), problem=problem)
 

@@ -33,6 +33,7 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    keep_running,
     take_sizes,
     tell_notes,
     what_is_wrong,
@@ -158,6 +159,7 @@ def _read_pod_group(
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
     elif gang is not None:
         take_gang_sizes(workload, gang, name)
+        keep_running(workload)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
