@@ -30,7 +30,6 @@ from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
@@ -435,7 +434,7 @@ class Engine:
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:
     """Read what a workload asks for, and do what follows from what was observed of it."""
-    read_workload(state, workload)
+    specs.read_workload(state, workload)
     reconciliation.reconcile(state, workload)
     backfill.note_expected_end(state, workload)
 

@@ -68,10 +68,6 @@ def test_only_who_lacks_a_node_says_unschedulable(gate, reason):
     assert (Explanation(Gate(gate), reason, "").pod_reason == "Unschedulable") is lacks
 
 
-def test_the_page_names_reasons_at_every_gate():
-    assert {gate for gate, _ in reasons_on_the_page()} == set(Gate)
-
-
 def test_a_gang_without_room_has_all_its_members_counted_though_some_would_fit():
     world = World()
     world.node("n0", gpus=2)
