@@ -28,9 +28,8 @@ from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import specs
+from tutti.engine.ingest import specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
@@ -357,6 +356,7 @@ class Engine:
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
+        volcano_jobs.report_phases(state, living)
         if uncounted or unreported:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
@@ -438,7 +438,7 @@ class Engine:
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:
     """Read what a workload asks for, and do what follows from what was observed of it."""
-    read_workload(state, workload)
+    specs.read_workload(state, workload)
     reconciliation.reconcile(state, workload)
     backfill.note_expected_end(state, workload)
 

@@ -166,6 +166,9 @@ class ClusterQueueSpec(Model):
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
     schedule_timeout_seconds: Duration | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
+    scale_down_protection: Literal["Never", "WhileNeeded"] = "Never"
+    """Whether members of gangs are kept from scale-down while these need them, by annotations that cluster-autoscaler
+    and Karpenter go by; members beyond the minimum are not. For Workloads that do not say so themselves."""
     default_maximum_execution_time_seconds: Duration | None = None
     """How long Workloads, gangs and single pods may run that do not say so themselves, nor does their LocalQueue.
 

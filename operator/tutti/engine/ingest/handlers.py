@@ -31,14 +31,15 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
-from tutti.engine.lifecycle.reservation import lost_node, note_loss
+from tutti.engine.lifecycle import binding, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
+from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
@@ -78,10 +79,12 @@ def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
 
 def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before = quota_usage.labels_of(state, name)
+    before, stayed = quota_usage.labels_of(state, name), not is_leaving(state.cluster.nodes, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.pod_group_of:
             state.touch(state.pod_group_of[record.key][0])
+    if stayed and is_leaving(state.cluster.nodes, name):
+        node_leaves(state)
     quota_usage.node_relabelled(state, name, before)
 
 
@@ -272,6 +275,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ClaimWritten: binding.claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
+    observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,

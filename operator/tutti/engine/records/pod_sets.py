@@ -46,6 +46,7 @@ class PodSetRequest:
         kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
         they
             keep to them.
+        in_gang: Whether others must run together with them, so that they are kept off nodes that leave.
     """
 
     group: MemberGroup
@@ -59,6 +60,7 @@ class PodSetRequest:
     own: tuple[str, ...] = ()
     growth: int = 0
     kept: frozenset[str] = frozenset()
+    in_gang: bool = False
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -72,6 +74,7 @@ class PodSetRequest:
             self.there,
             self.own,
             self.kept,
+            self.in_gang,
         )
 
 
@@ -125,6 +128,9 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             needs.extend(_split(group, waiting, missing, promised))
     if short:
         return _gathering(sorted(short, key=lambda group: group.name))
+    if workload.required > 1:
+        for need in needs:
+            need.in_gang = True
     if any(need.topology is not None for need in needs):
         around = _placed_around(workload)
         for need in needs:
