@@ -39,6 +39,7 @@ from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -75,9 +76,12 @@ from tutti.engine.records.observations import (
     OwnerGone,
     OwnerKindFollowed,
     OwnerSeen,
+    PodAnnotated,
     PodGone,
     PodSeen,
     Synced,
+    ThrottleGone,
+    ThrottleSeen,
 )
 from tutti.engine.records.plugins import Plugins
 
@@ -129,6 +133,7 @@ class World:
         self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
         self.pending_binds: list[Bind] = []
@@ -138,6 +143,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
@@ -165,6 +171,7 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
@@ -374,7 +381,13 @@ class World:
         self.tell(ObjectSeen(kind, self.objects[key]))
 
     def gang_object(
-        self, api_version: str, name: str, spec: dict[str, Any], namespace: str = "default", kind: str = "PodGroup"
+        self,
+        api_version: str,
+        name: str,
+        spec: dict[str, Any],
+        namespace: str = "default",
+        kind: str = "PodGroup",
+        owners: Any = (),
     ) -> None:
         """Make an object of another project that says how large a gang is, or change its spec."""
         key = (api_version, kind, namespace, name)
@@ -385,8 +398,25 @@ class World:
             "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
             "generation": before["metadata"]["generation"] + 1 if before else 1,
         }
+        if owners != ():
+            meta["ownerReferences"] = msgspec.to_builtins(owners)
         self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
         self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
+
+    def throttle(self, kind: str, raw: dict[str, Any]) -> None:
+        """Make a Throttle or ClusterThrottle, or change it."""
+        meta = raw["metadata"]
+        key = (kind, meta.get("namespace", ""), meta["name"])
+        before = self.throttles.get(key)
+        self.throttles[key] = {"status": before["status"] if before else {}, **raw}
+        self.tell(ThrottleSeen(kind, self.throttles[key]))
+
+    def remove_throttle(self, kind: str, name: str, namespace: str = "") -> None:
+        del self.throttles[kind, namespace, name]
+        self.tell(ThrottleGone(kind, namespace, name))
+
+    def throttle_status(self, kind: str, name: str = "t") -> dict[str, Any]:
+        return next(one["status"] for key, one in self.throttles.items() if (key[0], key[2]) == (kind, name))
 
     def remove_gang_object(
         self, api_version: str, name: str, namespace: str = "default", kind: str = "PodGroup"
@@ -581,12 +611,15 @@ class World:
             case Deactivate():
                 self._deactivate(decision)
             case SetPodCondition():
-                condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                told = decision.reason, decision.message, decision.observed_generation
+                condition = PodCondition("PodScheduled", "False", *told)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
             case KeepAdmission():
                 kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
                 self._set_condition(decision.namespace, decision.name, kept)
+            case AnnotatePod():
+                self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
             case CreatePodGroup():
@@ -605,6 +638,14 @@ class World:
         if pod is not None and decision.nominated_node is not None:
             status = replaced(pod.status, nominated_node_name=decision.nominated_node)
             self.pods[decision.namespace, decision.name] = replaced(pod, status=status)
+
+    def _annotate(self, decision: AnnotatePod) -> None:
+        pod, where = self.pods.get((decision.namespace, decision.name)), (decision.namespace, decision.name)
+        done = not self.refuse_annotations
+        if done and pod is not None and pod.metadata.uid == decision.uid:
+            annotations = merged(pod.metadata.annotations, decision.annotations)
+            self.put(replaced(pod, metadata=replaced(pod.metadata, annotations=annotations)))
+        self.tell(PodAnnotated(*where, decision.uid, done=done, message="" if done else "forbidden"))
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))
@@ -625,6 +666,12 @@ class World:
         self.tell(Deactivated(decision.namespace, decision.name, decision.uid, generation))
 
     def _patch(self, decision: PatchStatus) -> None:
+        throttle = self.throttles.get((decision.kind, decision.namespace, decision.name))
+        if throttle is not None and decision.api_version:
+            status = merged(throttle["status"], decision.status)
+            assert status != throttle["status"], f"{decision.kind} {decision.name} is told what it says already"
+            self.throttle(decision.kind, {**throttle, "status": status})
+            return
         if decision.api_version:
             key = (decision.api_version, decision.kind, decision.namespace, decision.name)
             thing = self.gang_objects.get(key)

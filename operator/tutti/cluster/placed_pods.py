@@ -8,7 +8,8 @@ node if all pods below some priority were gone is a sum over these columns, kept
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,32 @@ from tutti.cluster.requests import Scored
 
 Hold = tuple[str, int]
 """Room held for a pod to come: the name of its node, and a number of its own."""
+
+
+class PodFollower(Protocol):
+    """Somebody who is told of every pod that takes room or may take it, and of room that is kept for pods to come."""
+
+    def seen(self, record: PodRecord) -> None:
+        """A pod has come, or something about it has changed: its place, its labels, whether it has ended."""
+
+    def gone(self, about: PodKey | Hold) -> None:
+        """A pod is gone, or room is kept no more."""
+
+    def kept(self, hold: Hold, pod_class: PodClass) -> None:
+        """Room is kept for a pod of a class that does not exist yet."""
+
+
+class Nobody:
+    """A follower who takes no note of anything."""
+
+    def seen(self, record: PodRecord) -> None:
+        """Nothing."""
+
+    def gone(self, about: PodKey | Hold) -> None:
+        """Nothing."""
+
+    def kept(self, hold: Hold, pod_class: PodClass) -> None:
+        """Nothing."""
 
 
 class PodsByNode:
@@ -75,12 +102,18 @@ class PodsByNode:
         """Return the classes of the pods for which room is held on a node."""
         return self._holds.get(node, {}).values()
 
-    def end_all(self, node: str) -> Collection[PodClass]:
-        """Hold no room on a node any more; returns for pods of which classes it was held."""
-        ended = self._holds.pop(node, {}).values()
-        for pod_class in ended:
+    def end_all(self, node: str) -> Collection[tuple[int, PodClass]]:
+        """Hold no room on a node any more; returns the numbers of what was held, and for pods of which classes."""
+        ended = self._holds.pop(node, {}).items()
+        for _, pod_class in ended:
             self._unhold(pod_class)
         return ended
+
+    def holds(self) -> Iterator[tuple[Hold, PodClass]]:
+        """Yield all room that is held, and for pods of which class."""
+        for node, here in self._holds.items():
+            for number, pod_class in here.items():
+                yield (node, number), pod_class
 
     def held_for(self, namespace: str) -> Mapping[str, int]:
         """Return what is held for pods of a namespace, in scheduling units."""

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 import structlog
 
+from tutti.api import throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
@@ -23,6 +24,7 @@ from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -48,8 +50,10 @@ from tutti.engine.records.observations import (
     Deactivated,
     EvictFinished,
     ExtenderAnswered,
+    PodAnnotated,
     PodGroupWritten,
 )
+from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
@@ -57,7 +61,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
-from tutti.kube.resources import APIResource
+from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
@@ -105,6 +109,7 @@ class Dispatch:
         self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
+        self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
@@ -142,13 +147,14 @@ class Dispatch:
     def _start(self, decision: AnyDecision) -> None:
         match decision:
             case Bind():
+                self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
             case SelectNode() | ReserveVolume():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate():
-                self._spawn(decision, self._deactivate(decision))
+            case Deactivate() | AnnotatePod():
+                self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus():
@@ -249,8 +255,11 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _deactivate(self, wanted: Deactivate) -> None:
-        self._observe(await self._deactivator.deactivate(wanted))
+    async def _change(self, wanted: Deactivate | AnnotatePod) -> None:
+        if isinstance(wanted, AnnotatePod):
+            self._observe(await self._annotator.annotate(wanted))
+        else:
+            self._observe(await self._deactivator.deactivate(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
@@ -262,6 +271,10 @@ class Dispatch:
             "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
         )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
+
+    def _drop_condition(self, bind: Bind) -> None:
+        """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
+        self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
@@ -320,12 +333,15 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
             return BindFinished(space, name, uid, node, BindAnswer.UNKNOWN, why)
-        case SelectNode(namespace=space, name=name, uid=uid, node=target):
-            return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case ReserveVolume(namespace=space, name=name, uid=uid, volume=target):
+        case (
+            SelectNode(namespace=space, name=name, uid=uid, node=target)
+            | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
+        ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
+        case AnnotatePod(namespace=space, name=name, uid=uid):
+            return PodAnnotated(space, name, uid, done=False, message=why)
         case Deactivate(namespace=space, name=name, uid=uid):
             return Deactivated(space, name, uid, 0)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
@@ -341,6 +357,9 @@ def _resource(patch: PatchStatus) -> APIResource:
     group, _, version = patch.api_version.partition("/")
     if not group:
         return OUR_RESOURCES[patch.kind]
+    if group == throttles.GROUP:
+        namespaced = patch.kind == throttles.NAMESPACED_KIND
+        return APIResource(group, version, throttles.PLURALS[patch.kind], namespaced=namespaced)
     kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
     return APIResource(group, version, kind.plural)
 

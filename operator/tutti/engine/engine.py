@@ -23,18 +23,19 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import promises
+from tutti.engine.ingest import promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
+from tutti.engine.queue import predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.counters import NOT_COUNTED
@@ -46,7 +47,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.engine.status import queue_statuses, reporting, statuses, throttle_statuses
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -146,6 +147,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            throttle_statuses.next_throttles_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -168,6 +170,7 @@ class Engine:
             state.renew()
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
+        throttling.follow_throttles(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -187,7 +190,7 @@ class Engine:
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         promises.look_at_unpaid(state)
-        while state.dirty:
+        while state.dirty or state.followers.stale:
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)
@@ -198,6 +201,8 @@ class Engine:
                     self._forget(workload)
                 else:
                     self._changed[key], seen[key] = workload, None
+                    predecessors.notice(state, key)
+            predecessors.follow_rings(state)
             state.follow_classes()
         return [key for key in seen if key in state.workloads]
 
@@ -355,10 +360,12 @@ class Engine:
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
+        volcano_jobs.report_phases(state, living)
         if uncounted or unreported:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
         reporting.refresh_positions(state)
+        throttle_statuses.report_throttles(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
 
@@ -430,11 +437,12 @@ class Engine:
         self._queue.drop(workload)
         state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.queue_positions.put(workload)
+        predecessors.forget(state, key)
 
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:
     """Read what a workload asks for, and do what follows from what was observed of it."""
-    read_workload(state, workload)
+    specs.read_workload(state, workload)
     reconciliation.reconcile(state, workload)
     backfill.note_expected_end(state, workload)
 

@@ -166,8 +166,11 @@ class ClusterQueueSpec(Model):
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
     schedule_timeout_seconds: Duration | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
+    scale_down_protection: Literal["Never", "WhileNeeded"] = "Never"
+    """Whether members of gangs are kept from scale-down while these need them, by annotations that cluster-autoscaler
+    and Karpenter go by; members beyond the minimum are not. For Workloads that do not say so themselves."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so themselves, nor does their LocalQueue.
+    """How long Workloads, gangs and single pods may run that do not say so themselves, nor does their LocalQueue.
 
     It counts as if they had said so: also for those that run, and from the moment that it is changed.
     """
@@ -250,7 +253,7 @@ class LocalQueueSpec(Model):
     fair_sharing: FairSharing | None = None
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
+    """How long Workloads, gangs and single pods may run that do not say so; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

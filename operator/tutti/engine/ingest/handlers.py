@@ -24,6 +24,7 @@ from tutti.engine.ingest.membership import (
     drop_member,
     note_foreign_owner,
     note_foreign_pod,
+    owner_gone,
     owner_kind_followed,
     owner_seen,
     put_alone,
@@ -31,14 +32,15 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
-from tutti.engine.lifecycle.reservation import lost_node, note_loss
+from tutti.engine.lifecycle import binding, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
+from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
@@ -78,10 +80,12 @@ def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
 
 def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before = quota_usage.labels_of(state, name)
+    before, stayed = quota_usage.labels_of(state, name), not is_leaving(state.cluster.nodes, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.pod_group_of:
             state.touch(state.pod_group_of[record.key][0])
+    if stayed and is_leaving(state.cluster.nodes, name):
+        node_leaves(state)
     quota_usage.node_relabelled(state, name, before)
 
 
@@ -102,12 +106,15 @@ def _priority_class_gone(state: IngestState, gone: observations.PriorityClassGon
 def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> None:
     meta = seen.namespace.metadata
     state.catalog.put_namespace(seen.namespace)
+    if state.cluster.nodes.namespaces.namespace_labels(meta.name) != meta.labels:
+        state.throttles.namespace_changed()
     state.cluster.put_namespace(meta.name, meta.labels)
 
 
 def _namespace_gone(state: IngestState, gone: observations.NamespaceGone) -> None:
     state.catalog.drop_namespace(gone.name)
     state.cluster.drop_namespace(gone.name)
+    state.throttles.namespace_changed()
 
 
 def _selecting_seen(state: IngestState, seen: observations.SelectingSeen) -> None:
@@ -138,8 +145,12 @@ def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> Non
     allowances_changed(state, gone.namespace)
 
 
-def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
-    state.owner_graph.drop(gone.uid)
+def _throttle_seen(state: IngestState, seen: observations.ThrottleSeen) -> None:
+    state.cluster.watch_labels(state.throttles.put(seen.kind, seen.raw))
+
+
+def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
+    state.throttles.drop((gone.kind, gone.namespace, gone.name))
 
 
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
@@ -249,8 +260,10 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.BudgetGone: _budget_gone,
     observations.AllowanceSeen: _allowance_seen,
     observations.AllowanceGone: _allowance_gone,
+    observations.ThrottleSeen: _throttle_seen,
+    observations.ThrottleGone: _throttle_gone,
     observations.OwnerSeen: owner_seen,
-    observations.OwnerGone: _owner_gone,
+    observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
@@ -263,6 +276,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ClaimWritten: binding.claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
+    observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,

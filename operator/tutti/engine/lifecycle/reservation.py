@@ -25,6 +25,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
+from tutti.placement.plugins.leaving_nodes import is_leaving
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -84,6 +85,13 @@ def note_losses(state: LifecycleState, workload: Workload) -> None:
             note_loss(state, member)
 
 
+def node_leaves(state: LifecycleState) -> None:
+    """Look again at all that is reserved: a node is being taken away."""
+    for workload in state.timers:
+        if workload.phase is Phase.RESERVED:
+            state.touch(workload.key)
+
+
 def lost_node(state: LifecycleState, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
     for workload in state.timers:
@@ -120,13 +128,25 @@ def give_back_all(state: LifecycleState, workload: Workload) -> None:
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
+        if not group.holds:
+            continue
+        standing = [hold for hold in group.holds if _stands(state, hold)]
+        handed: set[int] = set()
+        unlike: set[PodClass] = set()
         for member in group.members.values():
-            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.pod_class, member.pod.pod_class))
-            hold = next(held, None) if member.pod.placeable else None
-            if hold is not None:
-                group.holds.remove(hold)
-                state.cluster.adopt((hold.node, hold.number), member.pod)
-                member.charge = hold.charge
+            pod = member.pod
+            if not pod.placeable or pod.pod_class in unlike:
+                continue
+            hold = next((h for h in standing if _is_promised(h.pod_class, pod.pod_class)), None)
+            if hold is None:
+                unlike.add(pod.pod_class)  # nor is there any for others of its class: what is held only gets less
+                continue
+            standing.remove(hold)
+            handed.add(id(hold))
+            state.cluster.adopt((hold.node, hold.number), pod)
+            member.charge = hold.charge
+        if handed:
+            group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
 
 
 def release_holds(state: LifecycleState, group: MemberGroup, count: int) -> None:
@@ -148,7 +168,8 @@ def trim_holds(state: LifecycleState, workload: Workload) -> None:
 def is_whole(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation still covers every required member.
 
-    It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
+    It does not where a member came that is not what was promised, or where a node has become too small meanwhile, or is
+    being taken away.
     """
     for group in workload.groups.values():
         tally = group.counts()
@@ -161,6 +182,8 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
         if any(_is_overfull(state, pod_class, node) for pod_class, node in reserved):
+            return False
+        if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node in reserved):
             return False
     return True
 

@@ -95,6 +95,15 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     nominated_node: str | None = None
 
 
+class AnnotatePod(Decision, frozen=True, tag="annotate-pod"):
+    """Write annotations of a pod; one that is None is taken off. Answered by `PodAnnotated`."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: dict[str, str | None]
+
+
 class KeepAdmission(Decision, frozen=True, tag="admission"):
     """Write into the status of a bound pod what it was admitted to, as a condition (`engine/records/members.py`)."""
 
@@ -204,6 +213,7 @@ AnyDecision = (
     | Deactivate
     | SetPodCondition
     | KeepAdmission
+    | AnnotatePod
     | PatchStatus
     | EmitEvent
     | CreatePodGroup

@@ -147,6 +147,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         successors: Of one that is degraded, what would become of its successors; None where nobody can tell.
         early: Of one that is degraded, what would have it restarted before its window is over.
         leaves_now: Why it is being taken out to start again whole, or "".
+        autoscaler: What an autoscaler makes of its pods, where that is wrong, and what would put it right.
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
     """
 
@@ -177,4 +178,5 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     successors: Successors | None = None
     early: tuple[str, ...] = ()
     leaves_now: str = ""
+    autoscaler: tuple[str, ...] = ()
     lost: Mapping[str, int] = {}
