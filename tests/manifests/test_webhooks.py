@@ -12,6 +12,7 @@ from tests.manifests.rbac import BASE
 from tutti.api.configuration import TuttiConfiguration, load_configuration
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
+from tutti.api.pod_scheduler import SCHEDULER_LABEL, SYSTEM_NAMESPACES
 
 COMPONENT = BASE.parent / "components" / "webhook"
 OVERLAYS = BASE.parent / "overlays" / "webhook"
@@ -68,3 +69,40 @@ def test_the_certificate_is_where_the_configuration_looks_for_it():
     mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
 
     assert secrets[mounts[TuttiConfiguration().webhook.cert_dir]] == certificate["spec"]["secretName"]
+
+
+def pod_hook():
+    (patch,) = yaml.safe_load((BASE.parent / "components" / "pod-webhook" / "webhook.yaml").read_text())
+    assert (patch["op"], patch["path"]) == ("add", "/webhooks/-")
+    return patch["value"]
+
+
+def test_the_webhook_of_pods_holds_nothing_up_and_is_asked_where_it_is_wanted_alone():
+    hook = pod_hook()
+    (rule,) = hook["rules"]
+
+    assert hook["failurePolicy"] == "Ignore"
+    assert (rule["apiGroups"], rule["resources"], rule["operations"]) == ([""], ["pods"], ["CREATE"])
+    opted, excepted = hook["namespaceSelector"]["matchExpressions"]
+    assert opted == {"key": SCHEDULER_LABEL, "operator": "Exists"}
+    assert set(excepted["values"]) == {*SYSTEM_NAMESPACES, "tutti-system"}
+    assert hook["clientConfig"]["service"]["path"] == "/schedule-pod"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_the_components_add_up_whichever_way_the_certificate_comes():
+    parts = ["frameworks", "policies", "webhook", "pod-webhook", "self-signed"]
+    folder = OVERLAYS / "tried"
+    folder.mkdir()
+    try:
+        components = [f"../../../components/{one}" for one in parts]
+        (folder / "kustomization.yaml").write_text(
+            yaml.safe_dump({"resources": ["../../../base"], "components": components})
+        )
+        built = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    finally:
+        shutil.rmtree(folder)
+    objects = [one for one in yaml.safe_load_all(built.stdout) if one]
+    (mutating,) = [one for one in objects if one["kind"] == "MutatingWebhookConfiguration"]
+    assert [hook["name"].partition(".")[0] for hook in mutating["webhooks"]][-1] == "schedule-pod"
+    assert mutating["metadata"]["name"] == "tutti"  # so that its certificate is that of the others
