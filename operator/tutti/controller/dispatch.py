@@ -16,6 +16,7 @@ import structlog
 
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
+from tutti.api.frameworks import KindTable
 from tutti.api.model import API_VERSION
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.extender_calls import ExtenderCalls
@@ -38,6 +39,8 @@ from tutti.engine.records.decisions import (
     ReserveVolume,
     SelectNode,
     SetPodCondition,
+    StartOwner,
+    SuspendOwner,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
@@ -48,6 +51,7 @@ from tutti.engine.records.observations import (
     Deactivated,
     EvictFinished,
     ExtenderAnswered,
+    OwnerWritten,
     PodGroupWritten,
 )
 from tutti.kube.binder import Binder, ClaimWriter
@@ -57,6 +61,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.owner_writer import OwnerWriter
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
@@ -96,6 +101,7 @@ class Dispatch:
         instance: str,
         term: Callable[[], LeaseTerm | None] = no_term,
         extenders: Sequence[Extender] = (),
+        kinds: KindTable,
     ) -> None:
         self._client = client
         self._fence = fence
@@ -105,6 +111,7 @@ class Dispatch:
         self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
+        self._owners = OwnerWriter(client, kinds, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
@@ -149,6 +156,8 @@ class Dispatch:
                 self._spawn(decision, self._evict(decision))
             case Deactivate():
                 self._spawn(decision, self._deactivate(decision))
+            case StartOwner() | SuspendOwner():
+                self._spawn(decision, self._write_owner(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus():
@@ -252,6 +261,9 @@ class Dispatch:
     async def _deactivate(self, wanted: Deactivate) -> None:
         self._observe(await self._deactivator.deactivate(wanted))
 
+    async def _write_owner(self, wanted: StartOwner | SuspendOwner) -> None:
+        self._observe(await self._owners.write(wanted))
+
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
         if isinstance(decision, KeepAdmission):
@@ -328,6 +340,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return EvictFinished(space, name, uid, done=False, message=why)
         case Deactivate(namespace=space, name=name, uid=uid):
             return Deactivated(space, name, uid, 0)
+        case StartOwner(uid=uid) | SuspendOwner(uid=uid):
+            return OwnerWritten(uid, why)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
             return PodGroupWritten(space, name, done=False)
         case AskExtender(ask=ask):

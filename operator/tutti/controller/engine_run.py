@@ -129,6 +129,7 @@ class EngineRun:
             term=leadership.term,
             instance=leadership.identity,
             extenders=context.configuration.extenders,
+            kinds=engine.state.kinds,
         )
         self._cycle = Cycle(
             engine,

@@ -238,7 +238,7 @@ def _owner(kind: FrameworkKind, ignored: frozenset[str]) -> OptionalKind:
         kind.plural,
         tuple(kind.versions),
         dict[str, Any],
-        seen=lambda _, raw: OwnerSeen(projected(raw, kind, ignored)),
+        seen=lambda resource, raw: OwnerSeen(projected(raw, kind, ignored, resource.version)),
         gone=lambda _, gone: OwnerGone(gone.uid),
         following=lambda followed: OwnerKindFollowed(kind.group, kind.kind, followed),
         may_be_built_in=kind.group in BUILT_IN,

@@ -10,6 +10,7 @@ from tutti.api.kinds import ClusterQueue
 from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import EmitEvent
@@ -56,6 +57,7 @@ class State(QueueState, IngestState, StatusState):
             return
         self.stale = False
         self.respec()
+        follow_all_held(self)
         self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:

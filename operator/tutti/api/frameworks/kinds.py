@@ -64,6 +64,7 @@ _JOB = FrameworkKind(
     ],
     minimum_annotations=[KUEUE_LEAST, named_groups.VOLCANO_MIN_MEMBER, _KAI_LEAST],
     suspended="spec.suspend",
+    startable=True,
 )
 _CRON_JOB = FrameworkKind(
     group="batch",
@@ -133,6 +134,7 @@ _JOBSET_KIND = FrameworkKind(
         label=COMPLETION_INDEX,
     ),
     suspended="spec.suspend",
+    startable=True,
     sub_group_labels=[f"{_JOBSET}replicatedjob-name", f"{_JOBSET}job-index"],
     attempt_label=f"{_JOBSET}restart-attempt",
 )

@@ -29,6 +29,7 @@ from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_A
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
 from tutti.api.frameworks.records import After, OwnerRole, ProjectedOwner
 from tutti.api.frameworks.stages import start_stages
+from tutti.api.frameworks.starting import start_state
 from tutti.api.model import GROUP, LABEL_PATTERN
 from tutti.api.problems import FieldProblem
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
@@ -53,13 +54,16 @@ class PlacedRole(NamedTuple):
     template: tuple[str | int, ...]
 
 
-def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[str] = frozenset()) -> ProjectedOwner:
+def projected(
+    raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[str] = frozenset(), version: str = ""
+) -> ProjectedOwner:
     """Return what is kept of an object.
 
     Args:
         raw: The object as the API server wrote it.
         kind: The description of its kind.
         ignored: Annotations that say nothing, because the convention they belong to is off.
+        version: In which it was read.
     """
     top = FieldReader(raw)
     annotations = _annotations(top, "metadata.annotations")
@@ -76,7 +80,14 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
         wish=wish,
         one_by_one="" if at_once else _wanted(kind.made_at_once),
         suspended=bool(kind.suspended) and top.flag(kind.suspended or ""),
-        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1)),
+        start=start_state(raw, kind, version),
+    )
+    held = found.is_held
+    if held and found.start is not None and not holds:
+        found = structs.replace(found, start=structs.replace(found.start, single=True))
+    found = structs.replace(
+        found,
+        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1 or held)),
         stages=stages,
         minimum=minimum,
         minimum_by=minimum_by,
@@ -84,7 +95,10 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
         replica_size=_replica_size(top, kind),
     )
     # What is wrong must hold its pods back: without its numbers nobody knows that they may start one by one.
-    together = (kind.gang == "Together" and (holds or bool(top.problems))) or (kind.gang == "Requested" and asked)
+    # What is started as one is one until it has started.
+    together = (kind.gang == "Together" and (holds or held or bool(top.problems))) or (
+        kind.gang == "Requested" and asked
+    )
     problems = tuple(dict.fromkeys(str(one) for one in top.problems))
     if together:
         return structs.replace(found, together=True, problems=problems)

@@ -144,6 +144,10 @@ class QueuePriority(Model):
     """Whether priorities count within the queue only: compared with those of other queues, all count as the offset."""
 
 
+Managed = Literal["Pods", "Suspend"]
+"""How what waits in a queue waits: with its pods, or suspended."""
+
+
 class ClusterQueueSpec(Model):
     """Quota, and the rules by which it is given out."""
 
@@ -181,6 +185,10 @@ class ClusterQueueSpec(Model):
     """Checks to pass before admission; not supported yet."""
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
+    manage: Managed = "Pods"
+    """How Jobs and JobSets of the queue wait (ours, not Kueue's). Pods: their pods are made at once, and wait. Suspend:
+    they stay suspended, and are started when there is quota and room for all of their pods; evicted, they are suspended
+    again. The component `suspend` gives the operator the right to do so."""
     fair_sharing: FairSharing | None = None
     """Its weight in the cohort."""
     admission_scope: AdmissionScope | None = None
@@ -251,6 +259,8 @@ class LocalQueueSpec(Model):
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     default_maximum_execution_time_seconds: Duration | None = None
     """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
+    manage: Managed | None = None
+    """How Jobs and JobSets of this queue wait: Pods or Suspend; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

@@ -17,7 +17,7 @@ from tutti.api.kinds import PodGroup
 from tutti.api.limits import remaining
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
-from tutti.engine.ingest import IngestState
+from tutti.engine.ingest import IngestState, managed_owners
 from tutti.engine.ingest.implicit_gangs import pod_group_written
 from tutti.engine.ingest.membership import (
     drop_foreign_pod,
@@ -139,6 +139,7 @@ def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> Non
 
 def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
     state.owner_graph.drop(gone.uid)
+    managed_owners.held_gone(state, gone.uid)
 
 
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
@@ -251,6 +252,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerSeen: owner_seen,
     observations.OwnerGone: _owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
+    observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
     observations.ObjectSeen: _object_seen,

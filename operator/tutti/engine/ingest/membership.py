@@ -19,6 +19,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import follow_held, follow_held_below
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
@@ -235,7 +236,10 @@ PATIENCE_SECONDS = 10.0
 
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
-    _file_again(state, state.owner_graph.put(seen.found))
+    members = state.owner_graph.put(seen.found)
+    follow_held(state, seen.found)
+    follow_held_below(state, seen.found)
+    _file_again(state, members)
 
 
 def note_foreign_owner(state: IngestState, pod: Pod) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import ObjectMeta, PodSpec
-from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
@@ -33,12 +32,13 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    owned_gangs,
     take_sizes,
     tell_notes,
     what_is_wrong,
 )
 from tutti.engine.ingest.restore import restore
-from tutti.engine.lifecycle import limits
+from tutti.engine.lifecycle import limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
@@ -131,7 +131,12 @@ def _promised(
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
-    return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
+    # What was not there at its start is looked at when the pods come.
+    return (
+        None
+        if has_claims(spec) and workload.managed is None
+        else state.cluster.classes.of(spec, workload.key[1], labels)
+    )
 
 
 def _read_pod_group(
@@ -142,8 +147,9 @@ def _read_pod_group(
     A PodGroup that was made for such a gang is there to be read by people.
     """
     name, first = workload.key[2], next(workload.members(), None)
-    own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
-    owned = first is not None and isinstance(first.owned.gang, OwnedGang)
+    has_maker = first is not None or workload.managed is not None
+    own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
+    owned = any(owned_gangs(answers[:1]))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
@@ -162,6 +168,7 @@ def _read_pod_group(
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, answers, partial(_promised, state, workload))
+        workload.problem = workload.problem or owner_starts.why_not_tried(workload)
         tell_notes(state, workload, answers)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
@@ -172,6 +179,8 @@ def _read_pod_group(
     _read_wishes(state, workload, gang.spec if gang is not None else said)
     if owned and not own:
         keep_in_domains(workload, answers)
+    if workload.managed is not None:
+        workload.created = workload.managed.created
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.messages import IS, counted
-from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle import LifecycleState, owner_starts
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
@@ -196,7 +196,8 @@ def go_on_leaving(state: LifecycleState, workload: Workload) -> bool:
     for member in left:
         member.leave = member.leave or _mark(workload)
     if left:
-        ask_to_leave(state, workload)
+        if not owner_starts.is_suspending(state, workload):
+            ask_to_leave(state, workload)
         return False
     for member in workload.members():
         member.leave = None
@@ -249,6 +250,7 @@ def _take_out(state: LifecycleState, workload: Workload, eviction: WorkloadEvict
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
     explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
+    owner_starts.leave(state, workload, eviction.reason, eviction.message)
     go_on_leaving(state, workload)
     state.touch(workload.key)
 

@@ -13,6 +13,7 @@ from tutti.engine.lifecycle import (
     eviction,
     limits,
     member_loss,
+    owner_starts,
     permits,
     quota_usage,
     reservation,
@@ -40,6 +41,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     limits.enforce_limits(state, workload)
     if leaving:
         eviction.leave_together(state, workload)
+    owner_starts.follow_owner(state, workload)
     before = workload.phase
     match workload.phase:
         case Phase.WAITING:
@@ -74,6 +76,7 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
     if workload.phase is Phase.WAITING and not is_whole:
         reservation.await_members(state, workload)
+        owner_starts.ask_to_start(state, workload)
         return False
     if not permits.may_bind(state, workload):
         return False
@@ -117,6 +120,7 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         permits.time_out_approval(state, workload)
     elif workload.phase is Phase.RESERVED:
         reservation.time_out_members(state, workload)
+        owner_starts.give_up_start(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
         if workload.counts().bound and reservation.awaits_late_members(workload):
             reservation.time_out_late_members(state, workload)
@@ -169,7 +173,7 @@ def is_gone(state: LifecycleState, workload: Workload) -> bool:
     for group in workload.groups.values():
         if group.members or group.holds:
             return False
-    return not state.catalog.stands_alone(workload.key)
+    return workload.managed is None and not state.catalog.stands_alone(workload.key)
 
 
 def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:

@@ -274,6 +274,15 @@ class Catalog(WrittenObjects):
             return None
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
 
+    def keeps_suspended(self, namespace: str, name: str) -> bool:
+        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue."""
+        local = self.get(LocalQueue, namespace, name)
+        if local is None:
+            return False
+        queue = self.get(ClusterQueue, "", local.spec.cluster_queue)
+        said = local.spec.manage or (queue.spec.manage if queue is not None else "Pods")
+        return said == "Suspend"
+
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
 
 
@@ -75,6 +76,37 @@ class Evict(Decision, frozen=True, tag="evict"):
 class Deactivate(Decision, frozen=True, tag="deactivate"):
     """Set `spec.active` of a Workload to false; answered by `Deactivated`."""
 
+    namespace: str
+    name: str
+    uid: str
+
+
+class StartOwner(Decision, frozen=True, tag="start-owner"):
+    """Have an object that is suspended make its pods; answered by `OwnerWritten`.
+
+    `generation` is that of what was decided on: where it asks for something else by now, it is not started.
+    `added` is what the pods of each role get, by role; `at` is Unix seconds.
+    """
+
+    group: str
+    kind: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    at: int
+    added: dict[str, Directives] = {}
+
+
+class SuspendOwner(Decision, frozen=True, tag="suspend-owner"):
+    """Have an object make no pods any more, and say what it said before its start; answered by `OwnerWritten`."""
+
+    group: str
+    kind: str
+    version: str
+    plural: str
     namespace: str
     name: str
     uid: str
@@ -202,6 +234,8 @@ AnyDecision = (
     | ReserveVolume
     | Evict
     | Deactivate
+    | StartOwner
+    | SuspendOwner
     | SetPodCondition
     | KeepAdmission
     | PatchStatus

@@ -251,6 +251,10 @@ class OwnerGraph:
             and member.marks.owner.api_version.partition("/")[0] == group
         ]
 
+    def controlled_by(self, uid: str) -> list[str]:
+        """Return the uids of the objects that one controls."""
+        return list(self._controlled.get(uid, ()))
+
     def _below(self, uid: str) -> Iterator[Member]:
         """Yield the members below an object, through owners and through pods that own pods."""
         seen, ahead = {uid}, [uid]

@@ -298,6 +298,13 @@ class Deactivated(Observation, frozen=True, tag="deactivated"):
     generation: int
 
 
+class OwnerWritten(Observation, frozen=True, tag="owner-written"):
+    """What became of a StartOwner or SuspendOwner; `problem` says why it was not done, "" that it was."""
+
+    uid: str
+    problem: str = ""
+
+
 class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     """What became of a CreatePodGroup or DeletePodGroup; `done` is False where it must be asked for again."""
 

@@ -29,6 +29,7 @@ from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.quota.ordering import OrderKey, order_key, queued_at
 
@@ -154,6 +155,7 @@ class Workload:
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
+        managed: What makes its pods, where that is started and suspended here.
     """
 
     key: WorkloadKey
@@ -222,6 +224,7 @@ class Workload:
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     asked_for: str = ""
+    managed: ManagedOwner | None = None
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -315,6 +318,8 @@ class Workload:
         for group in self.groups.values():
             for member in group.members.values():
                 return member.scheduler
+        if self.managed is not None:
+            return next((one.scheduler for one in self.managed.found.roles), "")
         return ""
 
     def forget_ended(self) -> None:
