@@ -1,4 +1,4 @@
-"""Jobs of a queue that keeps suspended what waits in it: started when all of their pods fit, suspended when they leave."""
+"""Jobs of a queue that keeps suspended what waits in it: started when all of their pods fit, and suspended again."""
 
 from __future__ import annotations
 
@@ -72,3 +72,93 @@ def test_a_job_is_started_when_there_is_quota_for_all_of_its_pods(story: Story) 
     assert spec.node_selector == {POOL: story.namespace}
     assert [one.key for one in spec.tolerations] == ["gpu"]
     assert "Started" in [reason for reason, _ in story.events("train")]
+
+
+def test_room_for_one_pod_less_starts_nothing(story: Story) -> None:
+    jobs = managed(story, 100)
+    player = Player(story)
+    player.fill(2)
+    story.start_operator()
+    jobs.make("train", 3)
+    jobs.make("small", 2)  # comes later, and fits
+    story.wait(lambda: jobs.runs("small", 2), "the small Job to run")
+    assert jobs.waits("train")
+    assert not story.pods("train-")
+
+    player.clear(3)
+
+    story.wait(lambda: jobs.runs("train", 3), "the Job to run")
+
+
+def test_one_that_is_preempted_is_suspended_with_its_template_as_it_was_and_comes_back(story: Story) -> None:
+    jobs = managed(story, 3, preemption={"withinClusterQueue": "LowerPriority"})
+    high = story.priority_class("high", 1000)
+    story.start_operator()
+    jobs.make("train", 3)
+    before = jobs.template("train")
+    story.wait(lambda: jobs.runs("train", 3), "the Job to run")
+    assert jobs.template("train") != before
+
+    jobs.make("urgent", 2, labels={"scheduling.tutti.dev/priority-class": high})
+
+    story.wait(lambda: jobs.waits("train"), "the first Job to be suspended")
+    story.wait(lambda: jobs.runs("urgent", 2), "the urgent Job to run")
+    assert jobs.template("train") == before
+    assert not story.living("train-")
+    assert "Preempted" in [reason for reason, _ in story.events("train")]
+
+    jobs.batch.delete_namespaced_job("urgent", story.namespace, propagation_policy="Background")
+    story.wait(lambda: jobs.runs("train", 3), "the first Job to run again")
+
+
+def test_an_operator_that_is_killed_anywhere_between_comes_to_the_same_end(story: Story) -> None:
+    jobs = managed(story, 3)
+    player = Player(story)
+    player.start()
+    jobs.make("train", 3)
+    story.wait(lambda: STARTED in (jobs.get("train").metadata.annotations or {}), "the Job to be started")
+    player.crash()
+    story.wait(lambda: jobs.runs("train", 3), "the Job to run")
+
+    story.kill_operator()
+    batch, where = jobs.batch, ("train", story.namespace)
+    batch.patch_namespaced_job(*where, {"spec": {"suspend": True}})  # the first of the writes of a suspension
+    player.start()
+    story.wait(lambda: not story.living("train-") or jobs.runs("train", 3), "its pods to go")
+    story.wait(lambda: jobs.runs("train", 3), "the Job to be restored, and to run again")
+    story.wait(lambda: not jobs.get("train").spec.suspend, "the Job to be started")
+
+
+def test_a_user_who_starts_it_by_hand_has_its_pods_wait(story: Story) -> None:
+    jobs = managed(story, 2)
+    story.start_operator()
+    jobs.make("train", 3)
+    story.wait(lambda: story.all("PodGroup"), "it to wait")
+    jobs.batch.patch_namespaced_job("train", story.namespace, {"spec": {"suspend": False}})
+    story.wait(lambda: len(story.pods("train-")) == 3, "its pods")
+    assert not story.living("train-")
+
+    story.resize_queue(QUEUE, 3)
+    story.wait(lambda: jobs.runs("train", 3), "them to run, one by one as such a Job does")
+
+
+def test_one_that_is_deleted_while_it_waits_leaves_nothing_behind(story: Story) -> None:
+    jobs = managed(story, 2)
+    story.start_operator()
+    jobs.make("train", 3)
+    story.wait(lambda: story.all("PodGroup"), "it to wait")
+    jobs.batch.delete_namespaced_job("train", story.namespace, propagation_policy="Background")
+    story.wait(lambda: not story.all("PodGroup"), "its PodGroup to go")
+    jobs.make("next", 2)
+    story.wait(lambda: jobs.runs("next", 2), "the next Job to run")
+
+
+def test_an_object_that_cannot_be_started_says_so_and_holds_up_nobody(story: Story) -> None:
+    jobs = managed(story, 2)
+    story.start_operator()
+    template = yaml.safe_load(TEMPLATE)
+    template["spec"]["nodeSelector"] = {POOL: "elsewhere"}
+    jobs.make("elsewhere", 1, template=template)
+    jobs.make("train", 2)
+    story.wait(lambda: jobs.runs("train", 2), "the other Job to run")
+    assert jobs.waits("elsewhere")

@@ -154,10 +154,8 @@ class Dispatch:
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate():
-                self._spawn(decision, self._deactivate(decision))
-            case StartOwner() | SuspendOwner():
-                self._spawn(decision, self._write_owner(decision))
+            case Deactivate() | StartOwner() | SuspendOwner():
+                self._spawn(decision, self._switch(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus():
@@ -258,11 +256,12 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _deactivate(self, wanted: Deactivate) -> None:
-        self._observe(await self._deactivator.deactivate(wanted))
-
-    async def _write_owner(self, wanted: StartOwner | SuspendOwner) -> None:
-        self._observe(await self._owners.write(wanted))
+    async def _switch(self, wanted: Deactivate | StartOwner | SuspendOwner) -> None:
+        """Set a Workload inactive, or start or suspend what makes the pods of one."""
+        if isinstance(wanted, Deactivate):
+            self._observe(await self._deactivator.deactivate(wanted))
+        else:
+            self._observe(await self._owners.write(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
@@ -332,9 +331,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
             return BindFinished(space, name, uid, node, BindAnswer.UNKNOWN, why)
-        case SelectNode(namespace=space, name=name, uid=uid, node=target):
-            return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case ReserveVolume(namespace=space, name=name, uid=uid, volume=target):
+        case (
+            SelectNode(namespace=space, name=name, uid=uid, node=target)
+            | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
+        ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)

@@ -21,6 +21,7 @@ import kopf
 import structlog
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.frameworks import KNOWN_KINDS, FrameworkKind
 from tutti.api.kinds import KINDS
 from tutti.api.messages import join_listed
 from tutti.api.model import API_VERSION, GROUP, VERSION
@@ -158,6 +159,22 @@ def _name_scheduler(registry: kopf.OperatorRegistry, pods: PodDefaults, there: O
             patch.setdefault("spec", {})["schedulerName"] = scheduler
 
 
+def _keep_suspended(
+    registry: kopf.OperatorRegistry, kind: FrameworkKind, version: str, pods: PodDefaults, there: OtherLoop
+) -> None:
+    """Serve `/suspend-<kind>-<version>`: new objects wait suspended where their queue keeps them so."""
+    id_ = f"suspend-{kind.kind.lower()}-{version}"
+
+    @kopf.on.mutate(kind.group, version, kind.plural, id=id_, operations=["CREATE"], registry=registry)
+    async def suspend(body: kopf.Body, namespace: str | None, patch: kopf.Patch, **_: Any) -> None:
+        if await there.run(pods.suspends(dict(body), kind, namespace or "")):
+            *steps, last = (kind.suspended or "").split(".")
+            at: Any = patch
+            for step in steps:
+                at = at.setdefault(step, {})
+            at[last] = True
+
+
 FINALIZER = f"{GROUP}/in-use"
 _PREFIX = f"kopf.{GROUP}"
 # How soon a certificate that was renewed is served.
@@ -223,6 +240,9 @@ def reviewing(
     registry = _registry(credentials, there)
     register(registry, reviewer, there)
     _name_scheduler(registry, pods, there)
+    for kind in KNOWN_KINDS:
+        for version in kind.versions if kind.startable else ():
+            _keep_suspended(registry, kind, version, pods, there)
     return registry
 
 

@@ -1,4 +1,6 @@
-"""The scheduler of new pods that are in a queue, filled in where their namespace has opted in.
+"""What is filled into new pods, and into what makes pods: their scheduler, and that they are to wait suspended.
+
+The scheduler of pods that are in a queue is filled in where their namespace has opted in.
 
 Whether a pod is in a queue is told by itself, by its owners as the engine knows them (`api/frameworks`), or by the
 default LocalQueue of its namespace. A controller makes pods within milliseconds of the object that they come from, so
@@ -12,19 +14,23 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec import structs
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import (
+    FrameworkKind,
     MissingOwner,
     OwnerChain,
     ProjectedOwner,
     inherited_terms,
     marked,
     owner_chain,
+    projected,
     projected_pod,
 )
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
@@ -32,6 +38,7 @@ from tutti.api.frameworks.records import PodMarks
 from tutti.api.frameworks.table import ignored_keys
 from tutti.api.pod_scheduler import may_be_named, opted_in
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import is_to_wait
 from tutti.engine.reading.catalog import Catalog
 
 OWNER_PATIENCE_SECONDS: Final = 2.0
@@ -117,13 +124,31 @@ class PodDefaults:
             return chosen
         return chosen if await self._is_queued_by_owners(pod, namespace) else ""
 
+    async def suspends(self, raw: Mapping[str, Any], kind: FrameworkKind, namespace: str) -> bool:
+        """Return whether a new object that makes pods is to be suspended, because its queue keeps so what waits in it.
+
+        Args:
+            raw: The object.
+            kind: The description of its kind.
+            namespace: Where it is made.
+        """
+        state = self._knowledge.known()
+        if state is None:
+            return False  # its pods wait then
+        found = projected(raw, kind, self._ignored)
+        if found.start is None or found.suspended:
+            return False
+        now = datetime.fromtimestamp(self._clock(), UTC).isoformat()
+        start = structs.replace(found.start, created=now, started=False)
+        return is_to_wait(state, structs.replace(found, namespace=namespace, suspended=True, start=start))
+
     async def _is_queued_by_owners(self, pod: Pod, namespace: str) -> bool:
         """Whether an owner names a queue, or may: one that has not come in time, or that nobody can look up now."""
         state = self._knowledge.known()
         if state is None:
             return bool(pod.metadata.owner_references)
         marks = marked(pod.metadata, pod.spec.scheduler_name, state.kinds.pod_keys, says_group=False)
-        chain = await self._chain(msgspec.structs.replace(marks, namespace=namespace), state)
+        chain = await self._chain(structs.replace(marks, namespace=namespace), state)
         return bool(chain.awaited or inherited_terms(chain, self._ignored).queue)
 
     async def _chain(self, marks: PodMarks, state: IngestState) -> OwnerChain:

@@ -33,6 +33,12 @@ from tutti.engine.records.observations import OwnerWritten
 from tutti.engine.records.workloads import Phase, Workload
 
 
+def is_to_wait(state: IngestState, found: ProjectedOwner) -> bool:
+    """Whether an object that is suspended would be started here when its turn comes."""
+    owned = _owned(state, found) if found.is_held else None
+    return owned is not None and isinstance(owned.gang, OwnedGang) and not _unstartable(found, owned.gang)
+
+
 def follow_held(state: IngestState, found: ProjectedOwner) -> None:
     """Take in an object as it is now, where it may be started or suspended here, or was."""
     if found.start is None:

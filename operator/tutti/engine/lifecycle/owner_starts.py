@@ -206,8 +206,9 @@ def owner_written(state: LifecycleState, workload: Workload, result: OwnerWritte
     if not result.problem:
         managed.refused, managed.refusals = "", 0
         managed.settled = asked == "suspend"
-        managed.not_before = state.now + _LOOK_AGAIN_SECONDS
+        managed.not_before = 0.0
         if managed.settled:
+            managed.not_before = state.now + _LOOK_AGAIN_SECONDS
             state.set_alarm(workload, managed.not_before)
         return
     is_news, managed.refused = result.problem != managed.refused, result.problem
