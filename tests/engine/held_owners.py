@@ -94,9 +94,10 @@ class HeldWorld(World):
         kind = self._kind(wanted.uid)
         templates = {one.role.name: one.template for one in placed_roles(raw, kind)[0]}
         try:
+            if isinstance(wanted, StartOwner) and wanted.generation != raw["metadata"]["generation"]:
+                self.tell(OwnerWritten(wanted.uid, "it was changed meanwhile"))
+                return
             if isinstance(wanted, StartOwner):
-                if wanted.generation != raw["metadata"]["generation"]:
-                    raise StartError("it was changed meanwhile")
                 patch = started(raw, kind, templates, wanted.added, wanted.at)
             else:
                 patch = restored(raw, kind, templates) or suspended(raw, kind)

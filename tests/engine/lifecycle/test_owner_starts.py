@@ -226,7 +226,8 @@ def test_one_that_is_deleted_leaves_nothing_behind():
 
     state = world.engine.state
     assert world.used("team") == 0
-    assert not (state.workloads or state.held_owners or state.managed_owners)
+    assert not state.workloads
+    assert not {**state.held_owners, **state.managed_owners}
     assert not [key for key in world.objects if key[0] == "PodGroup"]
 
 

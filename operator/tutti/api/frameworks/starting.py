@@ -81,15 +81,15 @@ def _read(text: object) -> _Started | None:
         return None
     try:
         return msgspec.json.decode(text, type=_Started)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
 
 
 def _is_finished(top: FieldReader) -> bool:
     conditions = top.value("status.conditions")
+    listed = [one for one in (conditions if isinstance(conditions, list) else ()) if isinstance(one, Mapping)]
     return any(
-        isinstance(one, Mapping) and one.get("type") in _DONE and one.get("status") == "True"
-        for one in (conditions if isinstance(conditions, list) else ())
+        one.get("status") == "True" and isinstance(kind := one.get("type"), str) and kind in _DONE for one in listed
     )
 
 
