@@ -7,8 +7,11 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from e2e.harness.frameworks import QUEUE, TEMPLATE, Player
-from e2e.harness.story import Story
+from e2e.harness.controllers import job_pods, replicated_job
+from e2e.harness.frameworks import QUEUE, TEMPLATE, Made, Player
+from e2e.harness.hooks import webhooks_asked
+from e2e.harness.plays import JOBSET_KIND, job_set, role
+from e2e.harness.story import GROUP, Story
 
 STARTED = "scheduling.tutti.dev/started"
 POOL = "example.com/pool"
@@ -162,3 +165,73 @@ def test_an_object_that_cannot_be_started_says_so_and_holds_up_nobody(story: Sto
     jobs.make("train", 2)
     story.wait(lambda: jobs.runs("train", 2), "the other Job to run")
     assert jobs.waits("elsewhere")
+
+
+# ---- JobSet, by whose controller's rules a player makes Jobs and pods
+
+
+def set_of(*pods: int, suspended: bool = True) -> str:
+    """A JobSet with so many pods in each of its replicated jobs."""
+    roles = [role(f"part-{index}", 1, count) for index, count in enumerate(pods)]
+    return job_set(*roles, suspend="true" if suspended else "false")
+
+
+def jobset_template(player: Player, made: Made) -> Any:
+    """The templates of a JobSet as they are."""
+    found = player.change(made, {})
+    return found["spec"]["replicatedJobs"], found["spec"]["suspend"]
+
+
+def test_a_job_set_is_started_whole_and_suspended_whole(story: Story) -> None:
+    player = Player(story, JOBSET_KIND)
+    managed(story, 4, preemption={"withinClusterQueue": "LowerPriority"})
+    high = story.priority_class("high", 1000)
+    story.start_operator()
+    made = player.make(set_of(1, 3))
+    before, _ = jobset_template(player, made)
+    story.wait(lambda: not jobset_template(player, made)[1], "the JobSet to be started")
+    after, _ = jobset_template(player, made)
+    assert [_spec_of(one)["nodeSelector"] for one in after] == [{POOL: story.namespace}] * 2
+
+    started = player.change(made, {})
+    for name in ("part-0", "part-1"):
+        for job in replicated_job(player, started, name):
+            job_pods(player, job)
+    player.wait_bound(4)
+    player.wait_used(4)
+
+    story.pod("urgent", gpus=1, priority_class=high, labels={f"{GROUP}/queue-name": QUEUE})
+    story.wait(lambda: jobset_template(player, made)[1], "the JobSet to be suspended")
+    assert jobset_template(player, made)[0] == before
+    player.delete_pods(*player.pods)  # as its controller does
+    story.wait(lambda: story.node_of("urgent"), "the urgent pod to run")
+
+
+def _spec_of(role: Any) -> Any:
+    return role["template"]["spec"]["template"]["spec"]
+
+
+# ---- with the webhook
+
+
+def test_with_the_webhook_nobody_has_to_write_suspend(story: Story) -> None:
+    jobs = managed(story, 2)
+    player = Player(story, JOBSET_KIND)
+
+    def asked(_: Story) -> bool:
+        probe = jobs.batch.create_namespaced_job
+        spec = {"template": yaml.safe_load(TEMPLATE)}
+        meta = {"name": "probe", "labels": {f"{GROUP}/queue-name": QUEUE}}
+        return bool(probe(story.namespace, {"metadata": meta, "spec": spec}, dry_run="All").spec.suspend)
+
+    with webhooks_asked(story, asked, "suspend-webhook"):
+        jobs.make("train", 3, suspend=False)
+        assert jobs.waits("train")
+        jobs.make("other", 3, suspend=False, labels={f"{GROUP}/queue-name": ""})
+        assert not jobs.get("other").spec.suspend
+        made = player.make(set_of(3, suspended=False))
+        assert made["spec"]["suspend"]
+
+        jobs.make("small", 2, suspend=False)
+        story.wait(lambda: jobs.runs("small", 2), "a Job that fits to run")
+        assert jobs.waits("train")

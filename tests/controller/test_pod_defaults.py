@@ -131,3 +131,73 @@ def test_with_a_default_queue_every_pod_of_the_namespace_is_queued(known):
     known.see(observations.ObjectSeen("LocalQueue", queue))
 
     assert asked(known, pod(owner=False)) == "tutti"
+
+
+JOB = {
+    "metadata": {"name": "train", "labels": {QUEUE: "q"}},
+    "spec": {"parallelism": 2, "template": {"spec": {"schedulerName": "tutti"}}},
+}
+
+
+def keeps(known, manage="Suspend"):
+    """Have a queue keep suspended what waits in it."""
+    local = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"clusterQueue": "cq", "manage": manage}}
+    known.see(observations.ObjectSeen("LocalQueue", local))
+    return known
+
+
+def suspends(known, raw, kind="Job"):
+    described = next(one for one in known.engine.state.kinds if one.kind == kind and one.startable)
+    return asyncio.run(PodDefaults(TuttiConfiguration(), known, clock=lambda: 100.0).suspends(raw, described, "team"))
+
+
+def with_owner(owner):
+    return JOB | {"metadata": JOB["metadata"] | {"ownerReferences": [owner]}}
+
+
+def test_a_job_whose_queue_keeps_it_suspended_is_suspended_when_it_is_written(known):
+    assert suspends(keeps(known), JOB)
+    assert not suspends(keeps(known, "Pods"), JOB)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(JOB | {"metadata": {"name": "train"}}, id="names no queue"),
+        pytest.param(JOB | {"spec": {"template": {"spec": {"schedulerName": "other"}}}}, id="another scheduler's"),
+        pytest.param(JOB | {"spec": {**JOB["spec"], "suspend": True}}, id="suspended by its user"),
+        pytest.param(
+            JOB | {"metadata": {**JOB["metadata"], "annotations": {"scheduling.tutti.dev/gang": "Apart"}}}, id="apart"
+        ),
+        pytest.param({"metadata": 3, "spec": []}, id="cannot be read"),
+    ],
+)
+def test_other_jobs_are_left_alone(known, raw):
+    assert not suspends(keeps(known), raw)
+
+
+def test_a_job_of_a_job_set_is_suspended_by_that(known):
+    above = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "s", "controller": True}
+    known.see(observations.OwnerSeen(ProjectedOwner("jobset.x-k8s.io", "JobSet", "team", "set", "s")))
+
+    assert not suspends(keeps(known), with_owner(above))
+
+
+def test_a_job_of_a_cron_job_is_suspended_for_itself(known):
+    above = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": True}
+    known.see(observations.OwnerSeen(ProjectedOwner("batch", "CronJob", "team", "nightly", "c")))
+
+    assert suspends(keeps(known), with_owner(above))
+
+
+def test_without_a_scheduler_in_its_template_the_namespace_has_to_give_it():
+    raw = JOB | {"spec": {"template": {"spec": {}}}}
+
+    assert suspends(keeps(Known({LABEL: "tutti"})), raw)
+    assert not suspends(keeps(Known({})), raw)
+
+
+def test_while_an_engine_lists_nothing_is_suspended(known):
+    keeps(known).lists = True
+
+    assert not suspends(known, JOB)

@@ -29,6 +29,7 @@ class HeldWorld(World):
         self.raws: dict[str, dict[str, Any]] = {}
         self.makes_pods = True
         self.refuses = ""
+        self.attempt = "0"
         self.stops_at: int | None = None  # how many writes are carried out before the process is killed
         super().__init__(**configuration)
         self.follow_owners()
@@ -133,6 +134,7 @@ class HeldWorld(World):
         kind = self._kind(uid)
         owner = {"apiVersion": f"{kind.group}/v1", "kind": kind.kind, "name": self.raws[uid]["metadata"]["name"]}
         labels = {"jobset.sigs.k8s.io/replicatedjob-name": role} if role else {}
+        labels |= {"jobset.sigs.k8s.io/restart-attempt": self.attempt} if role else {}
         meta = {"name": name, "namespace": "default", "uid": f"pod-{name}-{next(self._uids)}", "labels": labels}
         meta["ownerReferences"] = [{**owner, "uid": uid, "controller": True}]
         self.put(msgspec.convert({"metadata": meta, "spec": made_of["spec"]}, Pod))

@@ -10,6 +10,7 @@ import yaml
 
 from tests.manifests.rbac import BASE
 from tutti.api.configuration import TuttiConfiguration, load_configuration
+from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
 from tutti.api.pod_scheduler import SCHEDULER_LABEL, SYSTEM_NAMESPACES
@@ -91,7 +92,7 @@ def test_the_webhook_of_pods_holds_nothing_up_and_is_asked_where_it_is_wanted_al
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 def test_the_components_add_up_whichever_way_the_certificate_comes():
-    parts = ["frameworks", "policies", "webhook", "pod-webhook", "self-signed"]
+    parts = ["frameworks", "policies", "suspend", "webhook", "pod-webhook", "suspend-webhook", "self-signed"]
     folder = OVERLAYS / "tried"
     folder.mkdir()
     try:
@@ -104,5 +105,30 @@ def test_the_components_add_up_whichever_way_the_certificate_comes():
         shutil.rmtree(folder)
     objects = [one for one in yaml.safe_load_all(built.stdout) if one]
     (mutating,) = [one for one in objects if one["kind"] == "MutatingWebhookConfiguration"]
-    assert [hook["name"].partition(".")[0] for hook in mutating["webhooks"]][-1] == "schedule-pod"
+    last = [hook["name"].partition(".")[0] for hook in mutating["webhooks"]][-3:]
+    assert last == ["schedule-pod", "suspend-job-v1", "suspend-jobset-v1alpha2"]
+    (role,) = [one for one in objects if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "tutti"]
+    assert {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]} in role["rules"]
     assert mutating["metadata"]["name"] == "tutti"  # so that its certificate is that of the others
+
+
+def test_every_kind_that_is_started_is_asked_about_where_it_is_served():
+    hooks = yaml.safe_load((BASE.parent / "components" / "suspend-webhook" / "webhook.yaml").read_text())
+    named = set()
+    for hook in [patch["value"] for patch in hooks]:
+        (rule,) = hook["rules"]
+        (group,), (version,), (plural,) = rule["apiGroups"], rule["apiVersions"], rule["resources"]
+        assert (hook["failurePolicy"], rule["operations"]) == ("Ignore", ["CREATE"])
+        kind = next(one for one in KNOWN_KINDS if (one.group, one.plural) == (group, plural))
+        assert version in kind.versions
+        assert hook["clientConfig"]["service"]["path"] == f"/suspend-{kind.kind.lower()}-{version}"
+        named.add((group, plural))
+    assert named == {(one.group, one.plural) for one in KNOWN_KINDS if one.startable}
+
+
+def test_what_is_started_may_be_read_and_changed():
+    rules = yaml.safe_load((BASE.parent / "components" / "suspend" / "rules.yaml").read_text())
+    granted = {
+        (group, what) for one in rules for group in one["value"]["apiGroups"] for what in one["value"]["resources"]
+    }
+    assert granted - {("batch", "jobs/status")} == {(one.group, one.plural) for one in KNOWN_KINDS if one.startable}

@@ -35,6 +35,7 @@ from tutti.api.frameworks import (
 )
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
 from tutti.api.frameworks.records import PodMarks
+from tutti.api.frameworks.starting import as_suspended
 from tutti.api.frameworks.table import ignored_keys
 from tutti.api.pod_scheduler import may_be_named, opted_in
 from tutti.engine.ingest import IngestState
@@ -135,12 +136,14 @@ class PodDefaults:
         state = self._knowledge.known()
         if state is None:
             return False  # its pods wait then
-        found = projected(raw, kind, self._ignored)
-        if found.start is None or found.suspended:
+        if projected(raw, kind, self._ignored).suspended:
+            return False
+        found = projected(as_suspended(raw, kind), kind, self._ignored)
+        if found.start is None:
             return False
         now = datetime.fromtimestamp(self._clock(), UTC).isoformat()
         start = structs.replace(found.start, created=now, started=False)
-        return is_to_wait(state, structs.replace(found, namespace=namespace, suspended=True, start=start))
+        return is_to_wait(state, structs.replace(found, namespace=namespace, start=start))
 
     async def _is_queued_by_owners(self, pod: Pod, namespace: str) -> bool:
         """Whether an owner names a queue, or may: one that has not come in time, or that nobody can look up now."""

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from tests.engine.held_owners import HeldWorld, template
+from tests.engine.held_owners import QUEUE, HeldWorld, template
 from tutti.engine.records.decisions import Evict, StartOwner, SuspendOwner
 from tutti.engine.records.workloads import Phase
 
@@ -325,3 +325,84 @@ def test_a_restart_finds_it_running_and_lets_it_run():
     assert len(world.placed(uid)) == 4
     assert not asked(world, SuspendOwner)
     assert world.used("team") == 4
+
+
+def test_one_whose_time_is_over_stays_suspended_after_a_restart_too():
+    world = a_world(4)
+    uid = world.job("train", 4)
+    world.raws[uid]["metadata"]["labels"] = QUEUE | {"scheduling.tutti.dev/max-exec-time-seconds": "60"}
+    world.show(uid)
+    world.until(61)
+    assert world.waits(uid)
+
+    world.until(600)
+    world.restart()
+    world.until(600)
+    assert world.waits(uid)
+    assert world.used("team") == 0
+
+
+def test_a_job_without_pods_says_so():
+    world = a_world(4)
+    uid = world.job("none", 0)
+    world.run()
+
+    assert world.waits(uid)
+    assert "asks for no pods" in world.events("InvalidGang")[0].note
+
+
+def test_a_queue_that_changes_its_mind_lets_go_of_what_waits():
+    world = a_world(4)
+    uid = world.job("train", 5)
+    world.run()
+    world.queue("team", 100, manage="Pods")
+    world.run()
+
+    assert world.waits(uid)
+    assert not world.engine.state.workloads
+    world.queue("team", 100, manage="Suspend")
+    world.node("more", gpus=4, labels=LABELS)
+    world.run()
+    assert len(world.placed(uid)) == 5
+
+
+def test_what_was_decided_is_decided_again_by_a_replay():
+    world = a_world(4, preemption={"withinClusterQueue": "LowerPriority"})
+    world.job("train", 4)
+    world.run()
+    world.pod("urgent", gpus=1, priority=100, queue="queue")
+    world.run()
+
+    assert world.replay().differences == []
+
+
+def test_pods_with_claims_are_started_by_room_and_bound_by_their_volumes():
+    world = a_world(4)
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    uid = world.job("train", 2, template=template(volumes=[claim]))
+    world.run()
+
+    assert not world.spec(uid)["suspend"]
+    assert not world.placed(uid)  # the claim does not exist
+    world.until(301)
+    assert world.spec(uid)["suspend"]  # and its pods wait no longer than the window
+
+
+def test_a_job_set_that_restarts_is_followed():
+    world = a_world(4)
+    role = {"parallelism": 2, "completions": 2, "template": template()}
+    uid = world.held("JobSet", "set", {"suspend": True, "replicatedJobs": [{"name": "a", "template": {"spec": role}}]})
+    world.run()
+    assert len(world.placed(uid)) == 2
+    before = only(world).key
+    world.delete(*world.placed(uid))
+    world.raws[uid]["status"] = {"restarts": 1}
+    world.attempt = "1"
+    world.show(uid)
+    world.make_pods(uid)
+    world.run()
+
+    assert len(world.placed(uid)) == 2
+    managed = [one for one in world.engine.state.workloads.values() if one.managed is not None]
+    assert [one.key for one in managed] != [before]
+    assert managed[0].phase is Phase.SCHEDULED

@@ -153,6 +153,21 @@ def suspended(raw: Mapping[str, Any], kind: FrameworkKind) -> dict[str, Any]:
     return {**_change(raw, changed), "metadata": _metadata(raw)}
 
 
+def as_suspended(raw: Mapping[str, Any], kind: FrameworkKind) -> Mapping[str, Any]:
+    """Return an object as it would be if it were suspended; one that cannot be, for its shape, as it is."""
+    *steps, last = (kind.suspended or "").split(".")
+    out: dict[str, Any] = dict(raw)
+    at = out
+    for step in steps:
+        inner = at.get(step)
+        if not isinstance(inner, Mapping):
+            return raw
+        at[step] = dict(inner)
+        at = at[step]
+    at[last] = True
+    return out
+
+
 def restored(
     raw: Mapping[str, Any], kind: FrameworkKind, templates: Mapping[str, Sequence[str | int]]
 ) -> dict[str, Any] | None:

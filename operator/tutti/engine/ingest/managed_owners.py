@@ -127,6 +127,8 @@ def _groups(gang: OwnedGang) -> dict[str, str]:
 def _unstartable(found: ProjectedOwner, gang: OwnedGang) -> str:
     """Return why an object cannot be started here; "" where it can."""
     without = "write it for a queue without manage: Suspend"
+    if not any(part.count for part in gang.parts):
+        return "it asks for no pods"
     if any(role.leads for role in found.roles):
         return f"its leaders are placed before the others are made, so nobody knows where these will be; {without}"
     if counts_all(gang) and len(gang.parts) > 1:
