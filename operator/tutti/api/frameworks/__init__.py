@@ -22,7 +22,7 @@ from tutti.api.frameworks.records import (
     StartState,
     UnusableOwner,
 )
-from tutti.api.frameworks.table import KindTable, described_kinds
+from tutti.api.frameworks.table import KindTable
 from tutti.api.frameworks.terms import InheritedTerms, inherited_terms
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "SaidByPod",
     "StartState",
     "UnusableOwner",
-    "described_kinds",
     "gang_of",
     "inherited_terms",
     "marked",
