@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from e2e.harness.controllers import job_pods, replicated_job
+from e2e.harness.controllers import job_pods, ray_head, ray_workers, replicated_job
 from e2e.harness.frameworks import QUEUE, TEMPLATE, Made, Player
 from e2e.harness.hooks import webhooks_asked
-from e2e.harness.plays import JOBSET_KIND, job_set, role
+from e2e.harness.plays import JOBSET_KIND, RAY_KINDS, job_set, ray_group, ray_object, ray_spec, role
 from e2e.harness.story import GROUP, Story
 
 STARTED = "scheduling.tutti.dev/started"
@@ -209,6 +209,30 @@ def test_a_job_set_is_started_whole_and_suspended_whole(story: Story) -> None:
 
 def _spec_of(role: Any) -> Any:
     return role["template"]["spec"]["template"]["spec"]
+
+
+# ---- Ray, by whose operator's rules a player makes pods
+
+
+def test_a_ray_cluster_waits_without_pods_and_is_started_whole(story: Story) -> None:
+    player = Player(story, *RAY_KINDS)
+    managed(story, 2)
+    story.start_operator()
+    spec = ray_spec(ray_group("small", 2), more="suspend: true, ")
+    made = player.make(ray_object("RayCluster", "rc", spec))
+    story.wait(lambda: story.all("PodGroup"), "it to wait")
+    assert player.change(made, {})["spec"]["suspend"]
+
+    story.resize_queue(QUEUE, 3)
+
+    story.wait(lambda: not player.change(made, {})["spec"]["suspend"], "the RayCluster to be started")
+    started = player.change(made, {})
+    assert started["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelector"] == {POOL: story.namespace}
+    ray_head(player, started)
+    assert not player.bound()
+    ray_workers(player, started, "small")
+    player.wait_bound(3)
+    player.wait_used(3)
 
 
 # ---- with the webhook

@@ -215,6 +215,11 @@ class FrameworkKind(Model):
     startable: bool = False
     """Whether it may be started here (`manage: Suspend` on a queue): pods are made when `suspended` is false, and while
     it is true the node selectors and tolerations of its pod templates may be changed."""
+    startable_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
+    """What must hold for that; an object of which it does not is left alone."""
+    ended_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
+    """When it makes no pods any more, besides a condition Complete, Completed, Failed or Succeeded that is True; any of
+    these will do."""
     sub_group_labels: Annotated[list[LabelKey], Field(max_length=4)] = []
     """Labels of pods that together tell which of them are near one another."""
     attempt_label: LabelKey | None = None

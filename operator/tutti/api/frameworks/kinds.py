@@ -232,6 +232,7 @@ _RAY = (
         pod_roles=_RAY_POD_ROLES.model_copy(update={"by_owner": {}}),
         autoscaled="spec.enableInTreeAutoscaling",
         suspended="spec.suspend",
+        startable=True,
         sub_group_labels=_RAY_REPLICAS,
     ),
     FrameworkKind(
@@ -257,6 +258,10 @@ _RAY = (
         pod_roles=_RAY_POD_ROLES,
         autoscaled="spec.rayClusterSpec.enableInTreeAutoscaling",
         suspended="spec.suspend",
+        startable=True,
+        # KubeRay suspends no other (utils/validation.go, ValidateRayJobSpec).
+        startable_when=[FieldCondition(path="spec.shutdownAfterJobFinishes", values=[True])],
+        ended_when=[FieldCondition(path="status.jobDeploymentStatus", values=["Complete", "Failed"])],
         sub_group_labels=_RAY_REPLICAS,
     ),
     FrameworkKind(

@@ -77,6 +77,7 @@ class StartState(msgspec.Struct, frozen=True, omit_defaults=True):
         started_at: When, Unix seconds; 0 where it does not say.
         finished: Whether it makes no pods any more: it has ended, or is being deleted.
         attempt: How often all of its pods were made anew; "" where they never were.
+        unfit: What would have to hold for it to be started here, in words; "": it can be.
         single: Whether its pods are one gang for the sake of their start alone: later each does its part by itself.
     """
 
@@ -88,6 +89,7 @@ class StartState(msgspec.Struct, frozen=True, omit_defaults=True):
     started_at: int = 0
     finished: bool = False
     attempt: str = ""
+    unfit: str = ""
     single: bool = False
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from tutti.api.framework_kind import FrameworkKind
-from tutti.api.frameworks.fields import FieldReader
+from tutti.api.frameworks.fields import FieldReader, holds, wanted
 from tutti.api.frameworks.records import StartState
 from tutti.api.model import GROUP
 
@@ -59,7 +59,8 @@ def start_state(raw: Mapping[str, Any], kind: FrameworkKind, version: str) -> St
         return None
     top = FieldReader(raw, problems=[])
     annotations = top.value("metadata.annotations")
-    text = annotations.get(STARTED_ANNOTATION) if isinstance(annotations, Mapping) else None
+    said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+    text = said.get(STARTED_ANNOTATION)
     read = _read(text)
     generation = top.count("metadata.generation")
     restarts = top.count("status.restarts") if kind.attempt_label else None
@@ -70,7 +71,8 @@ def start_state(raw: Mapping[str, Any], kind: FrameworkKind, version: str) -> St
         created=top.text("metadata.creationTimestamp"),
         started=isinstance(text, str),
         started_at=read.at if read is not None else 0,
-        finished=_is_finished(top) or bool(top.text("metadata.deletionTimestamp")),
+        finished=_is_finished(top, kind) or bool(top.text("metadata.deletionTimestamp")),
+        unfit="" if all(holds(top, one, said) for one in kind.startable_when) else wanted(kind.startable_when),
         attempt=str(restarts) if restarts else "",
     )
 
@@ -85,11 +87,13 @@ def _read(text: object) -> _Started | None:
         return None
 
 
-def _is_finished(top: FieldReader) -> bool:
+def _is_finished(top: FieldReader, kind: FrameworkKind) -> bool:
+    if any(holds(top, one, {}) for one in kind.ended_when):
+        return True
     conditions = top.value("status.conditions")
     listed = [one for one in (conditions if isinstance(conditions, list) else ()) if isinstance(one, Mapping)]
     return any(
-        one.get("status") == "True" and isinstance(kind := one.get("type"), str) and kind in _DONE for one in listed
+        one.get("status") == "True" and isinstance(said := one.get("type"), str) and said in _DONE for one in listed
     )
 
 

@@ -186,7 +186,7 @@ class ClusterQueueSpec(Model):
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     manage: Managed = "Pods"
-    """How Jobs and JobSets of the queue wait (ours, not Kueue's). Pods: their pods are made at once, and wait. Suspend:
+    """How Jobs, JobSets, RayClusters and RayJobs of the queue wait (ours, not Kueue's). Pods: their pods are made at once, and wait. Suspend:
     they stay suspended, and are started when there is quota and room for all of their pods; evicted, they are suspended
     again. The component `suspend` gives the operator the right to do so."""
     fair_sharing: FairSharing | None = None
@@ -260,7 +260,7 @@ class LocalQueueSpec(Model):
     default_maximum_execution_time_seconds: Duration | None = None
     """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
     manage: Managed | None = None
-    """How Jobs and JobSets of this queue wait: Pods or Suspend; left out: as the ClusterQueue says."""
+    """How Jobs, JobSets, RayClusters and RayJobs of this queue wait: Pods or Suspend; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

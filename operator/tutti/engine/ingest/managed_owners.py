@@ -127,6 +127,8 @@ def _groups(gang: OwnedGang) -> dict[str, str]:
 def _unstartable(found: ProjectedOwner, gang: OwnedGang) -> str:
     """Return why an object cannot be started here; "" where it can."""
     without = "write it for a queue without manage: Suspend"
+    if found.start is not None and found.start.unfit:
+        return f"it can be started only where {found.start.unfit}"
     if not any(part.count for part in gang.parts):
         return "it asks for no pods"
     if any(role.leads for role in found.roles):

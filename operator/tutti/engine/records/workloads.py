@@ -249,8 +249,10 @@ class Workload:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
         One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        So does one whose object was started: it had its turn, and its pods are there or on their way.
         """
         front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = front or (self.managed is not None and self.managed.runs)
         return 0.0 if front else self.queued_at
 
     def reported_to(self, uid: str) -> dict[str, Any]:
