@@ -166,7 +166,7 @@ class Invariants:
             if workload.phase in (Phase.LEAVING, Phase.FINISHED) or not workload.active:
                 continue
             members, why = list(workload.members()), workload.explanation
-            there = workload.key[0] == "Workload" or any(not m.pod.terminated and not m.pod.deleting for m in members)
+            there = workload.waits_without_members or any(not m.pod.terminated and not m.pod.deleting for m in members)
             whole = workload.phase is Phase.RESERVED or (workload.phase is Phase.WAITING and there)
             gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
             place = (workload.counted[1], workload.phase.value, gate, reason, workload.counted[0])

@@ -186,9 +186,11 @@ class ClusterQueueSpec(Model):
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     manage: Managed = "Pods"
-    """How Jobs, JobSets, RayClusters and RayJobs of the queue wait (ours, not Kueue's). Pods: their pods are made at once, and wait. Suspend:
-    they stay suspended, and are started when there is quota and room for all of their pods; evicted, they are suspended
-    again. The component `suspend` gives the operator the right to do so."""
+    """How Jobs, JobSets, RayClusters and RayJobs of the queue wait (ours, not Kueue's).
+
+    Pods: their pods are made at once, and wait. Suspend: they stay suspended, and are started when there is quota and
+    room for all of their pods; evicted, they are suspended again. The component `suspend` gives the right to do so.
+    """
     fair_sharing: FairSharing | None = None
     """Its weight in the cohort."""
     admission_scope: AdmissionScope | None = None
@@ -260,7 +262,7 @@ class LocalQueueSpec(Model):
     default_maximum_execution_time_seconds: Duration | None = None
     """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
     manage: Managed | None = None
-    """How Jobs, JobSets, RayClusters and RayJobs of this queue wait: Pods or Suspend; left out: as the ClusterQueue says."""
+    """How its Jobs, JobSets, RayClusters and RayJobs wait: Pods or Suspend; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

@@ -75,7 +75,7 @@ def owner_written(state: IngestState, result: OwnerWritten) -> None:
     key = state.managed_owners.get(result.uid)
     workload = state.workloads.get(key) if key is not None else None
     if workload is not None:
-        owner_starts.owner_written(state, workload, result)
+        owner_starts.settle_write(state, workload, result)
 
 
 def _file(state: IngestState, found: ProjectedOwner) -> None:

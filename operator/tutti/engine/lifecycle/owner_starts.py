@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from tutti.api.frameworks.starting import Directives
+from tutti.api.messages import counted
 from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import LifecycleState, reservation
 from tutti.engine.lifecycle.phases import explain
@@ -72,7 +73,7 @@ def ask_to_start(state: LifecycleState, workload: Workload) -> None:
 def _starting(state: LifecycleState, workload: Workload, managed: ManagedOwner) -> Explanation:
     held = sum(len(group.holds) for group in workload.groups.values())
     seconds = int((workload.deadline or state.now) - state.now)
-    text = f"quota and nodes are reserved for {held} pods that {managed.title} is to make"
+    text = f"quota and nodes are reserved for {counted(held, 'pod')} that {managed.title} is to make"
     text += f" (suspended again after {seconds} s)"
     return Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held), "timeoutSeconds": str(seconds)})
 
@@ -196,7 +197,7 @@ def _await_pods(state: LifecycleState, workload: Workload, managed: ManagedOwner
         state.set_alarm(workload, until)
 
 
-def owner_written(state: LifecycleState, workload: Workload, result: OwnerWritten) -> None:
+def settle_write(state: LifecycleState, workload: Workload, result: OwnerWritten) -> None:
     """Take in what became of a start or suspension; one that failed is tried again after a while."""
     managed = workload.managed
     if managed is None or managed.found.uid != result.uid or not managed.asked:

@@ -189,7 +189,7 @@ def _share(workload: Workload) -> WaitingShare | None:
     phase, tally = workload.phase, workload.counts()
     if phase in _WAITING_FOR_NOTHING or not workload.active:
         return None
-    whole = phase is Phase.RESERVED or (phase is Phase.WAITING and (workload.key[0] == "Workload" or tally.live > 0))
+    whole = phase is Phase.RESERVED or (phase is Phase.WAITING and (workload.waits_without_members or tally.live > 0))
     if not (whole or tally.waiting or tally.gated):
         return None
     why = workload.explanation

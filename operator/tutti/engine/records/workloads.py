@@ -255,6 +255,11 @@ class Workload:
         front = front or (self.managed is not None and self.managed.runs)
         return 0.0 if front else self.queued_at
 
+    @property
+    def waits_without_members(self) -> bool:
+        """Whether it may wait though no member exists: a Workload, or what has them made when it is admitted."""
+        return self.key[0] == "Workload" or self.managed is not None
+
     def reported_to(self, uid: str) -> dict[str, Any]:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
         return self.status if uid == self.uid else self.group_status.get(uid, {})

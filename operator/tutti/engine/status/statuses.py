@@ -123,7 +123,7 @@ def count_in_queues(state: StatusState, workload: Workload) -> None:
         return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
-        wanted = workload.key[0] == "Workload" or workload.counts().live
+        wanted = workload.waits_without_members or workload.counts().live
         bucket = "pending" if workload.active and wanted else ""  # who is set inactive does not wait for anything
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
