@@ -36,6 +36,7 @@ from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
+from tutti.engine.queue import predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.counters import NOT_COUNTED
@@ -189,7 +190,7 @@ class Engine:
         """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
-        while state.dirty:
+        while state.dirty or state.followers.stale:
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)
@@ -200,6 +201,8 @@ class Engine:
                     self._forget(workload)
                 else:
                     self._changed[key], seen[key] = workload, None
+                    predecessors.notice(state, key)
+            predecessors.follow_rings(state)
             state.follow_classes()
         return [key for key in seen if key in state.workloads]
 
@@ -430,6 +433,7 @@ class Engine:
         self._queue.drop(workload)
         state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.queue_positions.put(workload)
+        predecessors.forget(state, key)
 
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:

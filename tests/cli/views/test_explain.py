@@ -577,3 +577,14 @@ def test_a_node_is_added_in_the_flavor_that_has_quota():
     assert message(found, "Quota").endswith("16 of 16 free nvidia.com/gpu in h100")
     assert "a100" not in message(found, "Quota")
     assert helps(found) == ["1 more node like n2 (8 nvidia.com/gpu) is added"]
+
+
+def test_who_starts_after_others_waits_in_its_queue_and_is_placed_if_it_names_nobody():
+    spec = {"queueName": "main", "podGroups": [{"name": "main", "count": 1}], "after": [{"workload": "prepare"}]}
+    made = [*without("train-2"), ours("Workload", "follow", spec, "serving")]
+    made.append(pod("serving", "follow-0", 0, labels={f"{scene.TUTTI}/workload": "follow"}))
+    found = of("serving/follow", made)
+
+    assert found.summary == "it waits at the Queue gate: WaitingForWorkloads"
+    assert verdicts(found)[1] == "Queue: Waits"
+    assert helps(found) == ["it names nobody in spec.after"]

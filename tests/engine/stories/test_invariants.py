@@ -20,6 +20,7 @@ from tests.drawing import TIMES, examples
 from tests.engine.invariants import Invariants
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
+from tutti.api.conditions import timestamp
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission import usage_history
@@ -322,6 +323,8 @@ class Histories(RuleBasedStateMachine):
                 {"maximumExecutionTimeSeconds": 25},
                 {"successPolicy": {"podGroups": ["leader"]}},
                 {"failurePolicy": {"onMemberFailure": "Deactivate"}},
+                {"after": [{"workload": "w0"}]},
+                {"after": [{"workload": "g0", "when": "Finished"}, {"workload": "w1", "when": "Finished"}]},
             ]
         ),
     )
@@ -371,6 +374,23 @@ class Histories(RuleBasedStateMachine):
     )
     def change_quota(self, gpus: int | str, flavors: tuple[str, ...]) -> None:
         self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="", **self.preempts)
+
+    @rule(
+        name=st.sampled_from(["cq1", "cq2", "cq3", "root"]),
+        gpus=QUOTAS,
+        begin=st.integers(-5, 40),
+        seconds=st.integers(1, 40),
+        bad=RARELY,
+    )
+    def open_window(self, name: str, gpus: int | str, begin: int, seconds: int, bad: bool) -> None:
+        """Give a queue other quota for a time; or, rarely, in a flavor that it does not have."""
+        kind = "Cohort" if name == "root" else "ClusterQueue"
+        spec = self.world.objects[kind, "", name]["spec"]
+        flavor = "missing" if bad else spec["resourceGroups"][0]["flavors"][0]["name"]
+        quotas = [{"name": flavor, "resources": [{"name": GPU, "nominalQuota": gpus}]}]
+        times = {"begin": timestamp(self.world.now + begin), "end": timestamp(self.world.now + begin + seconds)}
+        windows = [{"name": "w", **times, "flavors": quotas}]
+        self.world.object(kind, name, {**spec, "temporaryQuotas": windows})
 
     @rule(name=st.sampled_from(["cq1", "cq2"]), preempts=POLICIES)
     def change_preemption(self, name: str, preempts: dict[str, Any]) -> None:

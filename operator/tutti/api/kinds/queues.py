@@ -171,7 +171,7 @@ class ClusterQueueSpec(Model):
     schedule_timeout_seconds: Duration | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so themselves, nor does their LocalQueue.
+    """How long Workloads, gangs and single pods may run that do not say so themselves, nor does their LocalQueue.
 
     It counts as if they had said so: also for those that run, and from the moment that it is changed.
     """
@@ -260,7 +260,7 @@ class LocalQueueSpec(Model):
     fair_sharing: FairSharing | None = None
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
+    """How long Workloads, gangs and single pods may run that do not say so; left out: as the ClusterQueue says."""
     manage: Managed | None = None
     """How its Jobs, JobSets, RayClusters and RayJobs wait: Pods or Suspend; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None

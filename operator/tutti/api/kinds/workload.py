@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.after import After, EndedWorkloads
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
 from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
@@ -183,6 +184,8 @@ class WorkloadSpec(Model):
     """Counts where it is lower than the priority of its class, or of its pods: only a class makes it go first."""
     active: bool = True
     """Whether it may be admitted; set to false, it is taken out."""
+    after: After = []
+    """Which others have to end before it is admitted. Until then it stands in nobody's way, and uses no quota."""
     pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))
     """What it is made of."""
     schedule_timeout_seconds: Seconds | None = None
@@ -282,6 +285,8 @@ class WorkloadStatus(Written):
     """How long it has run before the last eviction."""
     kept: KeptMembers = []
     """What it keeps for the successors of members that it has lost."""
+    after: EndedWorkloads = []
+    """Those of `spec.after` that it need not wait for any more."""
 
 
 class Workload(Object):

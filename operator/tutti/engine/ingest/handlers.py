@@ -24,6 +24,7 @@ from tutti.engine.ingest.membership import (
     drop_member,
     note_foreign_owner,
     note_foreign_pod,
+    owner_gone,
     owner_kind_followed,
     owner_seen,
     put_member,
@@ -148,11 +149,6 @@ def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
     state.throttles.drop((gone.kind, gone.namespace, gone.name))
 
 
-def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
-    state.owner_graph.drop(gone.uid)
-    managed_owners.held_gone(state, gone.uid)
-
-
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
     binding.storage_seen(state, seen.found)
 
@@ -263,7 +259,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ThrottleSeen: _throttle_seen,
     observations.ThrottleGone: _throttle_gone,
     observations.OwnerSeen: owner_seen,
-    observations.OwnerGone: _owner_gone,
+    observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
     observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),

@@ -19,7 +19,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
-from tutti.engine.ingest.managed_owners import follow_held, follow_held_below
+from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
@@ -38,7 +38,7 @@ from tutti.engine.records.members import (
     Reported,
     admission_in_status,
 )
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.observations import OwnerGone, OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.placement.topology.request import Slice
 
@@ -236,10 +236,22 @@ PATIENCE_SECONDS = 10.0
 
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
-    members = state.owner_graph.put(seen.found)
-    follow_held(state, seen.found)
-    follow_held_below(state, seen.found)
+    found, before = seen.found, state.owner_graph.known(seen.found.uid)
+    members = state.owner_graph.put(found)
+    follow_held(state, found)
+    follow_held_below(state, found)
     _file_again(state, members)
+    if before is None or before.ended != found.ended:
+        state.touch_followers(found.namespace, found.name)
+
+
+def owner_gone(state: IngestState, gone: OwnerGone) -> None:
+    """Forget what owned pods; who waited for its end is told that it is there no more."""
+    found = state.owner_graph.known(gone.uid)
+    state.owner_graph.drop(gone.uid)
+    held_gone(state, gone.uid)
+    if found is not None:
+        state.touch_followers(found.namespace, found.name)
 
 
 def note_foreign_owner(state: IngestState, pod: Pod) -> None:

@@ -17,6 +17,9 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conventions import ConventionError
+from tutti.api.conventions.after_annotation import AFTER, AfterName, read_after
+from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -74,6 +77,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     spec = found.spec
     workload.queue = spec.queue_name
     limits.read_limits(workload, found)
+    workload.after = tuple((one.workload, one.when) for one in spec.after)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
@@ -255,6 +259,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     workload.problem = workload.problem or workload.given_up
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
+        named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
+        workload.after = _after_object(state, workload) or next(named, ())
+    if workload.after or state.followers:
+        _follow(state, workload)
     if answers:
         _read_terms(state, workload, answers)
     if not asked and answers:
@@ -267,6 +275,26 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
     limits.limit_by_queue(state, workload)
+
+
+def _after_object(state: IngestState, workload: Workload) -> tuple[AfterName, ...]:
+    """Return whom the annotation of a PodGroup names; one that cannot be read is a problem of its gang."""
+    found = state.catalog.find(workload.key)
+    said = "" if found is None else found.metadata.annotations.get(AFTER, "")
+    try:
+        return read_after(said, annotation_path(AFTER)) if said else ()
+    except ConventionError as error:
+        text = f"{workload.name}: {error}"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
+        return ()
+
+
+def _follow(state: IngestState, workload: Workload) -> None:
+    """Note for whom a workload waits, and by which names others may wait for it."""
+    ended, waits = workload.ended_before, workload.phase is Phase.WAITING
+    owners = (one for m in workload.members() for one in (m.owned.top, m.marks.owner) if one is not None)
+    names = {workload.key[2], *(one.name for one in owners)} if workload.after else ()
+    state.followers.put(workload.key, [name for name, _ in workload.after if waits and name not in ended], names)
 
 
 def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:

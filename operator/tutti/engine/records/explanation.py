@@ -36,6 +36,18 @@ IN_LINE = "InLine"
 ASKING = "WaitingForExtender"
 """The reason of who waits for the answer of an HTTP extender."""
 
+WAITING_FOR_OTHERS = "WaitingForWorkloads"
+"""The reason of who starts after others that may end yet."""
+
+PREDECESSOR_FAILED = "PredecessorFailed"
+"""The reason where one of them has failed that must succeed."""
+
+AFTER_ITSELF = "AfterItself"
+"""The reason of those who wait for one another, or for themselves."""
+
+AFTER_OTHERS = (WAITING_FOR_OTHERS, PREDECESSOR_FAILED, AFTER_ITSELF)
+"""Reasons of who stands aside until others have ended, whatever is free."""
+
 LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""
 

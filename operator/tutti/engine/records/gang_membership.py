@@ -174,6 +174,7 @@ class OwnerGraph:
 
     def __init__(self) -> None:
         self._known: dict[str, ProjectedOwner] = {}
+        self._named: dict[tuple[str, str], dict[str, None]] = {}
         self._gone: set[str] = set()
         self._controlled: dict[str, dict[str, None]] = {}
         self._members: dict[str, dict[tuple[str, str], Member]] = {}
@@ -194,6 +195,7 @@ class OwnerGraph:
         if before is not None:
             self._unlink(before)
         self._known[found.uid] = found
+        self._named.setdefault((found.namespace, found.name), {})[found.uid] = None
         if found.owner is not None:
             self._controlled.setdefault(found.owner.uid, {})[found.uid] = None
         return list(self._below(found.uid))
@@ -203,6 +205,20 @@ class OwnerGraph:
         if uid in self._known:
             self._gone.add(uid)
             self._prune(uid)
+
+    def known(self, uid: str) -> ProjectedOwner | None:
+        """Return an object as it was seen last; None of one that has not been seen, or is gone."""
+        return None if uid in self._gone else self._known.get(uid)
+
+    def named(self, namespace: str, name: str) -> list[ProjectedOwner]:
+        """Return the objects of some name that are there, of whatever kind; pods that own pods are none."""
+        found = (self.known(uid) for uid in self._named.get((namespace, name), ()))
+        return [one for one in found if one is not None and one.group]
+
+    def siblings(self, member: Member) -> Iterable[Member]:
+        """Return the members that the same object makes as this one, itself among them; none of one of nobody's."""
+        owner = member.marks.owner
+        return () if owner is None else self._members.get(owner.uid, {}).values()
 
     def join(self, member: Member) -> None:
         """Note what controls a member."""
@@ -296,6 +312,10 @@ class OwnerGraph:
         return list(seen)
 
     def _unlink(self, found: ProjectedOwner) -> None:
+        named = self._named[found.namespace, found.name]
+        del named[found.uid]
+        if not named:
+            del self._named[found.namespace, found.name]
         if found.owner is not None:
             here = self._controlled[found.owner.uid]
             del here[found.uid]

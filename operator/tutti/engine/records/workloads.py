@@ -154,6 +154,9 @@ class Workload:
         gang_told: The uid of the object of another project, and the condition last written to it.
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
+        after: Whom it starts after, and whether these must have Succeeded or only Finished.
+        ended_before: Those of them that have ended as they must, and how; they are not waited for again.
+        outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
         managed: What makes its pods, where that is started and suspended here.
     """
@@ -223,6 +226,9 @@ class Workload:
     gang_told: tuple[str, Mapping[str, Any]] | None = None
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
+    after: tuple[tuple[str, str], ...] = ()
+    ended_before: Mapping[str, str] = field(default_factory=dict)
+    outcome: str = ""
     asked_for: str = ""
     managed: ManagedOwner | None = None
     name: str = field(init=False, repr=False)

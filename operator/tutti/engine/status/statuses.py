@@ -60,6 +60,7 @@ def status_of(
         wanted = _pod_group_status(workload.phase, workload.counts(), workload.losses, told) | {
             "pendingReason": pending
         }
+    wanted |= _ended_before(workload, told)
     state.queue_positions.note(workload, pending)
     workload.status, news = _changed_status(state, told, wanted, conditions_of(state, workload))
     return news
@@ -159,9 +160,16 @@ def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any
     elif requeue and "at" in (told.get("requeue") or {}):
         requeue["at"] = None  # a merge patch removes only what it names
     ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
-    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran} | _kept(
-        workload.losses, told
-    )
+    said = {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran}
+    return said | _kept(workload.losses, told)
+
+
+def _ended_before(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of those that a workload need not wait for any more; nothing where none are, or were."""
+    if not (workload.ended_before or told.get("after")):
+        return {}
+    ended = [{"workload": name, "outcome": how} for name, how in workload.ended_before.items()]
+    return {"after": ended or None}
 
 
 def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
