@@ -42,6 +42,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         yield from self.backfill_reservations.of.values()
         yield from self.quota_holdbacks.of.values()
         yield from self.kept_for_successors.values()
+        yield from self.moves.pieces()
         for workload in self.workloads.values():
             nodes = [hold.node for group in workload.groups.values() for hold in group.holds]
             if nodes:

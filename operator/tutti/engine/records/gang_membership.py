@@ -23,15 +23,30 @@ from tutti.api.conventions import ConventionError, GangMembership, membership_ke
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import MissingOwner, ProjectedOwner
+from tutti.api.kinds.consolidation import MOVABLE_ANNOTATION
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+MOVING_KEYS = (MOVABLE_ANNOTATION, SAFE_TO_EVICT)
+"""The annotations by which a pod says whether it may be moved."""
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
 """While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
 PodTexts: TypeAlias = tuple[Hashable, ...]
 """All that a pod says which anybody reads, in one value."""
+
+
+def says_movable(annotations: Mapping[str, str]) -> bool | None:
+    """Return whether annotations of a pod or its gang let it be moved; None where they do not say.
+
+    What cluster-autoscaler must not evict (its FAQ, "safe-to-evict") is not moved either, whatever else is said.
+    """
+    said = annotations.get(MOVABLE_ANNOTATION)
+    if annotations.get(SAFE_TO_EVICT) == "false" or (said is not None and said != "true"):
+        return False
+    return None if said is None else True
 
 
 class ParsedMemberships:
@@ -46,7 +61,7 @@ class ParsedMemberships:
     def __init__(self, settings: Conventions, noted: Iterable[str] = (), marks: Iterable[str] = ()) -> None:
         self._settings = settings
         self._marks = frozenset(marks)
-        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *MOVING_KEYS, *noted}
         self._read: WeakValueDictionary[PodTexts, GangMembership] = WeakValueDictionary()
 
     def __len__(self) -> int:

@@ -157,7 +157,7 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
         placed += [(hold.pod_class, None, hold.node, hold.charge) for hold in group.holds]
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
-            if node and topology is not None and _pod_set_group(group, pod_class, topology) == need.pod_set_group:
+            if node and topology is not None and pod_set_group_of(group, pod_class, topology) == need.pod_set_group:
                 there.append(node)
                 own += [node] if group is need.group else []
                 kept.update(() if charge is None else charge.flavors.values())
@@ -166,7 +166,8 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
     need.growth = max(need.extra, expected)
 
 
-def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 
 
@@ -271,7 +272,7 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
 
 
 def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
     return PodSetRequest(
         group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
     )
