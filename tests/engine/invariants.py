@@ -90,6 +90,7 @@ class Invariants:
         charges += [
             charge for one in state.kept_for_successors.values() for charge, pods in one.charges for _ in range(pods)
         ]
+        charges += state.moves.charges()
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         ledger = state.ledger
@@ -136,6 +137,7 @@ class Invariants:
             charges += [c for c, pods in (kept.charges if kept else ()) for _ in range(pods)]
             nominated = state.nominations.ours.get(key)
             charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
+            charges += [one for one in state.moves.charges() if one.holder == workload.name]
             name = f"{key[1]}/{workload.queue}"
             for charge in charges:
                 for what, amount in (charge.usage if charge and workload.queue else {}).items():
