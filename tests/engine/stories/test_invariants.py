@@ -436,6 +436,28 @@ class Histories(RuleBasedStateMachine):
         said = {"owner": made_by, "annotations": self.says} if self.says else {}
         self.world.pod(name, gpus=gpus, queue=queue, priority=priority, **said)
 
+    @rule(name=st.sampled_from(["g1", "g2"]), alone=st.booleans(), priority=st.integers(0, 1))
+    def scatter(self, name: str, alone: bool, priority: int) -> None:
+        """Fill nodes but for one GPU each with what may be moved, and ask for two of them in one piece."""
+        if not self.says:
+            return
+        cluster = self.world.engine.state.cluster
+        column = cluster.nodes.resource_index.column(GPU)
+        for node, row in list(cluster.nodes.rows.items()):
+            free = int(cluster.nodes.allocatable[row, column] - cluster.nodes.requested[row, column])
+            for _ in range(free - 1):
+                mine = self._name("p")
+                made_by = OwnerReference("apps/v1", "ReplicaSet", mine, mine, controller=True)
+                self.world.pod(mine, node=node, owner=made_by, annotations=self.says)
+        self.world.decide()
+        if alone:
+            self.world.pod(self._name("p"), gpus=2, queue=QUEUE_OF[name], priority=priority)
+        else:
+            self.world.pod_group(name, 1, **self._queue(name))
+            self._forget_partial(name)
+            self.world.pod(self._name(name), group=name, gpus=2, priority=priority)
+        self.world.decide()
+
     @rule(node=NODES, gpus=st.integers(0, 2))
     def add_foreign_pod(self, node: str, gpus: int) -> None:
         self.world.pod(self._name("f"), gpus=gpus, node=node, scheduler="default-scheduler")
