@@ -370,6 +370,20 @@ def test_who_might_not_be_admitted_again_at_once_stays(queue, moved):
     assert bool(evicted(world)) is moved
 
 
+def test_who_was_seen_on_its_node_after_the_answer_to_its_bind_is_moved_as_well():
+    world = two_nodes()
+    world.hold_binds = True
+    for node in "ab":
+        settle(world, f"on-{node}", node, annotations=YES)
+        (bind,) = world.pending_binds
+        world.answer(bind, seen=False)
+        world.put(world.pods["default", f"on-{node}"])
+        world.run()
+    world.hold_binds = False
+    big(world)
+    assert len(evicted(world)) == 1
+
+
 def test_moves_are_counted_and_told():
     world = scattered()
     world.gang("big", 1, gpus=8, queue="queue")

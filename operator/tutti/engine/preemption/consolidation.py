@@ -307,7 +307,7 @@ class _MovableWork:
         for member in members:
             group = other.groups[self.state.pod_group_of[member.pod.key][1]]
             flavors = () if member.charge is None else tuple(sorted(member.charge.flavors.items()))
-            if member.pod.slot < 0 or member.sent or member.unknown or not self._are_known(flavors):
+            if member.pod.slot < 0 or not member.pod.node or not self._are_known(flavors):
                 return None
             pod_class = self.state.cluster.class_elsewhere(member.pod)
             if pod_class.refusal:
