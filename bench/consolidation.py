@@ -2,8 +2,9 @@
 
     python -m bench.consolidation [NODES ...]
 
-Every node has 8 GPUs and two free; who runs may be moved, one pod by itself or four together. The head wants whole nodes. Told are medians, in
-milliseconds: a try of the head without moves, with a search that finds some, and with a search that finds none.
+Every node has 8 GPUs and two pods, each of which may be moved; the head wants four whole nodes. Told are medians, in
+milliseconds: a try of the head by itself, which is all that queues cost that allow no moves; the look whether it may be
+that it lacks one piece only; a search that finds moves; and one that finds none.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ def figures(nodes: int) -> tuple[float, float, float, float]:
 
 def main() -> None:
     """Print a line for each number of nodes."""
-    print("nodes  try  look  found  in vain   (ms)")
+    sys.stdout.write("nodes  try  look  found  in vain   (ms)\n")
     for nodes in [int(one) for one in sys.argv[1:]] or [500, 5000]:
-        print(nodes, *(f"{one:.1f}" for one in figures(nodes)))
+        sys.stdout.write(f"{nodes}  {'  '.join(f'{one:.1f}' for one in figures(nodes))}\n")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ pods of any queue may be moved that let themselves be; that is the caller's to d
 
 Looked for are sets of units, the least harm first: none but members that their gang can do without, then the fewest
 pods, then those that have run shortest. The rules that choose victims choose them (`victims.py`); who finds no place
-is left out of the next choice. Of few units all sets are tried after that, the smallest first. After MOST_TRIES sets
-the search is over, so a choice may be missed; one that is found is certain. KAI's consolidation goes by the same
+is left out of the next choice, and where there are many units so are those like it. Of few units all sets are tried
+after that, the smallest first. After MOST_TRIES sets the search is over, so a choice may be missed; one that is found is certain. KAI's consolidation goes by the same
 condition (actions/consolidation: every evicted pod is placed again in the same simulation).
 """
 
@@ -33,7 +33,7 @@ from tutti.placement.together import Diagnosis, in_order, place_together
 from tutti.placement.topology.request import Together
 
 MOST_TRIES = 24
-"""So many sets are tried; on 5,000 nodes a try takes a few milliseconds (`python -m bench.consolidation`)."""
+"""So many sets are tried in a small cluster, and half as many in others (`python -m bench.consolidation`)."""
 MOST_UNITS = 128
 """So many units are looked at, those that cost least."""
 MOST_ROWS = 256
@@ -175,7 +175,7 @@ class _Search:
     def _guided(self, some: Sequence[int]) -> FoundMoves | None:
         """Try the sets that would be chosen as victims, without those who have found no place."""
         left = list(some)
-        while left and self.tries < MOST_TRIES:
+        while left and self.tries < self._most_tries:
             units = [self.units[index] for index in left]
             gangs = [GangUnit(one.pods, 0 if one.elastic else 1) for one in units]
             among = VictimUnits.among(self.cluster, np.zeros(0, dtype=np.int64), gangs)
@@ -187,7 +187,13 @@ class _Search:
             if found is not None:
                 return found
             at_fault = self._unplaced
-            left.remove(at_fault if at_fault is not None and at_fault in first else max(first, key=self._cost))
+            if at_fault is None or at_fault not in first:
+                left.remove(max(first, key=self._cost))
+            elif len(some) > FEW_UNITS:  # those that are alike would hardly find a place either
+                alike = self._kind(at_fault)
+                left = [index for index in left if self._kind(index) != alike]
+            else:
+                left.remove(at_fault)
         return None
 
     def _all_sets(self, some: Sequence[int]) -> FoundMoves | None:
@@ -195,12 +201,21 @@ class _Search:
         few = some[:FEW_UNITS]
         sets = chain.from_iterable(combinations(few, size) for size in range(1, len(few) + 1))
         for chosen in sorted(sets, key=self._cost_of_set):
-            if self.tries >= MOST_TRIES:
+            if self.tries >= self._most_tries:
                 return None
             found = self._try(chosen)
             if found is not None:
                 return found
         return None
+
+    @property
+    def _most_tries(self) -> int:
+        return MOST_TRIES if len(self.cluster.nodes) <= SMALL else MOST_TRIES // 2
+
+    def _kind(self, index: int) -> tuple[object, ...]:
+        """Return what is equal for units that ask for the same."""
+        one = self.units[index]
+        return one.elastic, tuple((ask.pod_class, ask.required, ask.where, ask.topology) for ask in one.asks)
 
     def _cost(self, index: int) -> tuple[bool, int, float, str]:
         one = self.units[index]
