@@ -136,7 +136,8 @@ async def _move(cluster):
 
     async def put(name, slots, selector=None, **metadata):
         made = pod(name, **metadata)
-        made["spec"]["containers"][0]["resources"]["requests"][slot] = slots
+        resources = made["spec"]["containers"][0]["resources"]
+        resources |= {"requests": {**resources["requests"], slot: slots}, "limits": {slot: slots}}
         made["spec"]["nodeSelector"] = selector or {}
         await cluster.create(PODS, made)
 
