@@ -38,6 +38,8 @@ LARGEST = 6
 
 
 MOVES = 0.4
+"""How often queues have others moved for their workloads."""
+
 TAKES = 0.85
 """How often anybody is taken out for others."""
 
