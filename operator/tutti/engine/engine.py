@@ -23,9 +23,10 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs
 from tutti.engine.ingest.handlers import observe, unobserved
@@ -46,7 +47,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.engine.status import queue_statuses, reporting, statuses, throttle_statuses
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -132,10 +133,8 @@ class Engine:
 
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
-        if not self._synced:
-            return None
-        if self._again:
-            return self.state.now
+        if not self._synced or self._again:
+            return self.state.now if self._synced else None
         times = (
             self._queue.next_due(self.state),
             permits.next_permit_due(self.state),
@@ -146,6 +145,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            throttle_statuses.next_throttles_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -168,6 +168,7 @@ class Engine:
             state.renew()
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
+        throttling.follow_throttles(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -178,8 +179,8 @@ class Engine:
         self._reconcile()
         if not self._restored:
             self._restored = True
-            state.lifecycle_events.clear()  # these were reached before
             moves.restore_moves(state)
+            state.lifecycle_events = []  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
 
@@ -240,8 +241,7 @@ class Engine:
         has_kept, nomination = moves.has_kept(state, workload), state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
-            member_loss.lending_kept(state, workload),
-            moves.lending_places(state, workload),
+            moves.lending_kept(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
@@ -305,8 +305,7 @@ class Engine:
             why = permits.unapproved(why, approver)
         elif not backfill.lacks_only_overdue(state, entry, against):
             with backfill.withholding(state, entry, against):
-                moving = not state.backfill_reservations.of  # else who comes back might find a head before it
-                preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=moving)
+                preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=state.may_move)
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
@@ -358,6 +357,7 @@ class Engine:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
         reporting.refresh_positions(state)
+        throttle_statuses.report_throttles(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
 

@@ -22,7 +22,7 @@ from tutti.api.kinds import ClusterQueue
 from tutti.api.kinds.consolidation import Move, MovedPod
 from tutti.api.messages import counted
 from tutti.api.resources import Amounts
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import member_loss, quota_usage
 from tutti.engine.lifecycle.eviction import MOVED_BY_SCHEDULER, evict, evict_members
 from tutti.engine.preemption import PreemptionState, nominations
 from tutti.engine.preemption.surplus import surplus_members
@@ -93,6 +93,13 @@ def kept_places(
         if nomination is not None and any(piece.home == home for piece in plan.pieces):
             found.append(nomination)
     return found, amounts
+
+
+@contextmanager
+def lending_kept(state: PreemptionState, workload: Workload) -> Iterator[None]:
+    """Inside, all that is kept for a workload is free for it: for those that it has lost, and for who is moved."""
+    with member_loss.lending_kept(state, workload), lending_places(state, workload):
+        yield
 
 
 @contextmanager

@@ -7,8 +7,9 @@ pods of any queue may be moved that let themselves be; that is the caller's to d
 Looked for are sets of units, the least harm first: none but members that their gang can do without, then the fewest
 pods, then those that have run shortest. The rules that choose victims choose them (`victims.py`); who finds no place
 is left out of the next choice, and where there are many units so are those like it. Of few units all sets are tried
-after that, the smallest first. After MOST_TRIES sets the search is over, so a choice may be missed; one that is found is certain. KAI's consolidation goes by the same
-condition (actions/consolidation: every evicted pod is placed again in the same simulation).
+after that, the smallest first. After MOST_TRIES sets the search is over, so a choice may be missed; one that is found
+is certain. KAI's consolidation goes by the same condition (actions/consolidation: every evicted pod is placed again in
+the same simulation).
 """
 
 from __future__ import annotations
