@@ -81,6 +81,8 @@ class Queue:
         by_past_use: Whether the LocalQueue that has used least lately goes first.
         fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
         protects: Whether gangs that do not say so themselves are kept from scale-down while they run.
+        max_moves: How many running pods are moved at most so that one of its workloads fits.
+        movable: Whether what runs in it may be moved where it does not say otherwise.
         problem: Why it is inactive, if it is.
     """
 
@@ -106,6 +108,8 @@ class Queue:
     fence: bool = False
     by_past_use: bool = False
     protects: bool = False
+    max_moves: int = 0
+    movable: bool = False
     problem: QuotaProblem | None = None
 
     def cross_queue_priority(self, priority: int) -> int:

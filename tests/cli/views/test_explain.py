@@ -186,6 +186,33 @@ def kind(name: str, value: str = "", **more: bool) -> Json:
     return made
 
 
+def halves(*, movable: bool = True) -> list[Json]:
+    """Two nodes of which a Job's pod has one half each, and a gang of one pod that wants a whole one."""
+    made = flavored(kind("a", "fast"), kind("b", "fast"))
+    for name in "ab":
+        one = pod("d", f"on-{name}", 4, on=name, admitted=("cq", "fast"), owner="Job")
+        one["metadata"]["labels"] = {f"{scene.TUTTI}/queue-name": "q"}
+        one["metadata"]["annotations"] |= {f"{scene.TUTTI}/movable": "true"} if movable else {}
+        made.append(one)
+    return made
+
+
+def test_moves_that_would_do_are_told_though_the_queue_does_not_allow_them():
+    found = of("d/g", halves())
+    said = [one for one in found.remedies if one.moves]
+    assert len(said) == 1
+    (moved,) = said[0].moves
+    assert said[0].what == (
+        f"ClusterQueue cq has consolidation: {{maxMoves: 1}}: then Pod d/{moved.name} (1 pod) from {moved.source[0]} "
+        f"to {moved.to[0]} is moved, and it fits on {moved.source[0]}"
+    )
+    assert {moved.source[0], moved.to[0]} == {"a", "b"}
+
+
+def test_no_moves_are_told_of_work_that_has_not_opted_in():
+    assert not [one for one in of("d/g", halves(movable=False)).remedies if one.moves]
+
+
 def test_a_label_that_no_node_has_is_told_with_what_nodes_have_and_offered():
     found = of("d/g", flavored(kind("a", "Fast"), kind("b", "Fast"), kind("c")))
 

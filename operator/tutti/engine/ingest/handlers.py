@@ -37,6 +37,7 @@ from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.moves import told_moves
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
 from tutti.placement.plugins.leaving_nodes import is_leaving
@@ -191,6 +192,8 @@ def _evicted(state: IngestState, result: observations.EvictFinished) -> None:
 
 def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
+    if kind == "ClusterQueue":
+        state.moves.heard[meta["name"]] = told_moves(seen.raw.get("status"))
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
             return  # their statuses are not the engine's

@@ -28,6 +28,7 @@ from tutti.engine.records.gang_membership import (
     GATE_ANNOTATION,
     SCALE_DOWN_MARK,
     PodTexts,
+    says_movable,
     scale_down_annotations,
     task_role,
 )
@@ -178,6 +179,10 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     state.owner_graph.join(member)
     member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
+    movable = says_movable(pod.metadata.annotations)
+    if movable is not member.movable and member.pod.place:
+        state.cluster.freed += 1  # it may be moved now for who waits, or may not
+    member.movable = movable
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
 

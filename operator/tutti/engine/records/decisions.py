@@ -63,6 +63,7 @@ class Evict(Decision, frozen=True, tag="evict"):
     """Take a pod out that is bound, or may be; answered by `EvictFinished`.
 
     It gets the condition DisruptionTarget with `reason` and `message`, and ends within its own grace period.
+    With `within_budgets` the API server refuses what no PodDisruptionBudget has room for.
     """
 
     namespace: str
@@ -70,6 +71,7 @@ class Evict(Decision, frozen=True, tag="evict"):
     uid: str
     reason: str
     message: str
+    within_budgets: bool = False
 
 
 class Deactivate(Decision, frozen=True, tag="deactivate"):

@@ -182,6 +182,7 @@ class Member:
         marks: What of it tells its gang from what owns it, whenever that changes.
         owned: What it has from its owners, by what is known of them now.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
+        movable: Whether it says itself that it may be moved; None where it does not say.
         plugin_annotations: Those of its annotations that a plugin reads.
         topology: How near it says itself that it must be to others like it, if it does.
         settled: What its charge was last worked out from: what it holds, the labels of its node, the queues as written.
@@ -212,6 +213,7 @@ class Member:
     marks: PodMarks = NO_MARKS
     owned: Owned = NOT_OWNED
     gate: str | None = None
+    movable: bool | None = None
     plugin_annotations: Mapping[str, str] = field(default_factory=dict)
     topology: PodSetTopology | None = None
     settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None

@@ -186,7 +186,7 @@ def _placed_around(workload: Workload) -> _PlacedAround:
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
             if node and topology is not None:
-                of = _pod_set_group(group, pod_class, topology)
+                of = pod_set_group_of(group, pod_class, topology)
                 nodes.setdefault(of, []).append(node)
                 own.setdefault((group.name, of), []).append(node)
                 flavors.setdefault(of, set()).update(() if charge is None else charge.flavors.values())
@@ -197,7 +197,8 @@ def _placed_around(workload: Workload) -> _PlacedAround:
     )
 
 
-def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 
 
@@ -302,7 +303,7 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
 
 
 def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
     return PodSetRequest(
         group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
     )

@@ -259,9 +259,9 @@ class Workload:
     def stands_since(self) -> float:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
-        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn.
         """
-        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
         return 0.0 if front else self.queued_at
 
     def reported_to(self, uid: str) -> dict[str, Any]:
