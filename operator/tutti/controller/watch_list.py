@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import numa
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
@@ -51,6 +52,8 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -218,7 +221,20 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
-    return [*gangs, *(_owner(one, table.ignored) for one in table)]
+    aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
+    return [*gangs, *([_NODE_TOPOLOGY] if aligned else []), *(_owner(one, table.ignored) for one in table)]
+
+
+_NODE_TOPOLOGY = OptionalKind(
+    numa.GROUP,
+    numa.PLURAL,
+    numa.VERSIONS,
+    numa.NodeResourceTopology,
+    seen=lambda resource, found: NodeTopologySeen(numa.read_topology(found, resource.api_version)),
+    gone=lambda _, gone: NodeTopologyGone(gone.key.name),
+    may_be_built_in=False,
+    told=False,
+)
 
 
 def _gang(kind: GangKind) -> OptionalKind:
