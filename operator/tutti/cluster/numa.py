@@ -1,13 +1,9 @@
 """NUMA zones of nodes as columns: what their agents report, less what pods take that the reports do not know yet.
 
 One row per node as in `NodeColumns`, zones by number, padded to as many as the node with most zones has. Where the
-kubelet is to align pods, who is placed has to know how much each single zone has left. What pods take of which zone is
-the kubelet's choice, and unknown until the report tells. So what is pending, reserved here or bound since the report,
-is kept apart by class: of other classes than the one that is asked for, all of it is taken out of every zone; pods of
-the same class fill one zone after another, in whatever order they come.
-
-That is never too much: whichever pods come first, and whichever zones they get, each finds a zone with room. Were there
-none for one of k pods, each zone would hold more of its class than fit there beside all others, and so more than k.
+kubelet is to align pods, who is placed has to know how much each single zone has left. Which zone pods get is the
+kubelet's choice, and unknown until the report tells. So how many pods are pending, reserved here or bound since the
+report, is kept apart by class, and nothing is taken out of any zone for them (`placement/plugins/numa_room.py` counts).
 """
 
 from __future__ import annotations
@@ -56,7 +52,6 @@ class NumaColumns:
         available: int64[rows, zones, resources], as reported.
         allocatable: int64[rows, zones, resources], what each zone has in all; UNKNOWN where that is not told.
         costs: int64[rows, zones, zones], the distances.
-        taken: int64[rows, resources], what all that is pending takes together.
     """
 
     def __init__(self, rows: Mapping[str, int], names: Sequence[str]) -> None:
@@ -74,6 +69,7 @@ class NumaColumns:
         self._emptied: dict[int, None] = {}
         self._pending: dict[int, dict[PodClass, int]] = {}
         self._of_class: dict[PodClass, dict[int, int]] = {}
+        self._crowds: dict[int, int] = {}
         self._make(0, 0, 0)
 
     def __bool__(self) -> bool:
@@ -159,12 +155,9 @@ class NumaColumns:
         mine = self.reported[rows]
         if pod_class.problem or not mine.any():
             return
-        self._count(pod_class, rows[mine], sign * counts[mine])
+        for row, count in zip(rows[mine].tolist(), counts[mine].tolist(), strict=True):
+            self._count(pod_class, row, sign * count)
         self.version += 1
-
-    def charge(self, pod_class: PodClass) -> Amount:
-        """Return int64[resources]: what one pod of a class takes out of zones."""
-        return self.vector(zone_needs(pod_class).charged)
 
     def vector(self, amounts: Mapping[str, int]) -> Amount:
         """Return amounts as int64[resources], those left out that no zone lists."""
@@ -182,15 +175,10 @@ class NumaColumns:
             out[row] = count
         return out
 
-    def free_for(self, pod_class: PodClass) -> Amount:
-        """Return int64[rows, zones, resources]: what is available without what pods of other classes may take.
-
-        Those of the class itself that are pending are not taken out.
-        """
-        others = self.taken
-        if pod_class in self._of_class:
-            others = others - self.pending(pod_class)[:, None] * self.charge(pod_class)
-        return self.available - others[:, None, :]
+    @property
+    def pending_of(self) -> Mapping[PodClass, Mapping[int, int]]:
+        """How many pods of which class are pending, by row."""
+        return self._of_class
 
     def sync(self) -> None:
         """Bring the columns up to date with reports and pods."""
@@ -215,9 +203,9 @@ class NumaColumns:
         row = self._rows.get(name)
         if row is None or not self.reported[row] or self.unusable[row]:
             return None
-        left = np.where(self.listed[row], self.available[row] - self.taken[row], -MOST_AMOUNT)
+        left = np.where(self.listed[row], self.available[row], -MOST_AMOUNT)
         closed = self.policy[row] != NO_POLICY
-        return np.append(left.ravel(), -int(closed))
+        return np.append(left.ravel(), (-int(closed), -self._crowds.get(row, 0)))
 
     def _renew(self, row: int, report: NodeTopology) -> None:
         """Take over the report of the node in a row, and which of its pods are pending."""
@@ -256,7 +244,7 @@ class NumaColumns:
                 here = self._pending.setdefault(row, {})
                 here[pod_class] = here.get(pod_class, 0) + 1
         for pod_class, count in self._pending.get(row, {}).items():
-            self._count(pod_class, np.array([row]), np.array([count]))
+            self._count(pod_class, row, count)
 
     def _free(self, row: int, freed: Zones | None) -> None:
         """Have a row have more available; None: all that its zones have."""
@@ -269,7 +257,7 @@ class NumaColumns:
 
     def _clear(self, row: int) -> None:
         for pod_class, count in self._pending.pop(row, {}).items():
-            self._count(pod_class, np.array([row]), np.array([-count]))
+            self._count(pod_class, row, -count)
         self.policy[row] = NO_POLICY
         self.pod_scope[row] = self.reported[row] = self.unusable[row] = False
         self.most_zones[row] = 1
@@ -279,15 +267,14 @@ class NumaColumns:
         self.allocatable[row] = UNKNOWN
         self.costs[row] = FARTHEST
 
-    def _count(self, pod_class: PodClass, rows: Amount, counts: Amount) -> None:
+    def _count(self, pod_class: PodClass, row: int, count: int) -> None:
         if not zone_needs(pod_class).charged:
             return
-        self.taken[rows] += counts[:, None] * self.charge(pod_class)
         mine = self._of_class.setdefault(pod_class, {})
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            mine[row] = mine.get(row, 0) + count
-            if not mine[row]:
-                del mine[row]
+        for counts, key in ((mine, row), (self._crowds, row)):
+            counts[key] = counts.get(key, 0) + count
+            if not counts[key]:
+                del counts[key]
         if not mine:
             del self._of_class[pod_class]
 
@@ -302,19 +289,13 @@ class NumaColumns:
         self.available = np.zeros((rows, zones, resources), dtype=np.int64)
         self.allocatable = np.full((rows, zones, resources), UNKNOWN, dtype=np.int64)
         self.costs = np.full((rows, zones, zones), FARTHEST, dtype=np.int64)
-        self.taken = np.zeros((rows, resources), dtype=np.int64)
 
     def _widen(self, rows: int, zones: int, resources: int) -> None:
         """Have room for more nodes, zones or resources; what is there stays."""
         before = {name: getattr(self, name) for name in _COLUMNS}
-        new = tuple(name for name in self.column_of if self.column_of[name] >= self.taken.shape[1])
         self._make(rows, zones, resources)
         for name, old in before.items():
             getattr(self, name)[tuple(slice(size) for size in old.shape)] = old
-        for pod_class, mine in self._of_class.items():  # what was not listed by any zone before is charged now
-            charged = self.vector({one: zone_needs(pod_class).charged.get(one, 0) for one in new})
-            for row, count in mine.items():
-                self.taken[row] += count * charged
 
 
 _COLUMNS: Final = (
@@ -328,5 +309,4 @@ _COLUMNS: Final = (
     "available",
     "allocatable",
     "costs",
-    "taken",
 )

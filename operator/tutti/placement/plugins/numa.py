@@ -17,7 +17,8 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.numa_needs import is_native, zone_needs
 from tutti.placement.framework import FlavorConstraints, Rejection
-from tutti.placement.plugins.numa_fit import CONTAINER, INIT, PLENTY, SIDECAR, WHOLE, ZoneRoom, zone_room
+from tutti.placement.plugins.numa_fit import CONTAINER, INIT, PLENTY, SIDECAR, WHOLE
+from tutti.placement.plugins.numa_room import ZoneRoom, zone_room
 
 INVALID = "invalid node topology data"
 REASONS = {

@@ -21,11 +21,10 @@ from typing import Final
 import numpy as np
 
 from tutti.api.resources import Amounts
-from tutti.cluster.classes import PodClass
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.numa import NO_POLICY, NO_ZONE, RESTRICTING, UNKNOWN, NumaColumns
-from tutti.cluster.numa_needs import ZoneNeeds, may_be_outside_zones, own_part, zone_needs
+from tutti.cluster.numa import NO_ZONE, UNKNOWN, NumaColumns
+from tutti.cluster.numa_needs import ZoneNeeds, may_be_outside_zones, own_part
 from tutti.placement.framework import Counts, Mask, Rows
 
 PLENTY: Final = 1_000_000_000
@@ -39,7 +38,7 @@ FITS, WHOLE, INIT, SIDECAR, CONTAINER = range(5)
 """What finds no zone: the pod as a whole, an init container, a sidecar, or a container."""
 
 
-_Terms = tuple[Mask, Mask, list[tuple[int, int, Mask]]]
+Terms = tuple[Mask, Mask, list[tuple[int, int, Mask]]]
 
 
 @lru_cache(maxsize=256)
@@ -59,48 +58,6 @@ def sets_of_zones(zones: int, size: int) -> Mask | None:
 def made_of(sets: Mask, zones: Mask) -> Mask:
     """Return bool[n, sets]: which sets of zones are made of some only, bool[n, zones]."""
     return np.asarray((zones[:, None, :] | ~sets).all(axis=2), dtype=np.bool_)
-
-
-@dataclass(slots=True)
-class ZoneRoom:
-    """How many pods of a class fit on each node by its zones.
-
-    Attributes:
-        room: int64[rows], how many more; `PLENTY` where zones limit nothing.
-        short: int8[rows], what finds no zone, where none fits.
-        never: bool[rows], where none would fit even if the node were empty, as far as that is known.
-    """
-
-    room: Counts
-    short: Counts
-    never: Mask
-
-
-def zone_room(pod_class: PodClass, nodes: NodeColumns) -> ZoneRoom:
-    """Count for a class that has no `problem`, on the columns of `nodes.numa` as they were brought up to date last."""
-    numa, needs = nodes.numa, zone_needs(pod_class)
-    found = ZoneRoom(
-        np.full(len(nodes), PLENTY, dtype=np.int64),
-        np.full(len(nodes), FITS, dtype=np.int64),
-        np.zeros(len(nodes), dtype=np.bool_),
-    )
-    aligned = (numa.policy != NO_POLICY) & ~numa.unusable
-    free, pending = numa.free_for(pod_class), numa.pending(pod_class)
-    empty = np.where(numa.allocatable == UNKNOWN, np.maximum(numa.available, free), numa.allocatable)
-    for scope in (False, True):
-        for restricted in (False, True):
-            rows = np.flatnonzero(aligned & (numa.pod_scope == scope) & ((numa.policy == RESTRICTING) == restricted))
-            if not len(rows):
-                continue
-            zones = ZoneSearch.of(nodes, needs, rows, free[rows], restricted=restricted)
-            total, short = zones.count(whole=scope)
-            found.room[rows] = np.maximum(total - pending[rows], 0)
-            found.short[rows] = np.where(found.room[rows] < 1, short, FITS)
-            closed = rows[found.room[rows] < 1]
-            if len(closed):
-                bare = ZoneSearch.of(nodes, needs, closed, empty[closed], restricted=restricted)
-                found.never[closed] = bare.count(whole=scope, most=1)[0] < 1
-    return found
 
 
 @dataclass(slots=True)
@@ -140,8 +97,8 @@ class ZoneSearch:
         """Return int64[n] each: how many pods fit, and what finds no zone for one more."""
         parts = [self.needs.whole] if whole else list(self.needs.containers)
         if len(parts) == 1 and (whole or not self.needs.init):
-            asked = self._considered(parts[0])
-            size = self._least(asked)
+            asked = self.considered(parts[0])
+            size = self.least(asked)
             total = self._at_once(asked)
             several = np.flatnonzero(size > 1)
             if len(several):
@@ -152,14 +109,14 @@ class ZoneSearch:
             return np.where(size < 0, 0, total), np.full(len(self.rows), WHOLE if whole else CONTAINER)
         return self._in_turn(whole=whole, most=most)
 
-    def _considered(self, asked: Mapping[str, int]) -> Amounts:
+    def considered(self, asked: Mapping[str, int]) -> Amounts:
         """Return the part of a request that is aligned."""
         if not self.restricted:
             return {name: amount for name, amount in asked.items() if amount > 0 and name != "pods"}
         surely = own_part(asked, guaranteed=self.needs.guaranteed)
         return {name: amount for name, amount in surely.items() if name in self._numa.column_of}
 
-    def _least(self, asked: Mapping[str, int]) -> Counts:
+    def least(self, asked: Mapping[str, int]) -> Counts:
         """Return int64[n]: to how many zones a request is aligned; 0 to none, -1 where it can never be."""
         if not self.restricted:
             return np.ones(len(self.rows), dtype=np.int64)
@@ -179,7 +136,7 @@ class ZoneSearch:
         told: Mask = listed.any(axis=1) & ((whole != UNKNOWN) | ~listed).all(axis=1)
         return told
 
-    def _terms(self, asked: Mapping[str, int]) -> _Terms:
+    def terms(self, asked: Mapping[str, int]) -> Terms:
         """Look at what a request asks of zones.
 
         Returns:
@@ -208,23 +165,28 @@ class ZoneSearch:
                 counted.append((column, amount, somewhere))
         return able, limited, counted
 
-    def _at_once(self, asked: Mapping[str, int]) -> Counts:
-        """Return int64[n]: how many times a request fits, each time in one zone."""
-        able, limited, counted = self._terms(asked)
+    def times(self, terms: Terms) -> Counts:
+        """Return int64[n, zones]: how many times a request fits in each zone; `PLENTY` where nothing counts there."""
+        able, _, counted = terms
         fits = np.where(able, PLENTY, 0)
         for column, amount, where in counted:
-            times = np.where(where[:, None], np.maximum(self.free[:, :, column], 0) // amount, PLENTY)
-            np.minimum(fits, times, out=fits)
-        return np.where(limited, np.minimum(fits.sum(axis=1), PLENTY), PLENTY)
+            each = np.where(where[:, None], np.maximum(self.free[:, :, column], 0) // amount, PLENTY)
+            np.minimum(fits, each, out=fits)
+        return fits
+
+    def _at_once(self, asked: Mapping[str, int]) -> Counts:
+        """Return int64[n]: how many times a request fits, each time in one zone."""
+        terms = self.terms(asked)
+        return np.where(terms[1], np.minimum(self.times(terms).sum(axis=1), PLENTY), PLENTY)
 
     def _in_turn(self, *, whole: bool, most: int) -> tuple[Counts, Counts]:
         """Put pods in zones one after another, until none fits."""
-        steps = [(WHOLE, self._considered(self.needs.whole), True)]
+        steps = [(WHOLE, self.considered(self.needs.whole), True)]
         if not whole:
-            init = [(SIDECAR if side else INIT, self._considered(asked), False) for asked, side in self.needs.init]
-            steps = [*init, *((CONTAINER, self._considered(asked), True) for asked in self.needs.containers)]
-        sizes = [self._least(asked) for _, asked, _ in steps]
-        terms = [self._terms(asked) for _, asked, _ in steps]
+            init = [(SIDECAR if side else INIT, self.considered(asked), False) for asked, side in self.needs.init]
+            steps = [*init, *((CONTAINER, self.considered(asked), True) for asked in self.needs.containers)]
+        sizes = [self.least(asked) for _, asked, _ in steps]
+        terms = [self.terms(asked) for _, asked, _ in steps]
         limits = self._most_pods(most)
         total = np.zeros(len(self.rows), dtype=np.int64)
         short = np.full(len(self.rows), steps[-1][0] if steps else CONTAINER)
@@ -248,7 +210,7 @@ class ZoneSearch:
         limits: Counts = np.minimum(np.maximum(pods, 1), most)
         return limits
 
-    def _choose(self, size: Counts, term: _Terms) -> tuple[Mask, Mask]:
+    def _choose(self, size: Counts, term: Terms) -> tuple[Mask, Mask]:
         """Return where a request fits, bool[n], and in which zones, bool[n, zones]; none where none limits it."""
         able, limited, counted = term
         single = able & (size == 1)[:, None]

@@ -1,7 +1,8 @@
 """How well pods would sit in the NUMA zones of each node: the four strategies of scheduler-plugins.
 
 Source: scheduler-plugins, noderesourcetopology/score.go, least_allocated.go, most_allocated.go, balanced_allocation.go
-and least_numa.go. A score is that of the node as it is now; what is pending counts as taken from every zone.
+and least_numa.go. A score is that of the node as it is now; what is pending counts as taken from every zone
+that it may be in.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tutti.cluster.numa import NO_ZONE, SINGLE, NumaColumns
 from tutti.cluster.numa_needs import ZoneNeeds, zone_needs
 from tutti.placement.framework import MAX_SCORE, Counts, Mask, Rows, Scores
 from tutti.placement.plugins.numa_fit import made_of, sets_of_zones
+from tutti.placement.plugins.numa_room import loaded
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"]
 
@@ -50,10 +52,11 @@ class NumaScore:
         if not needs.guaranteed:
             return np.full(len(nodes), MAX_SCORE, dtype=np.int64)
         numa.sync()
-        stamp = (numa.version, len(nodes))
-        return pod_class.keep(("zone score", self), stamp, lambda: self._points(needs, numa))
+        stamp = (numa.version, nodes.capacity_version, len(nodes))
+        return pod_class.keep(("zone score", self), stamp, lambda: self._points(needs, nodes))
 
-    def _points(self, needs: ZoneNeeds, numa: NumaColumns) -> Scores:
+    def _points(self, needs: ZoneNeeds, nodes: NodeColumns) -> Scores:
+        numa = nodes.numa
         out = np.zeros(len(numa.policy), dtype=np.int64)
         known = numa.reported & ~numa.unusable
         if self.strategy != "LeastNUMANodes":
@@ -63,7 +66,7 @@ class NumaScore:
             if not len(rows):
                 continue
             parts = [needs.whole] if whole else [*(asked for asked, _ in needs.init), *needs.containers]
-            free = np.maximum(numa.available[rows] - numa.taken[rows][:, None, :], 0)
+            free = np.maximum(numa.available[rows] - loaded(nodes, rows), 0)
             if self.strategy == "LeastNUMANodes":
                 out[rows] = _FewestZones(numa, rows, free).score(parts)
             else:
