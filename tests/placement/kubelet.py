@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from tutti.cluster.classes import PodClass
@@ -20,6 +20,22 @@ class Kubelet:
     whole: list[Zone]
     pod_scope: bool = False
     restricted: bool = False
+    pinned: dict[str, list[tuple[int, Zone]]] = field(default_factory=dict)
+    _now: list[tuple[int, Zone]] = field(default_factory=list)
+
+    def run(self, name: str, pod_class: PodClass) -> bool:
+        """Admit a pod and remember what it has."""
+        self._now = []
+        if not self.admit(pod_class):
+            return False
+        self.pinned[name] = self._now
+        return True
+
+    def end(self, name: str) -> None:
+        """Take back what a pod has."""
+        for at, taken in self.pinned.pop(name, []):
+            for resource, amount in taken.items():
+                self.zones[at][resource] += amount
 
     def admit(self, pod_class: PodClass) -> bool:
         """Pin a pod, or refuse it and leave everything as it was."""
@@ -52,11 +68,13 @@ class Kubelet:
         for name, amount in asked.items():
             if not zone_needs(pod_class).counts(name):
                 continue
+            left = amount
             for at in chosen:
-                taken = min(amount, self.zones[at].get(name, 0))
+                taken = min(left, self.zones[at].get(name, 0))
                 if name in self.zones[at]:
                     self.zones[at][name] -= taken
-                amount -= taken
+                    self._now.append((at, {name: taken}))
+                left -= taken
         return True
 
     def _chosen(self, pod_class: PodClass, asked: Zone) -> Sequence[int] | None:

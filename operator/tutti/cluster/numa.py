@@ -175,6 +175,10 @@ class NumaColumns:
             out[row] = count
         return out
 
+    def is_crowded(self, row: int) -> bool:
+        """Whether pods are pending on a row."""
+        return row in self._crowds
+
     @property
     def pending_of(self) -> Mapping[PodClass, Mapping[int, int]]:
         """How many pods of which class are pending, by row."""

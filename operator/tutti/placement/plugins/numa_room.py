@@ -1,10 +1,10 @@
 """How many more pods of a class each node takes by its NUMA zones, beside those that are pending there.
 
 Pods are pending that are reserved here or bound, and that the report of their node does not know. The kubelet decides
-in which order it admits them and in which zone it puts each, so that nobody knows yet how much each zone has left. Pods of
-one class are equal: their order does not matter, and they fill one zone after another. Where others are pending, too,
-as many are given out as are admitted in every order. Let a zone hold of each class as many as fit there by themselves,
-but no more than are pending; then each class must fit, one zone after another, beside all others.
+in which order it admits them and in which zone it puts each, so that nobody knows yet how much each zone has left.
+Pods of one class are equal: their order does not matter, and they fill one zone after another. Where others are
+pending, too, as many are given out as are admitted in every order. Let a zone hold of each class as many as fit there
+by themselves, but no more than are pending; then each class must fit, one zone after another, beside all others.
 
 That is enough: were a pod refused, each zone would hold more of its class than fit there beside all others, and so all
 zones together more than there are. scheduler-plugins takes all that is pending out of every zone instead
