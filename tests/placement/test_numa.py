@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.kubelet import Kubelet
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, PodSpec, ResourceRequirements
 from tutti.api.numa import RESTRICTED, SINGLE_NUMA_NODE, NodeTopology, ZoneReport
@@ -105,7 +106,7 @@ def classes(draw, containers: int = 2) -> PodSpec:
     policy=st.sampled_from([SINGLE_NUMA_NODE, RESTRICTED]),
     used=st.integers(0, 4),
 )
-@settings(max_examples=300)
+@examples(600)
 def test_a_gang_is_counted_as_kubelets_would_admit_it_one_after_another(zones, spec, pod_scope, policy, used):
     nodes = [
         node(f"n{at}", one, policy=policy, pod_scope=pod_scope, used=[{"cpu": min(used, zone["cpu"])} for zone in one])
@@ -127,7 +128,7 @@ def test_a_gang_is_counted_as_kubelets_would_admit_it_one_after_another(zones, s
     pod_scope=st.booleans(),
     counts=st.lists(st.integers(1, 3), min_size=3, max_size=3),
 )
-@settings(max_examples=300)
+@examples(600)
 def test_what_was_given_out_is_admitted_in_every_order(zones, specs, pod_scope, counts):
     one = node("n", zones, pod_scope=pod_scope)
     cluster = cluster_of(one)

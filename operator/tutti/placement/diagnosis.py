@@ -7,11 +7,11 @@ counts, sorted as strings. Of pods that must be near one another: which domain c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutti.api.messages import all_of
+from tutti.api.messages import all_of, counted
 from tutti.api.resources import format_amount
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
@@ -199,12 +199,34 @@ def _flavor_lacks(nodes: NodeColumns, ask: Ask, reasons: Mapping[str, int]) -> s
 
 
 def _zones_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
-    """Say what NUMA zones lack, of the nodes that are ruled out for their zones."""
+    """Say what NUMA zones lack: of the nodes that are ruled out for them, or where they have room for too few."""
+    if not nodes.numa:
+        return ""
+    return _ruled_out_by_zones(nodes, ask, profile) or _limited_by_zones(nodes, ask, profile)
+
+
+def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say for how many pods zones have room, where nodes would have room for more of them; "" where they have not."""
+    others = tuple(one for one in profile.inter_pod if not isinstance(one, numa.NumaAlignment))
+    plain = replace(ask, topology=None)
+    with Transaction(nodes) as trial:
+        by_zones, by_nodes = (
+            int(feasible_capacity(nodes, trial, plain, one, most=max(1, ask.required)).room.sum())
+            for one in (profile, replace(profile, inter_pod=others))
+        )
+    if by_zones >= min(by_nodes, ask.required):
+        return ""
+    return (
+        f"NUMA zones have room for {by_zones} of {ask.required} pods; by all that the nodes have free, "
+        f"{counted(by_nodes, 'pod')} would fit."
+    )
+
+
+def _ruled_out_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     among = np.zeros(len(nodes), dtype=np.bool_)
-    if nodes.numa:
-        for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
-            if rejection.reason in numa.REASONS.values() or rejection.reason == numa.INVALID:
-                among |= hit
+    for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
+        if rejection.reason in numa.REASONS.values() or rejection.reason == numa.INVALID:
+            among |= hit
     return zone_shortage(ask.pod_class, nodes, among) if among.any() else ""
 
 

@@ -13,7 +13,7 @@ zones together more than there are. scheduler-plugins takes all that is pending 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.numa import NO_POLICY, RESTRICTING, UNKNOWN
 from tutti.cluster.numa_needs import ZoneNeeds, zone_needs
 from tutti.placement.framework import Counts, Mask, Rows
+from tutti.placement.plugins import numa_orders
 from tutti.placement.plugins.numa_fit import FITS, MOST_PODS, PLENTY, ZoneSearch
 
 
@@ -84,6 +85,18 @@ class _Pending:
     counts: Counts
 
 
+def _narrowed(pending: Sequence[_Pending], at: Rows) -> list[_Pending]:
+    """Return what is pending on some nodes of a group, int64[m] ascending, by their places among these."""
+    place = np.full(int(at.max(initial=-1)) + 1, -1, dtype=np.int64)
+    place[at] = np.arange(len(at))
+    found = []
+    for one in pending:
+        mine = one.at < len(place)
+        mine[mine] = place[one.at[mine]] >= 0
+        found.append(_Pending(one.needs, place[one.at[mine]], one.counts[mine]))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Nodes whose kubelets align alike."""
@@ -106,9 +119,14 @@ class _Group:
         total, short = self._search(needs, self.rows, free).count(whole=self.whole)
         room = np.where(total >= PLENTY, PLENTY, np.maximum(total - own, 0))
         if not self.restricted and needs.charged:
+            alone = np.where(
+                crowded, self._search(needs, self.rows, numa.available[self.rows]).count(whole=self.whole)[0], 0
+            )
+            room = np.where(crowded & (alone < PLENTY), np.maximum(alone - own, 0), room)
             at = np.flatnonzero(crowded & (room > 0))
             if len(at):
-                room[at] = self._some(at).beside(needs, own[at], others, at, np.minimum(room[at], MOST_PODS))
+                most = np.minimum(room[at], MOST_PODS)
+                room[at] = self._some(at).beside(needs, own[at], _narrowed(others, at), most)
         return room, short
 
     def never(self, needs: ZoneNeeds) -> Mask:
@@ -161,31 +179,74 @@ class _Group:
             out.append((asked, mine))
         return out
 
-    def beside(self, needs: ZoneNeeds, own: Counts, others: Sequence[_Pending], at: Rows, most: Counts) -> Counts:
+    def beside(self, needs: ZoneNeeds, own: Counts, others: Sequence[_Pending], most: Counts) -> Counts:
         """Return int64[n]: how many more pods, at most so many, are admitted beside others in every order.
 
         Args:
             needs: Theirs.
             own: int64[n], how many of them are pending.
-            others: Who else is, by the places of a larger group.
-            at: int64[n], the places of these nodes in that.
+            others: Who else is.
             most: int64[n].
         """
-        place = np.full(int(at.max()) + 1, -1, dtype=np.int64)
-        place[at] = np.arange(len(at))
-        here = []
-        for one in others:
-            mine = one.at < len(place)
-            mine[mine] = place[one.at[mine]] >= 0
-            here.append(_Pending(one.needs, place[one.at[mine]], one.counts[mine]))
-        all_of_them = np.arange(len(at))
-        low, high = np.zeros(len(at), dtype=np.int64), most.copy()
+        everywhere = np.arange(len(self.rows))
+        low, high = np.zeros(len(self.rows), dtype=np.int64), most.copy()
         trial = high
         while (low < high).any():
-            safe = self._is_safe([*here, _Pending(needs, all_of_them, own + trial)])
+            safe = self._is_safe([*others, _Pending(needs, everywhere, own + trial)])
             low, high = np.where(safe, trial, low), np.where(safe, high, trial - 1)
             trial = (low + high + 1) // 2
+        few = np.flatnonzero(low < most)[: numa_orders.MOST_NODES]
+        for at, more in zip(few.tolist(), self._tried(needs, own, others, few, low, most), strict=True):
+            low[at] = more
         return low
+
+    def _tried(
+        self, needs: ZoneNeeds, own: Counts, others: Sequence[_Pending], few: Rows, least: Counts, most: Counts
+    ) -> Iterator[int]:
+        """Yield for some nodes how many more pods are admitted, as far as few enough are pending to try all orders."""
+        known: dict[Hashable, int] = {}
+        here: dict[int, list[tuple[ZoneNeeds, int]]] = {at: [] for at in few.tolist()}
+        for one in others:
+            for at, count in zip(one.at.tolist(), one.counts.tolist(), strict=True):
+                if at in here:
+                    here[at].append((one.needs, count))
+        for at, kinds in here.items():
+            pending = int(own[at]) + sum(count for _, count in kinds)
+            top = min(int(most[at]), numa_orders.MOST_PODS - pending)
+            if top <= least[at]:
+                yield int(least[at])
+                continue
+            key = (self._looks(at), int(own[at]), top, tuple((id(kind), count) for kind, count in kinds))
+            if key not in known:
+                known[key] = self._most_in_every_order(at, [(needs, int(own[at])), *kinds], int(least[at]), top)
+            yield known[key]
+
+    def _looks(self, at: int) -> Hashable:
+        """Return what tells nodes apart as far as zones go."""
+        row, numa = self.rows[at], self.nodes.numa
+        parts = (numa.available[row], numa.listed[row], numa.numbers[row], self.nodes.allocatable[row])
+        return tuple(part.tobytes() for part in parts)
+
+    def _most_in_every_order(self, at: int, kinds: Sequence[tuple[ZoneNeeds, int]], least: int, most: int) -> int:
+        """Return how many more of the first kind are admitted beside all, from so many that are up to so many."""
+        free = tuple(map(tuple, self.nodes.numa.available[self.rows[at]].tolist()))
+        steps, (own, *others) = [self._steps(at, needs) for needs, _ in kinds], [count for _, count in kinds]
+        more = least
+        while more < most and numa_orders.are_admitted_in_every_order(free, steps, [own + more + 1, *others]):
+            more += 1
+        return more
+
+    def _steps(self, at: int, needs: ZoneNeeds) -> numa_orders.Steps:
+        search = self._search(needs, self.rows[[at]], self.nodes.numa.available[self.rows[[at]]])
+        asked = [(one, True) for one in self._asked(needs)]
+        if not self.whole:
+            asked = [*((one, False) for one, _ in needs.init), *asked]
+        found = []
+        for one, stays in asked:
+            able, limited, counted = search.terms(search.considered(one))
+            wanted = tuple((column, amount) for column, amount, where in counted if where[0])
+            found.append(numa_orders.Step(stays, bool(limited[0]), tuple(np.flatnonzero(able[0]).tolist()), wanted))
+        return tuple(found)
 
     def _is_safe(self, pending: Sequence[_Pending]) -> Mask:
         """Return bool[n]: where all that would be pending is admitted, in whatever order."""
@@ -200,4 +261,10 @@ class _Group:
             terms = search.terms(asked)
             fits = np.where(terms[1], search.times(terms).sum(axis=1), PLENTY)
             safe[one.at] &= fits >= one.counts
+        for one in pending if not self.whole else ():
+            rows = self.rows[one.at]
+            search = self._search(one.needs, rows, self.nodes.numa.available[rows] - load[one.at])
+            for init, _ in one.needs.init:  # it needs room beside all that runs, and gives it back
+                terms = search.terms(search.considered(init))
+                safe[one.at] &= ~terms[1] | (search.times(terms) > 0).any(axis=1) | (one.counts == 0)
         return safe
