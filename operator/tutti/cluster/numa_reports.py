@@ -129,7 +129,8 @@ def freed_by(report: NodeTopology, known: Sequence[PodRecord], gone: Sequence[Po
     shapes = {tuple(sorted(zip(map(_frozen, report_left(report)), map(_frozen, way), strict=True))) for way in ways}
     if len(shapes) == 1:
         return ways[0]
-    return tuple({name: min(way[at].get(name, 0) for way in ways) for name in names} for at in range(len(used)))
+    least = (Counter({name: min(way[at].get(name, 0) for way in ways) for name in names}) for at in range(len(used)))
+    return tuple(dict(+zone) for zone in least)
 
 
 def report_left(report: NodeTopology) -> Zones:
