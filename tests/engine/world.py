@@ -35,6 +35,7 @@ from tutti.api.core import (
 )
 from tutti.api.frameworks import ProjectedOwner, projected
 from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from tutti.api.numa import NodeTopology
 from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
@@ -71,6 +72,8 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -136,6 +139,7 @@ class World:
         self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
+        self.topologies: dict[str, NodeTopology] = {}
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
         self.share: int | None = None  # at which question a turn is told that its share of time is over
@@ -171,6 +175,7 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(NodeTopologySeen(report) for report in self.topologies.values()),
             *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
@@ -208,6 +213,15 @@ class World:
         quota = ResourceQuota(ObjectName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
+
+    def topology(self, report: NodeTopology) -> None:
+        """The agent of a node reports of its NUMA zones."""
+        self.topologies[report.name] = report
+        self.tell(NodeTopologySeen(report))
+
+    def remove_topology(self, name: str) -> None:
+        del self.topologies[name]
+        self.tell(NodeTopologyGone(name))
 
     def follow_owners(self) -> None:
         """From now on pods wait for owners that are yet to be seen."""
@@ -277,9 +291,11 @@ class World:
         claims: tuple[str, ...] = (),
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
+        guaranteed: bool = False,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
+        asked = {name: amount for name, amount in requests.items() if amount != "0"}
         pod = Pod(
             ObjectMeta(
                 name=name,
@@ -299,9 +315,7 @@ class World:
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
-                containers=[
-                    Container("c", resources=ResourceRequirements({r: q for r, q in requests.items() if q != "0"}))
-                ],
+                containers=[Container("c", resources=ResourceRequirements(asked, asked if guaranteed else {}))],
             ),
         )
         self.put(pod)

@@ -20,6 +20,7 @@ from tutti.api.resources import Amounts
 from tutti.api.selectors import Taint, parse_integer
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
 
@@ -149,6 +150,7 @@ class NodeColumns:
         namespaces: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
+        numa: The NUMA zones of the nodes that tell of them.
     """
 
     def __init__(self) -> None:
@@ -170,6 +172,7 @@ class NodeColumns:
         self.namespaces = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
+        self.numa = NumaColumns(self.rows, self.names)
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -226,6 +229,8 @@ class NodeColumns:
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
         row = self.rows.pop(name)
+        if self.numa:
+            self.numa.empty(row)
         self._present[row] = False
         self._allocatable[row] = 0
         self._requested[row] = 0
@@ -313,6 +318,8 @@ class NodeColumns:
             self.labels.append({})
             self._renew_views()
         self.rows[name] = row
+        if self.numa:
+            self.numa.touch(name)
         self._requested[row] = 0
         self._scored[row] = 0
         return row

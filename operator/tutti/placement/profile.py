@@ -180,6 +180,8 @@ def pre_score(pod_class: PodClass, nodes: NodeColumns, profile: Profile) -> list
 def features_of(pod_class: PodClass, nodes: NodeColumns) -> int:
     """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
     features = pod_class.features
+    if not nodes.numa:
+        features &= ~Feature.NUMA_ZONES
     if nodes.label_index.with_terms:
         features |= Feature.PLACED_TERMS
     if pod_class.namespace in nodes.namespaces.services:

@@ -15,6 +15,8 @@ from tutti.api.core import Pod
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.kinds import PodGroup
 from tutti.api.limits import remaining
+from tutti.api.numa import KIND as NODE_TOPOLOGY
+from tutti.api.numa import NodeTopology
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
 from tutti.engine.ingest import IngestState
@@ -161,6 +163,22 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
+def _node_topology_seen(state: IngestState, seen: observations.NodeTopologySeen) -> None:
+    found = seen.found
+    numa = state.cluster.nodes.numa
+    before = numa.problem_of(found.name)
+    state.cluster.put_topology(found)
+    problem = numa.problem_of(found.name)
+    if problem and problem != before:
+        about = (found.api_version, NODE_TOPOLOGY, "", found.name, found.uid)
+        note = f"{problem}. Until then no pod that has to be aligned to NUMA zones goes to this node"
+        state.out.append(EmitEvent(*about, "Warning", "InvalidNodeTopology", "Scheduling", note))
+
+
+def _node_topology_gone(state: IngestState, gone: observations.NodeTopologyGone) -> None:
+    state.cluster.drop_topology(gone.name)
+
+
 def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
     reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
 
@@ -269,6 +287,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerKindFollowed: owner_kind_followed,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
+    observations.NodeTopologySeen: _node_topology_seen,
+    observations.NodeTopologyGone: _node_topology_gone,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,
@@ -351,6 +371,8 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, NodeTopology):
+            return NODE_TOPOLOGY, "", about.name
         if isinstance(about, ProjectedOwner | PodSelecting):
             return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -13,6 +13,7 @@ import msgspec
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
+from tutti.api.numa import NodeTopology
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -202,6 +203,18 @@ class StorageGone(Observation, frozen=True, tag="storage-gone"):
 
     kind: StorageKind
     namespace: str
+    name: str
+
+
+class NodeTopologySeen(Observation, frozen=True, tag="node-topology"):
+    """The agent of a node has reported of its NUMA zones, or reports otherwise than before."""
+
+    found: NodeTopology
+
+
+class NodeTopologyGone(Observation, frozen=True, tag="node-topology-gone"):
+    """The report of a node does not exist any more."""
+
     name: str
 
 
