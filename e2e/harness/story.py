@@ -178,15 +178,15 @@ class Story:
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
-        tolerations: list[dict[str, Any]] | None = None,
+        tolerations: list[dict[str, Any]] | None = None, guaranteed: bool = False,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
-        It takes `grace` seconds to end when it is told to.
+        It takes `grace` seconds to end when it is told to; `guaranteed`, it limits all that it requests.
         """
         requests = {"cpu": cpu, "memory": "8Mi"}
         gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-        resources = {"requests": {**requests, **gpu}, "limits": gpu}
+        resources = {"requests": {**requests, **gpu}, "limits": {**(requests if guaranteed else {}), **gpu}}
         spec = {
             "schedulerName": "tutti",
             "nodeSelector": selector or {},

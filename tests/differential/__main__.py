@@ -22,6 +22,7 @@ from tests.differential.known import known
 MODULES = {
     "quota-": "tests.differential.quota_topics",
     "kube-scheduler-": "tests.differential.scheduler",
+    "numa": "tests.differential.numa",
     "throttles": "tests.differential.throttles",
 }
 """How a file's name starts -> the module that compares it."""

@@ -35,10 +35,12 @@ from tutti.api.core import (
 )
 from tutti.api.frameworks import ProjectedOwner, projected
 from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from tutti.api.numa import NodeTopology
 from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -70,11 +72,14 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
     OwnerKindFollowed,
     OwnerSeen,
+    PodAnnotated,
     PodGone,
     PodSeen,
     Synced,
@@ -134,6 +139,7 @@ class World:
         self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
+        self.topologies: dict[str, NodeTopology] = {}
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
         self.share: int | None = None  # at which question a turn is told that its share of time is over
@@ -141,6 +147,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
@@ -168,6 +175,7 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(NodeTopologySeen(report) for report in self.topologies.values()),
             *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
@@ -205,6 +213,15 @@ class World:
         quota = ResourceQuota(ObjectName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
+
+    def topology(self, report: NodeTopology) -> None:
+        """The agent of a node reports of its NUMA zones."""
+        self.topologies[report.name] = report
+        self.tell(NodeTopologySeen(report))
+
+    def remove_topology(self, name: str) -> None:
+        del self.topologies[name]
+        self.tell(NodeTopologyGone(name))
 
     def follow_owners(self) -> None:
         """From now on pods wait for owners that are yet to be seen."""
@@ -274,9 +291,11 @@ class World:
         claims: tuple[str, ...] = (),
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
+        guaranteed: bool = False,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
+        asked = {name: amount for name, amount in requests.items() if amount != "0"}
         pod = Pod(
             ObjectMeta(
                 name=name,
@@ -296,9 +315,7 @@ class World:
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
-                containers=[
-                    Container("c", resources=ResourceRequirements({r: q for r, q in requests.items() if q != "0"}))
-                ],
+                containers=[Container("c", resources=ResourceRequirements(asked, asked if guaranteed else {}))],
             ),
         )
         self.put(pod)
@@ -378,7 +395,13 @@ class World:
         self.tell(ObjectSeen(kind, self.objects[key]))
 
     def gang_object(
-        self, api_version: str, name: str, spec: dict[str, Any], namespace: str = "default", kind: str = "PodGroup"
+        self,
+        api_version: str,
+        name: str,
+        spec: dict[str, Any],
+        namespace: str = "default",
+        kind: str = "PodGroup",
+        owners: Any = (),
     ) -> None:
         """Make an object of another project that says how large a gang is, or change its spec."""
         key = (api_version, kind, namespace, name)
@@ -389,6 +412,8 @@ class World:
             "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
             "generation": before["metadata"]["generation"] + 1 if before else 1,
         }
+        if owners != ():
+            meta["ownerReferences"] = msgspec.to_builtins(owners)
         self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
         self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
 
@@ -600,12 +625,15 @@ class World:
             case Deactivate():
                 self._deactivate(decision)
             case SetPodCondition():
-                condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                told = decision.reason, decision.message, decision.observed_generation
+                condition = PodCondition("PodScheduled", "False", *told)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
             case KeepAdmission():
                 kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
                 self._set_condition(decision.namespace, decision.name, kept)
+            case AnnotatePod():
+                self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
             case CreatePodGroup():
@@ -624,6 +652,14 @@ class World:
         if pod is not None and decision.nominated_node is not None:
             status = replaced(pod.status, nominated_node_name=decision.nominated_node)
             self.pods[decision.namespace, decision.name] = replaced(pod, status=status)
+
+    def _annotate(self, decision: AnnotatePod) -> None:
+        pod, where = self.pods.get((decision.namespace, decision.name)), (decision.namespace, decision.name)
+        done = not self.refuse_annotations
+        if done and pod is not None and pod.metadata.uid == decision.uid:
+            annotations = merged(pod.metadata.annotations, decision.annotations)
+            self.put(replaced(pod, metadata=replaced(pod.metadata, annotations=annotations)))
+        self.tell(PodAnnotated(*where, decision.uid, done=done, message="" if done else "forbidden"))
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))

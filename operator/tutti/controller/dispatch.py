@@ -25,6 +25,7 @@ from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -53,8 +54,10 @@ from tutti.engine.records.observations import (
     EvictFinished,
     ExtenderAnswered,
     OwnerWritten,
+    PodAnnotated,
     PodGroupWritten,
 )
+from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
@@ -63,7 +66,7 @@ from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.owner_writer import OwnerWriter
-from tutti.kube.resources import APIResource
+from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
@@ -71,6 +74,9 @@ log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
+
+
+_OF_OWNERS: Final = (StartOwner, SuspendOwner)
 
 
 class Drained(NamedTuple):
@@ -113,6 +119,7 @@ class Dispatch:
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._owners = OwnerWriter(client, kinds, fence=fence)
+        self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
@@ -150,13 +157,14 @@ class Dispatch:
     def _start(self, decision: AnyDecision) -> None:
         match decision:
             case Bind():
+                self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
             case SelectNode() | ReserveVolume():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate() | StartOwner() | SuspendOwner():
-                self._spawn(decision, self._switch(decision))
+            case Deactivate() | AnnotatePod() | StartOwner() | SuspendOwner():
+                self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus():
@@ -234,7 +242,7 @@ class Dispatch:
         kind, where = type(decision).__name__, (getattr(decision, "namespace", ""), getattr(decision, "name", ""))
         self._metrics.set_aside.labels(kind, "writing").inc()
         log.error("write_set_aside", kind=kind, namespace=where[0], name=where[1], exc_info=error)
-        answer = _unwritten(decision, said)
+        answer = OwnerWritten(decision.uid, said) if isinstance(decision, _OF_OWNERS) else _unwritten(decision, said)
         if answer is not None:
             self._observe(answer)
 
@@ -257,9 +265,11 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _switch(self, wanted: Deactivate | StartOwner | SuspendOwner) -> None:
-        """Set a Workload inactive, or start or suspend what makes the pods of one."""
-        if isinstance(wanted, Deactivate):
+    async def _change(self, wanted: Deactivate | AnnotatePod | StartOwner | SuspendOwner) -> None:
+        """Set a Workload inactive, annotate a pod, or start or suspend what makes the pods of a workload."""
+        if isinstance(wanted, AnnotatePod):
+            self._observe(await self._annotator.annotate(wanted))
+        elif isinstance(wanted, Deactivate):
             self._observe(await self._deactivator.deactivate(wanted))
         else:
             self._observe(await self._owners.write(wanted))
@@ -274,6 +284,10 @@ class Dispatch:
             "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
         )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
+
+    def _drop_condition(self, bind: Bind) -> None:
+        """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
+        self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
@@ -339,10 +353,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return ClaimWritten(space, name, uid, target, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
+        case AnnotatePod(namespace=space, name=name, uid=uid):
+            return PodAnnotated(space, name, uid, done=False, message=why)
         case Deactivate(namespace=space, name=name, uid=uid):
             return Deactivated(space, name, uid, 0)
-        case StartOwner(uid=uid) | SuspendOwner(uid=uid):
-            return OwnerWritten(uid, why)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
             return PodGroupWritten(space, name, done=False)
         case AskExtender(ask=ask):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import numa
 from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
@@ -52,6 +53,8 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -223,8 +226,22 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
+    aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
+    zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*gangs, *(_owner(one, table.ignored) for one in table), *throttles]
+    return [*gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+
+
+_NODE_TOPOLOGY = OptionalKind(
+    numa.GROUP,
+    numa.PLURAL,
+    numa.VERSIONS,
+    numa.NodeResourceTopology,
+    seen=lambda resource, found: NodeTopologySeen(numa.read_topology(found, resource.api_version)),
+    gone=lambda _, gone: NodeTopologyGone(gone.key.name),
+    may_be_built_in=False,
+    told=False,
+)
 
 
 def _gang(kind: GangKind) -> OptionalKind:

@@ -80,6 +80,9 @@ class Queue:
         offset: What is added to the priorities of its workloads where they are compared with those of other queues.
         by_past_use: Whether the LocalQueue that has used least lately goes first.
         fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
+        protects: Whether gangs that do not say so themselves are kept from scale-down while they run.
+        max_moves: How many running pods are moved at most so that one of its workloads fits.
+        movable: Whether what runs in it may be moved where it does not say otherwise.
         problem: Why it is inactive, if it is.
     """
 
@@ -104,6 +107,9 @@ class Queue:
     offset: int = 0
     fence: bool = False
     by_past_use: bool = False
+    protects: bool = False
+    max_moves: int = 0
+    movable: bool = False
     problem: QuotaProblem | None = None
 
     def cross_queue_priority(self, priority: int) -> int:

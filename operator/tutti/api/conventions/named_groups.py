@@ -89,6 +89,8 @@ def read_scheduler_plugins(pod: Pod, settings: Conventions) -> GangMembership | 
     return GangMembership(convention="schedulerPlugins", namespace=pod.metadata.namespace, group=group)
 
 
+VOLCANO = "batch.volcano.sh"
+"""The group of Volcano's Jobs."""
 VOLCANO_GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 VOLCANO_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 VOLCANO_TASK = "volcano.sh/task-spec"

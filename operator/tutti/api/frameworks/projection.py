@@ -241,7 +241,7 @@ def _role(
         most=numbers.most,
         total=numbers.total,
         size=_amount(part, described.size) if described.size else 1,
-        scheduler=_scheduler(part, template, described),
+        scheduler=_scheduler(part, template, described) or (top.text(kind.scheduler) if kind.scheduler else ""),
         apart=_apart(template) if template else "",
         after=tuple(_after(part, described.after)) if described.after else (),
         later=later is not None and (not later or any(holds(top, one, annotations) for one in later)),

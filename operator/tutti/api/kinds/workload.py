@@ -195,6 +195,8 @@ class WorkloadSpec(Model):
     on_bind_failure: OnBindFailure = "Rollback"
     """What becomes of it when it is bound in part and cannot be completed in time. Rollback: bound members are taken
     out, so that it can start whole. Retry: they stay, and the others are tried on."""
+    scale_down_protection: Literal["Never", "WhileNeeded"] | None = None
+    """Whether its members are kept from scale-down while it needs them; left out: as its ClusterQueue says."""
     requeue: Requeue = Requeue()
     """How long it waits after it was taken out."""
     success_policy: SuccessPolicy | None = None

@@ -35,6 +35,7 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    keep_running,
     owned_gangs,
     take_sizes,
     tell_notes,
@@ -80,6 +81,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     workload.after = tuple((one.workload, one.when) for one in spec.after)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
+    workload.scale_down_protection = spec.scale_down_protection or ""
     for one in spec.pod_groups:
         group = workload.group(one.name)
         group.count = group.most = one.count
@@ -167,6 +169,7 @@ def _read_pod_group(
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
     elif gang is not None:
         take_gang_sizes(workload, gang, name)
+        keep_running(workload)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)

@@ -17,6 +17,7 @@ from tutti.engine.lifecycle import (
     permits,
     quota_usage,
     reservation,
+    scale_down,
 )
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
@@ -61,6 +62,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
                 eviction.ask_to_leave(state, workload)
     member_loss.follow_losses(state, workload)
     limits.watch_limits(state, workload)
+    scale_down.follow_protection(state, workload)
     quota_usage.describe_holder(state, workload)
     quota_usage.note_exposure(state, workload)
     if before is Phase.WAITING and workload.phase in ADMITTED:

@@ -78,8 +78,11 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
         permit_seconds=spec.schedule_timeout_seconds,
+        protects=spec.scale_down_protection == "WhileNeeded",
         limit_seconds=spec.default_maximum_execution_time_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
+        max_moves=(spec.consolidation.max_moves or 0) if spec.consolidation else 0,
+        movable=spec.consolidation is not None and spec.consolidation.movable,
     )
 
 

@@ -87,9 +87,9 @@ class EvictionReason(enum.StrEnum):
     """Why a workload is taken out.
 
     After PODS_READY_TIMEOUT it waits as `spec.requeue` of its Workload says, and is set inactive when that has
-    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST it goes before the
-    others of its priority; after the others it does not wait for anything, though one that is inactive, or whose queue
-    is stopped, is not admitted before that ends.
+    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST and MOVED it goes
+    before the others of its priority; after the others it does not wait for anything, though one that is inactive, or
+    whose queue is stopped, is not admitted before that ends.
     """
 
     PREEMPTED = "Preempted"
@@ -100,6 +100,7 @@ class EvictionReason(enum.StrEnum):
     NODE_FAILURES = "NodeFailures"
     BIND_WINDOW_OVER = "BindWindowOver"
     MEMBER_LOST = "MemberLost"
+    MOVED = "Moved"
 
 
 class DeactivationCause(enum.StrEnum):
@@ -122,6 +123,7 @@ class LifecycleStep(enum.StrEnum):
     GIVEN_BACK: a reservation that was held is given back without that; `seconds` it was held.
     SCHEDULED: its required members are bound; `seconds` since it was admitted.
     MAKES_ROOM: others have to leave for it; `pods` of theirs.
+    HAS_MOVED: others are moved for it; `pods` of theirs.
     DEGRADED: it runs and has lost so many `pods` that fewer are left than it needs.
     RECOVERED: it is degraded no more: it is whole, or is none that runs (`reason`); `seconds` that it was degraded.
     EVICTED: it is taken out; `seconds` that it ran.
@@ -134,6 +136,7 @@ class LifecycleStep(enum.StrEnum):
     GIVEN_BACK = "GivenBack"
     SCHEDULED = "Scheduled"
     MAKES_ROOM = "MakesRoom"
+    HAS_MOVED = "HasMoved"
     DEGRADED = "Degraded"
     RECOVERED = "Recovered"
     EVICTED = "Evicted"

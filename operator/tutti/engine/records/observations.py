@@ -13,6 +13,7 @@ import msgspec
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
+from tutti.api.numa import NodeTopology
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -205,6 +206,18 @@ class StorageGone(Observation, frozen=True, tag="storage-gone"):
     name: str
 
 
+class NodeTopologySeen(Observation, frozen=True, tag="node-topology"):
+    """The agent of a node has reported of its NUMA zones, or reports otherwise than before."""
+
+    found: NodeTopology
+
+
+class NodeTopologyGone(Observation, frozen=True, tag="node-topology-gone"):
+    """The report of a node does not exist any more."""
+
+    name: str
+
+
 class ObjectSeen(Observation, frozen=True, tag="object"):
     """An object of one of our kinds was added or changed.
 
@@ -296,6 +309,16 @@ class ClaimWritten(Observation, frozen=True, tag="claim-written"):
 
 class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     """What became of an Evict decision; `done` is False where it must be asked for again."""
+
+    namespace: str
+    name: str
+    uid: str
+    done: bool
+    message: str = ""
+
+
+class PodAnnotated(Observation, frozen=True, tag="pod-annotated"):
+    """What became of an AnnotatePod decision; `done` is False where it must be asked for again."""
 
     namespace: str
     name: str

@@ -141,6 +141,10 @@ class Workload:
         inactive_from: The generation from which on its object says so; 0 where that has been asked for, None where not.
         reported: What was last written of why it waits.
         reported_explanation: What that said; statuses go by it, so that they do not change with every number.
+        scale_down_protection: As its object says: Never or WhileNeeded; "" where its queue decides.
+        some_protected: Whether members of it may have annotations of ours against scale-down.
+        reason_since: Since when it is told that it waits for this reason, Unix seconds.
+        nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
@@ -214,6 +218,10 @@ class Workload:
     reported: Reported = ("", "", 0.0)
     reported_explanation: Explanation | None = None
     report_at: float | None = None
+    reason_since: float = 0.0
+    scale_down_protection: str = ""
+    some_protected: bool = False
+    nominates: bool = False
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
@@ -254,10 +262,10 @@ class Workload:
     def stands_since(self) -> float:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
-        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
-        So does one whose object was started: it had its turn, and its pods are there or on their way.
+        One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn. So
+        does one whose object was started: its pods are there or on their way.
         """
-        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
         front = front or (self.managed is not None and self.managed.runs)
         return 0.0 if front else self.queued_at
 

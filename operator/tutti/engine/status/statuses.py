@@ -240,7 +240,14 @@ def as_found(found: Object) -> dict[str, Any]:
     return {FENCE: None, **said}
 
 
-AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
+AT_ONCE = frozenset(
+    {
+        EvictionReason.PREEMPTED.value,
+        EvictionReason.NODE_FAILURES.value,
+        EvictionReason.MEMBER_LOST.value,
+        EvictionReason.MOVED.value,
+    }
+)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 

@@ -17,6 +17,7 @@ from tutti.api.messages import counted
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
 from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for
+from tutti.cli.views.explain.autoscaling import what_autoscalers_see
 from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.elsewhere import UnfindableError, compare_clusters, draw_compared
@@ -109,6 +110,7 @@ class _Look:
     remedies: Sequence[Remedy] = ()
     hopeless: str = ""
     successors: Successors | None = None
+    autoscaler: Sequence[str] = ()
 
 
 def explanation_of(
@@ -162,6 +164,7 @@ def explanation_of(
         successors=found.successors,
         early=() if lacks is None else tuple(early_restarts(workload)),
         leaves_now=leaves,
+        autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
     )
 
@@ -186,10 +189,11 @@ def _look(
         quota: Sequence[QuotaUse] = () if at is None else quota_uses(state, at, mine)
         room: Sequence[NodeRoom] = () if isinstance(queue, Explanation) else node_rooms(state, workload, at, mine)
         told = gate_steps(GateContext(state, workload, queue, needs, quota, why))
+        seen = () if why is None else what_autoscalers_see(state, at, mine, why)
         if why is None or not trying:
-            return _Look(told, quota, room)
+            return _Look(told, quota, room, autoscaler=seen)
         remedy = remedies(UnplacedWorkload(asked, state, workload, at, why, mine, quota, room))
-    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why))
+    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why), autoscaler=seen)
 
 
 def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
