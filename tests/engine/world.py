@@ -52,6 +52,7 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
 )
@@ -63,6 +64,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     Deactivated,
     EvictFinished,
     GangObjectGone,
@@ -105,8 +107,8 @@ class World:
     """A cluster and the engine that schedules it.
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
-    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
+    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions`,
+    `refuse_deactivation` and `refuse_resets` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
     """
 
     opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
@@ -138,6 +140,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_resets = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
@@ -589,6 +592,8 @@ class World:
                 self._set_condition(decision.namespace, decision.name, kept)
             case PatchStatus():
                 self._patch(decision)
+            case ResetChecks():
+                self._reset_checks(decision)
             case CreatePodGroup():
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():
@@ -640,6 +645,42 @@ class World:
         # A new document each time: the journal and the engine may still hold the old one.
         self.objects[decision.kind, decision.namespace, decision.name] = {**found, "status": status}
         self.tell(ObjectSeen(decision.kind, self.objects[decision.kind, decision.namespace, decision.name]))
+
+    def _reset_checks(self, decision: ResetChecks) -> None:
+        key = (decision.kind, decision.namespace, decision.name)
+        found = self.objects.get(key)
+        if self.refuse_resets or found is None or found["metadata"]["uid"] != decision.uid:
+            self.tell(ChecksReset(*key, decision.round, done=False))
+            return
+        news = {"admissionChecks": decision.checks, "checksRound": decision.round}
+        self.objects[key] = {**found, "status": {**found["status"], **news}}
+        self.tell(ObjectSeen(decision.kind, self.objects[key]))
+        self.tell(ChecksReset(*key, decision.round, done=True))
+
+    def check(self, name: str, *, active: bool = True) -> None:
+        """An AdmissionCheck, and whether its controller says that it is active."""
+        self.object("AdmissionCheck", name, {"controllerName": "example.com/budget"})
+        self.check_active(name, active=active)
+
+    def check_active(self, name: str, *, active: bool) -> None:
+        found = self.objects["AdmissionCheck", "", name]
+        condition = {
+            "type": "Active",
+            "status": str(active),
+            "reason": "Active",
+            "message": "",
+            "lastTransitionTime": "",
+        }
+        self.put_object("AdmissionCheck", {**found, "status": {"conditions": [condition]}})
+
+    def answer_check(self, name: str, state: str, kind: str = "Workload", of: str = "w", **said: Any) -> None:
+        """The controller of a check writes its answer into a status, as server-side apply would: by name."""
+        found = self.objects[kind, "default", of]
+        before = found["status"].get("admissionChecks", [])
+        entry = {"name": name, "state": state, "lastTransitionTime": self._timestamp().strftime("%Y-%m-%dT%H:%M:%SZ")}
+        known = {one["name"]: one for one in before}
+        known[name] = {**known.get(name, {}), **entry, **said}
+        self.put_object(kind, {**found, "status": {**found["status"], "admissionChecks": list(known.values())}})
 
     def _set_condition(self, namespace: str, name: str, condition: PodCondition, phase: str = "") -> None:
         pod = self.pods.get((namespace, name))

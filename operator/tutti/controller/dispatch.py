@@ -36,6 +36,7 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
 )
@@ -44,6 +45,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     ClaimWritten,
     Deactivated,
     EvictFinished,
@@ -51,7 +53,7 @@ from tutti.engine.records.observations import (
     PodGroupWritten,
 )
 from tutti.kube.binder import Binder, ClaimWriter
-from tutti.kube.client import Client
+from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
@@ -99,6 +101,7 @@ class Dispatch:
     ) -> None:
         self._client = client
         self._fence = fence
+        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
@@ -151,7 +154,7 @@ class Dispatch:
                 self._spawn(decision, self._deactivate(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
-            case PatchStatus():
+            case PatchStatus() | ResetChecks():
                 self._put_status(decision)
             case EmitEvent():
                 self.record(decision)
@@ -263,11 +266,36 @@ class Dispatch:
         )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
 
-    def _put_status(self, patch: PatchStatus) -> None:
-        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
+    def _put_status(self, patch: PatchStatus | ResetChecks) -> None:
+        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost.
+
+        What checks say is written once, and is none of them: it would undo what others have written since.
+        """
+        if isinstance(patch, ResetChecks):
+            self._spawn(patch, self._reset_checks(patch))
+            return
         target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
+
+    async def _reset_checks(self, reset: ResetChecks) -> None:
+        """Write what checks say and the round it is, once: others write the same list, and are not to be undone."""
+        status: dict[str, Any] = {"admissionChecks": reset.checks, "checksRound": reset.round}
+        term = self._term()
+        status |= {} if term is None else {"fence": term}
+        body = msgspec.json.encode({"metadata": {"uid": reset.uid}, "status": status})
+        path = OUR_RESOURCES[reset.kind].path(reset.namespace, reset.name, "status")
+        done = True
+        try:
+            await self._client.write(
+                PriorityLevel.STATUS, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+        except WireError as error:
+            done = False
+            log.warning(
+                "checks_not_reset", kind=reset.kind, namespace=reset.namespace, name=reset.name, error=str(error)
+            )
+        self._observe(ChecksReset(reset.kind, reset.namespace, reset.name, reset.round, done))
 
     async def _create(self, create: CreatePodGroup) -> None:
         document = {
@@ -320,9 +348,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
             return BindFinished(space, name, uid, node, BindAnswer.UNKNOWN, why)
-        case SelectNode(namespace=space, name=name, uid=uid, node=target):
-            return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case ReserveVolume(namespace=space, name=name, uid=uid, volume=target):
+        case (
+            SelectNode(namespace=space, name=name, uid=uid, node=target)
+            | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
+        ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
@@ -330,6 +359,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return Deactivated(space, name, uid, 0)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
             return PodGroupWritten(space, name, done=False)
+        case ResetChecks(kind=kind, namespace=space, name=name, round=number):
+            return ChecksReset(kind, space, name, number, done=False)
         case AskExtender(ask=ask):
             return ExtenderAnswered(ask, error=why)
         case _:

@@ -24,13 +24,14 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.batch import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.ingest.specs import read_workload
-from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, nominated_room, nominations
@@ -236,10 +237,12 @@ class Engine:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
-        has_kept, nomination = workload.key in state.kept_for_successors, state.nominations.ours.get(workload.key)
+        has_kept = workload.key in state.kept_for_successors or workload.held_since is not None
+        nomination = state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
             member_loss.lending_kept(state, workload),
+            checks.lending_held(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
@@ -307,7 +310,7 @@ class Engine:
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
-            why = backfill.why_kept_off(state, entry, why, against)
+            why = checks.with_quota_held(workload, backfill.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
@@ -329,6 +332,9 @@ class Engine:
     def _bind(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
         state, before = self.state, workload.phase
+        if before is Phase.CHECKING:
+            self._changed[workload.key] = workload
+            return
         if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
             explain(workload, why_surplus_waits(state, workload))
             reservation.explain_kept_nodes(state, workload)

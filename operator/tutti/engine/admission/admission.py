@@ -4,18 +4,14 @@
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
 
-Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are seen
-at once, and taken as each would have chosen. Where another has a claim or quota is borrowed, each goes alone.
+Where admission checks come before nodes, the quota is taken alone (`lifecycle/checks.py`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
 
-from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, usage_history
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
@@ -32,15 +28,16 @@ from tutti.engine.admission.shortages import (
     closest,
     gang_full,
     misfit,
+    no_object_for_checks,
     no_room_left,
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import checks, quota_usage
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
-from tutti.engine.records.members import Charge, Member, PromisedReservation
+from tutti.engine.records.members import PromisedReservation
 from tutti.engine.records.pod_sets import (
     PodSetRequest,
     PreemptionOption,
@@ -50,12 +47,11 @@ from tutti.engine.records.pod_sets import (
 )
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.gang import place_ask, place_in_turn
+from tutti.placement.gang import place_ask
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
-from tutti.quota.flavors import FlavorByResource, PodSet, Queue
-from tutti.quota.ledger import Account
+from tutti.quota.flavors import FlavorByResource, PodSet
 from tutti.quota.policy import NOBODY
 
 
@@ -86,7 +82,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     workload = entry.workload
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
-    scarce = short_of_resources(state, workload) if workload.min_resources else None
+    scarce = short_of_resources(state, workload, entry.queue) if workload.min_resources else None
     if scarce is not None:
         return Refusal(scarce)
     with state.cluster.transaction() as transaction:
@@ -98,6 +94,9 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             raise
         if refusal is not None:
             return refusal
+        if attempt.held and entry.queue is not None:
+            checks.hold_quota(state, workload, entry.queue.name, attempt.held)
+            return None
         if not attempt.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
             why = why_surplus_waits(state, workload)
@@ -108,7 +107,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
         charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
         usage_history.count_admission(state, workload, charged)
     workload.cluster_queue = entry.queue.name if entry.queue else ""
-    if workload.phase is Phase.WAITING:
+    if workload.phase is Phase.WAITING and workload.held_since is None:
         workload.reserved_at = state.now
     quota_usage.describe_holder(state, workload)
     return None
@@ -120,6 +119,8 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
+    if attempt.held:
+        return None
     needs: Sequence[PodSetRequest] = entry.needs
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
@@ -221,7 +222,12 @@ def _take_required(
         kept = None
         if choice.level and state.quota_holdbacks.of:
             kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
-        found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
+        if kept is not None:
+            found: _Unplaced | None = _Unplaced(_borrowing(choice), kept)
+        else:
+            found = _hold_for_checks(attempt, needs, pod_sets, choice)
+            if found is None and not attempt.held:
+                found = _place(attempt, needs, pod_sets, choice)
         if found is None:
             return None
         if found.why.reason == ASKING:
@@ -238,6 +244,30 @@ def _take_required(
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
+
+
+def _hold_for_checks(
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment,
+) -> _Unplaced | None:
+    """Take the quota of these flavors alone where admission checks come before nodes (`held`).
+
+    Returns:
+        Why it cannot be held, where nothing can tell what checks say of it; None: it is, or there are none.
+    """
+    if attempt.queue is None or not attempt.queue.checks.on_flavors:
+        return None
+    terms = terms_of(attempt, needs, pod_sets, choice)
+    ahead = attempt.checks_ahead(terms)
+    if not ahead:
+        return None
+    if attempt.workload.key[0] == "Pod":
+        return _Unplaced(0, no_object_for_checks(attempt.queue, ahead))
+    each = zip(needs, terms.charges, strict=True)
+    attempt.held = [(need.group, need.required, charge) for need, charge in each if charge is not None]
+    return None
 
 
 def _borrowing(choice: WorkloadAssignment) -> int:
@@ -354,97 +384,3 @@ def _assign(state: AdmissionState, taken: list[Taken]) -> None:
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.pod_class, row)
             one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))
-
-
-MOST_IN_BATCH = 1024
-"""So many are admitted together at most."""
-
-
-def batch_of(
-    state: AdmissionState,
-    head: QueueEntry,
-    choice: WorkloadAssignment | None,
-    behind: Iterable[QueueEntry],
-    most: float,
-) -> list[QueueEntry]:
-    """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
-    if not _stands_alone(state, head):
-        return [head]
-    count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head.queue, choice))
-    followers = takewhile(_is_single, behind)
-    return [head, *islice(followers, max(0, count - 1))]
-
-
-def _is_single(entry: QueueEntry) -> bool:
-    """Whether a workload is one pod that waits for a node."""
-    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
-
-
-def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
-    """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
-    if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
-        return False
-    need, workload = entry.needs[0], entry.workload
-    if need.required != 1 or need.topology is not None or need.pod_class.volumes is not NO_VOLUMES:
-        return False
-    if (
-        any(kept.spots for kept in state.kept_for_successors.values())
-        or state.nominations.ours
-        or state.nominations.others
-        or state.backfill_reservations.of
-        or state.backfill_reservations.pauses
-    ):
-        return False
-    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
-
-
-def reserve_batch(state: AdmissionState, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:
-    """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
-
-    Args:
-        state: The engine's memory.
-        batch: The pods (`batch_of`).
-        choice: The flavors that each of them could have by quota; None where none is needed.
-
-    Returns:
-        How many of them have it now, the first ones; the next is to be tried by itself.
-    """
-    first = batch[0]
-    queue = first.queue
-    with state.cluster.transaction() as transaction:
-        attempt = AdmissionAttempt(state, first.workload, queue, transaction)
-        terms = terms_of(attempt, first.needs, first.equivalence.pod_sets, choice)
-        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(batch))
-        if not len(rows):
-            first.equivalence.apart = True
-            return 0
-        transaction.commit()
-    admitted = batch[: len(rows)]
-    members = [one.needs[0].members[0] for one in admitted]
-    state.cluster.assume_all([member.pod for member in members], rows.tolist())
-    for one in admitted:
-        one.workload.cluster_queue = queue.name if queue else ""
-        one.workload.reserved_at = state.now
-    if terms.charges[0] is not None:
-        _charge_batch(state, members, [one.workload for one in admitted], terms.charges[0])
-    return len(admitted)
-
-
-def _without_borrowing(state: AdmissionState, queue: Queue | None, choice: WorkloadAssignment | None) -> int:
-    """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
-    if queue is None or choice is None:
-        return MOST_IN_BATCH
-    if choice.mode is not AssignmentMode.FIT or choice.level:
-        return 0
-    return state.ledger.tree.queues[queue.name].times_without_borrowing(choice.usage, MOST_IN_BATCH)
-
-
-def _charge_batch(
-    state: AdmissionState, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge
-) -> None:
-    """Let pods use quota, each for the workload that it is, as a charge says of one of them."""
-    accounts = []
-    for member, workload in zip(members, workloads, strict=True):
-        member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
-        accounts.append(Account(quota_usage.holder_of(state, workload, usage), usage, pods=1, described=True))
-    state.ledger.admit(charge.queue, accounts)

@@ -110,11 +110,23 @@ def give_back_leaving(state: LifecycleState, workload: Workload) -> None:
 
 def give_back_all(state: LifecycleState, workload: Workload) -> None:
     """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
+    release_quota(state, workload)
     for group in workload.groups.values():
         _release_holds(state, group)
     for member in workload.members():
         if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
+
+
+def release_quota(state: LifecycleState, workload: Workload) -> None:
+    """Give back the quota that is held for a workload without nodes, if any is."""
+    if workload.held_since is None:
+        return
+    workload.held_since = None
+    for group in workload.groups.values():
+        if group.held is not None:
+            state.refund(group.held.charge)
+            group.held = None
 
 
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:

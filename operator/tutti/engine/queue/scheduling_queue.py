@@ -14,7 +14,7 @@ from itertools import chain
 from math import inf
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import admission, quota_holdback, usage_history
+from tutti.engine.admission import batch, quota_holdback, usage_history
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reconciliation
@@ -26,6 +26,7 @@ from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
     class_of,
     fails_again,
+    may_block,
     queue_name_of,
     shape_of,
     sort_key,
@@ -170,7 +171,7 @@ class SchedulingQueue:
         times = 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
             at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
-            entries = admission.batch_of(state, head.entry, head.choice, head.followers(), at_most)
+            entries = batch.batch_of(state, head.entry, head.choice, head.followers(), at_most)
             yield Batch(entries, head.choice)
             tried = [head.entry, *(one for one in entries[1:] if one.left)]
             tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
@@ -314,7 +315,7 @@ class SchedulingQueue:
         if never is not None:
             nominations.abandon_nomination(state, workload.key)
             self._gate(workload, never)
-        elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
+        elif waits is not None and not may_block(workload, queue):
             self._gate(workload, waits)
         else:
             entry = self._enqueue(state, workload, queue, needs)
@@ -360,7 +361,7 @@ class SchedulingQueue:
         """Return the queue of a name, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
-            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
             line = self._queues[name] = PendingQueue(name, strict, used)
         return line

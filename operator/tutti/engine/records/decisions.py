@@ -118,6 +118,20 @@ class PatchStatus(Decision, frozen=True, tag="status"):
     api_version: str = ""
 
 
+class ResetChecks(Decision, frozen=True, tag="reset-checks"):
+    """Write what admission checks say of an object anew, and which round that is; answered by `ChecksReset`.
+
+    Both are written at once: whoever sees the round sees no answer of an earlier one.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    round: int
+    checks: list[dict[str, Any]]
+
+
 class EmitEvent(Decision, frozen=True, tag="event"):
     """Record one event (events.k8s.io/v1) about an object."""
 
@@ -205,6 +219,7 @@ AnyDecision = (
     | SetPodCondition
     | KeepAdmission
     | PatchStatus
+    | ResetChecks
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup
