@@ -657,7 +657,7 @@ class World:
         self.tell(ObjectSeen(decision.kind, self.objects[key]))
         self.tell(ChecksReset(*key, decision.round, done=True))
 
-    def check(self, name: str, *, active: bool = True) -> None:
+    def admission_check(self, name: str, *, active: bool = True) -> None:
         """An AdmissionCheck, and whether its controller says that it is active."""
         self.object("AdmissionCheck", name, {"controllerName": "example.com/budget"})
         self.check_active(name, active=active)

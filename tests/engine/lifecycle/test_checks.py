@@ -21,7 +21,7 @@ def checked(
 ) -> World:
     world = World()
     world.flavor()
-    world.check("budget")
+    world.admission_check("budget")
     world.queue("cq", gpus, admissionChecksStrategy=strategy or ONE, **queue)
     world.workload("w", {"count": 2}, queueName="queue")
     for rank in range(2):
@@ -148,7 +148,7 @@ def test_retry_gives_the_quota_back_for_as_long_as_the_check_says():
 
 def test_the_latest_of_several_retries_counts_and_none_brings_it_forward():
     world = checked(strategy={"admissionChecks": [{"name": "budget"}, {"name": "data"}]})
-    world.check("data")
+    world.admission_check("data")
     world.node("n1", gpus=8)
     world.run()
     world.answer_check("budget", "Retry", requeueAfterSeconds=100)
@@ -175,7 +175,7 @@ def test_retry_without_a_time_waits_for_the_usual_backoff():
 
 def test_rejected_is_looked_at_before_retry_and_sets_the_workload_inactive():
     world = checked(strategy={"admissionChecks": [{"name": "budget"}, {"name": "data"}]})
-    world.check("data")
+    world.admission_check("data")
     world.run()
     found = world.objects["Workload", "default", "w"]
     world.objects["Workload", "default", "w"] = found
@@ -221,7 +221,7 @@ def test_a_queue_is_inactive_while_a_check_is_missing_or_inactive():
     why = world.why("Workload", "w")
     assert why.reason == "ClusterQueueInactive"
     assert "AdmissionCheck budget does not exist" in why.message
-    world.check("budget", active=False)
+    world.admission_check("budget", active=False)
     world.run()
     assert "is not active" in world.why("Workload", "w").message
     world.check_active("budget", active=True)
@@ -233,7 +233,7 @@ def test_a_check_is_asked_only_for_its_flavors():
     world = World()
     world.flavor("fixed", nodeLabels={"pool": "fixed"})
     world.flavor("cloud", nodeLabels={"pool": "cloud"})
-    world.check("budget")
+    world.admission_check("budget")
     strategy = {"admissionChecks": [{"name": "budget", "onFlavors": ["cloud"]}]}
     world.queue("cq", 2, flavors=("fixed", "cloud"), admissionChecksStrategy=strategy)
     world.node("f1", gpus=2, labels={"pool": "fixed"})
@@ -253,7 +253,7 @@ def test_a_flavor_with_checks_comes_after_one_that_has_nodes():
     world = World()
     world.flavor("fixed", nodeLabels={"pool": "fixed"})
     world.flavor("cloud", nodeLabels={"pool": "cloud"})
-    world.check("budget")
+    world.admission_check("budget")
     strategy = {"admissionChecks": [{"name": "budget", "onFlavors": ["cloud"]}]}
     world.queue("cq", 8, flavors=("fixed", "cloud"), admissionChecksStrategy=strategy)
     world.node("f1", gpus=2, labels={"pool": "fixed"})
@@ -274,7 +274,7 @@ def test_a_flavor_with_checks_comes_after_one_that_has_nodes():
 def test_a_gang_without_a_workload_is_asked_about_on_its_pod_group():
     world = World()
     world.flavor()
-    world.check("budget")
+    world.admission_check("budget")
     world.queue("cq", 8, admissionChecksStrategy=ONE)
     world.object("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 2}}, "queueName": "queue"})
     world.pod("g-0", group="g")
@@ -301,7 +301,7 @@ def test_a_gang_without_a_workload_is_asked_about_on_its_pod_group():
 def test_a_single_pod_is_told_that_nothing_can_answer_for_it():
     world = World()
     world.flavor()
-    world.check("budget")
+    world.admission_check("budget")
     world.queue("cq", 8, admissionChecksStrategy=ONE)
     world.pod("p", queue="queue")
     world.node("n1", gpus=8)
@@ -376,7 +376,7 @@ def test_a_check_that_was_ready_and_is_pending_again_is_waited_for():
 
 def test_a_check_that_the_queue_asks_for_later_is_asked_as_well():
     world = checked()
-    world.check("data")
+    world.admission_check("data")
     world.run()
     world.answer_check("budget", "Ready", message="fine")
     spec = world.objects["ClusterQueue", "", "cq"]["spec"]
