@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,15 @@ def workload(story: Story, name: str, size: int = 2) -> None:
     story.object("Workload", name, {"queueName": story.namespace, "podGroups": groups})
     for rank in range(size):
         story.pod(f"{name}-{rank}", gpus=1, labels={f"{GROUP}/workload": name})
+
+
+@pytest.fixture(autouse=True)
+def goes_on(story: Story) -> Iterator[None]:
+    """No engine fails meanwhile: the next one would hide it."""
+    yield
+    said = story.log.read_text(encoding="utf-8")
+    assert "engine_failed" not in said
+    assert "set_aside" not in said
 
 
 def test_the_example_controller_lets_a_workload_and_a_gang_run(story: Story) -> None:
