@@ -140,6 +140,27 @@ def test_a_silent_check_gives_the_quota_back_and_is_asked_again(story: Story) ->
     story.wait(lambda: len(story.where("w-")) == 2, "the workload to run")
 
 
+def test_a_check_adds_to_pods_and_changes_nothing_of_them(story: Story) -> None:
+    check(story)
+    queue(story)
+    story.start_operator()
+    workload(story, "w")
+    story.wait(lambda: state_of(story, "w")[0] == "Pending", "the check to be asked")
+    spot = {"key": "spot", "operator": "Exists", "effect": "NoExecute"}
+    update = {"name": "main", "labels": {"paid": "yes"}, "annotations": {"ticket": "7"}, "tolerations": [spot]}
+    answer(story, "w", "Ready", podSetUpdates=[update])
+    story.wait(lambda: len(story.where("w-")) == 2, "the workload to run")
+    for pod in story.pods("w-"):
+        assert (pod.metadata.labels["paid"], pod.metadata.annotations["ticket"]) == ("yes", "7")
+        assert "spot" in [one.key for one in pod.spec.tolerations]
+    workload(story, "v", 1)
+    story.wait(lambda: state_of(story, "v")[0] == "Pending", "the check to be asked of v")
+    answer(story, "v", "Ready", podSetUpdates=[{"name": "main", "labels": {f"{GROUP}/workload": "w"}}])
+    said = "an admission check adds label"
+    story.wait(lambda: any(said in note for _, note in story.events("v")), "it to say why v is not bound")
+    assert not story.where("v-")
+
+
 @pytest.mark.parametrize("ending", ["Retry", "Rejected"])
 def test_a_check_takes_out_what_runs_and_a_retry_while_it_leaves_does_not_wedge(story: Story, ending: str) -> None:
     check(story)

@@ -511,8 +511,9 @@ class World:
         assert not pod.spec.node_name, f"{bind.name} is bound twice"
         assert not pod.spec.scheduling_gates, f"{bind.name} is bound while gated"
         assert pod.metadata.deletion_timestamp is None, f"{bind.name} is bound while being deleted"
-        spec = replaced(pod.spec, node_name=bind.node)
-        meta = replaced(pod.metadata, annotations={**pod.metadata.annotations, **bind.annotations})
+        spec = replaced(pod.spec, node_name=bind.node, tolerations=[*pod.spec.tolerations, *bind.tolerations])
+        labels, annotations = {**pod.metadata.labels, **bind.labels}, {**pod.metadata.annotations, **bind.annotations}
+        meta = replaced(pod.metadata, annotations=annotations, labels=labels)
         self.pods[bind.namespace, bind.name] = replaced(pod, spec=spec, metadata=meta)
         if seen:
             self.tell(PodSeen(self.pods[bind.namespace, bind.name]))

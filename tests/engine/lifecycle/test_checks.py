@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World
+from tutti.api.selectors import Taint, Toleration
 from tutti.engine.records.decisions import Deactivate, ResetChecks
 
 ONE = {"admissionChecks": [{"name": "budget"}]}
@@ -481,13 +482,21 @@ def test_an_approval_comes_after_the_checks():
 def test_checks_add_annotations_and_where_pods_may_go():
     world = checked()
     world.node("n1", gpus=8)
-    world.node("n2", gpus=8, labels={"zone": "b"})
+    world.node("n2", gpus=8, labels={"zone": "b"}, taints=[Taint("spot", "NoSchedule")])
     world.run()
-    update = {"name": "main", "annotations": {"example.com/ticket": "7"}, "nodeSelector": {"zone": "b"}}
+    update = {
+        "name": "main",
+        "annotations": {"example.com/ticket": "7"},
+        "labels": {"example.com/paid": "yes"},
+        "nodeSelector": {"zone": "b"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+    }
     world.answer_check("budget", "Ready", podSetUpdates=[update])
     world.run()
     assert world.where() == {"w-0": "n2", "w-1": "n2"}
-    assert world.pods["default", "w-0"].metadata.annotations["example.com/ticket"] == "7"
+    meta = world.pods["default", "w-0"].metadata
+    assert (meta.annotations["example.com/ticket"], meta.labels["example.com/paid"]) == ("7", "yes")
+    assert world.pods["default", "w-0"].spec.tolerations == [Toleration("spot", "Exists")]
 
 
 def test_a_check_that_would_change_something_is_as_good_as_one_that_rejects():

@@ -42,9 +42,15 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
-            said = annotations.get(id(member.charge)) if member.charge is not None and not workload.checks else None
+            added = workload.groups[state.pod_group_of[pod.key][1]].added if workload.checks else None
+            if added is not None:
+                told = {**added.annotations, **_annotations(member)}
+                more = dict(added.labels), list(added.tolerations)
+                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more))
+                continue
+            said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
-                said = annotations[id(member.charge)] = _added(state, workload, member) | _annotations(member)
+                said = annotations[id(member.charge)] = _annotations(member)
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         open_bind_window(state, workload)
@@ -140,12 +146,6 @@ def _annotations(member: Member) -> dict[str, str]:
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
     return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
-
-
-def _added(state: LifecycleState, workload: Workload, member: Member) -> dict[str, str]:
-    """Return the annotations that admission checks add to a member."""
-    added = workload.groups[state.pod_group_of[member.pod.key][1]].added
-    return {} if added is None else dict(added.annotations)
 
 
 _CLAIMS_NAMED = 3

@@ -12,6 +12,7 @@ import msgspec
 
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.messages import shortened
+from tutti.api.selectors import Toleration
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -21,7 +22,8 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
 class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
-    `annotations` travel in the Binding and so reach the pod without a write of their own.
+    `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -31,6 +33,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     node: str
     workload: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    tolerations: list[Toleration] = []
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
