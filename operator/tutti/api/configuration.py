@@ -5,6 +5,7 @@ Defaults follow kube-scheduler 1.36 where it has the setting (scoring, backoff, 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
 import yaml
@@ -249,6 +250,15 @@ class TuttiConfiguration(Model):
         """Extenders must be told apart, and share no resource."""
         for problem in clashes(self.extenders):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def check_frameworks(self) -> TuttiConfiguration:
+        """A kind may be described once only."""
+        described = Counter(one.id for one in self.frameworks)
+        for name, times in described.items():
+            if times > 1:
+                raise ValueError(f"frameworks: {name} is described {times} times; keep one of them")
         return self
 
     @property

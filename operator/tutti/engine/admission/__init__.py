@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
-from tutti.engine.records.reservations import BackfillReservations, QuotaHoldbacks, Reserved
+from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
 from tutti.quota.usage import UsageHistory
 
 
@@ -41,3 +42,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         yield from self.backfill_reservations.of.values()
         yield from self.quota_holdbacks.of.values()
         yield from self.kept_for_successors.values()
+        for workload in self.workloads.values():
+            nodes = [hold.node for group in workload.groups.values() for hold in group.holds]
+            if nodes:
+                yield KeptForMembers(math.inf if workload.deadline is None else workload.deadline, nodes)
