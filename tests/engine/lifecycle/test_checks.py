@@ -508,3 +508,39 @@ def test_a_check_that_would_change_something_is_as_good_as_one_that_rejects():
     world.run()
     assert world.where() == {}
     assert "would change nodeSelector zone of its pods" in world.condition("Workload", "w", "Evicted")["message"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"name": "main", "count": -5, "held": [{"flavor": "default", "resource": "nvidia.com/gpu", "amount": "2"}]},
+        {"name": "main", "count": 2, "held": [{"flavor": "none", "resource": "x/y", "amount": "9e18"}]},
+        {"name": "main", "count": 2, "held": [{"flavor": "default", "resource": "nvidia.com/gpu", "amount": "-1"}]},
+        {"name": "other", "count": 2, "held": [{"flavor": "default", "resource": "nvidia.com/gpu", "amount": "2"}]},
+        {"name": "main", "count": 2**31 - 1, "held": [{"flavor": "", "resource": "\u0000", "amount": "1"}]},
+    ],
+)
+@pytest.mark.parametrize("since", ["2100-01-01T00:00:00Z", "never", ""])
+def test_a_status_that_tells_nonsense_holds_nothing_for_long(part: dict[str, Any], since: str):
+    world = checked(strategy={**ONE, "pendingTimeoutSeconds": 60})
+    world.run()
+    found = world.objects["Workload", "default", "w"]
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "lastTransitionTime": since}
+    admission = {"clusterQueue": "cq", "podGroups": [part], "round": 7}
+    answers = [{"name": "budget", "state": "Ready", "lastTransitionTime": since}]
+    status = {"conditions": [reserved], "admission": admission, "admissionChecks": answers, "checksRound": 3}
+    world.objects["Workload", "default", "w"] = {**found, "status": status}
+    world.restart()
+    world.run()
+    world.until(200)
+    world.node("n1", gpus=8)
+    for _ in range(3):
+        world.until(100)
+        if states(world).get("budget") == "Pending":
+            world.answer_check("budget", "Ready")
+            world.run()
+    assert len(world.where()) == 2
+    assert world.used("cq") == 2
+    assert world.engine.state.ledger.used("cq").keys() <= {
+        ("default", name) for name in ("cpu", "memory", "nvidia.com/gpu")
+    }
