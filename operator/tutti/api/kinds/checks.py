@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.matching import Toleration
 from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import (
     ACTIVE_COLUMN,
@@ -100,6 +99,21 @@ class AdmissionChecksStrategy(Model):
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 
 
+class AddedToleration(Lenient):
+    """A toleration that a check adds to pods, as a pod has it."""
+
+    key: str = Field(default="", max_length=317)
+    """The taint's key."""
+    operator: Literal["Equal", "Exists", ""] = ""
+    """Equal, or Exists."""
+    value: str = Field(default="", max_length=63)
+    """The taint's value, with Equal."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+    """The taint's effect; left out: all."""
+    toleration_seconds: int | None = None
+    """With NoExecute, for how long."""
+
+
 class PodSetUpdate(Lenient):
     """What a check has pods of one pod group changed by; it may add, and change nothing that is there."""
 
@@ -111,7 +125,7 @@ class PodSetUpdate(Lenient):
     """Annotations that the pods get as they are bound."""
     node_selector: dict[str, str] = Field(default={}, max_length=64)
     """Labels that their nodes must have, beside what the pods say."""
-    tolerations: list[Toleration] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
+    tolerations: list[AddedToleration] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
     """Tolerations that the pods get before they are bound, and are placed by."""
 
 

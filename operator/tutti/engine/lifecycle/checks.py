@@ -231,7 +231,8 @@ def additions_of(said: Iterable[AdmissionCheckState], group: str) -> Additions |
                 labels = {**update.labels, **labels}
                 annotations = {**update.annotations, **annotations}
                 selector = {**update.node_selector, **selector}
-                tolerations += [new for new in update.tolerations if new not in tolerations]
+                added = [Toleration(**new.model_dump()) for new in update.tolerations]
+                tolerations += [new for new in added if new not in tolerations]
     if not (labels or annotations or selector or tolerations):
         return None
     return Additions(labels, annotations, tuple(sorted(selector.items())), tuple(tolerations))
