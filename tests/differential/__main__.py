@@ -19,7 +19,11 @@ from types import ModuleType
 
 from tests.differential.known import known
 
-MODULES = {"quota-": "tests.differential.quota_topics", "kube-scheduler-": "tests.differential.scheduler"}
+MODULES = {
+    "quota-": "tests.differential.quota_topics",
+    "kube-scheduler-": "tests.differential.scheduler",
+    "throttles": "tests.differential.throttles",
+}
 """How a file's name starts -> the module that compares it."""
 ENGINE = "Engine"
 OUTCOMES = ("passed", "known", "failed")

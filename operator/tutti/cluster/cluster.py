@@ -4,12 +4,12 @@ Observations may come in any order: a pod bound to a node that has not been seen
 charged when the node appears. Only non-terminated pods take room, whichever scheduler placed them.
 
 Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds;
-`scored` and the pods on nodes follow in the same steps. `recount()` computes that sum anew, for tests.
+`scored` and the pods on nodes follow in the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Hold, PodColumns, PodsByNode
+from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
 from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
 from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -39,6 +39,7 @@ class Cluster:
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
+        follower: Who is told of pods.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
@@ -48,6 +49,7 @@ class Cluster:
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
+        self.follower: PodFollower = Nobody()
         self.freed = 0
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
@@ -110,8 +112,9 @@ class Cluster:
             self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
-        for pod_class in self._occupants.end_all(name):
+        for number, pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
+            self.follower.gone((name, number))
         self.nodes.remove(name)
         self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
@@ -158,6 +161,7 @@ class Cluster:
         if uses and record.terminated:
             self._claimants.leave(key, uses)
         self._classing.by_labels()
+        self.follower.seen(record)
         return record
 
     def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
@@ -170,6 +174,7 @@ class Cluster:
         self._move(record, node="", assumed="")
         self._kins.drop(record.pod_signature)
         del self.pods[key]
+        self.follower.gone(key)
         if record.uses:
             self._claimants.leave(key, record.uses)
         return record
@@ -186,9 +191,13 @@ class Cluster:
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
-            self.classes.watch(selector_keys(found.selector))
-            self._classing.by_labels()
+            self.watch_labels(selector_keys(found.selector))
             self._may_help()
+
+    def watch_labels(self, keys: Iterable[str]) -> None:
+        """Note that a selector reads these label keys, and class those who wait by them from now on."""
+        self.classes.watch(keys)
+        self._classing.by_labels()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
@@ -234,6 +243,7 @@ class Cluster:
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
+            self.follower.seen(record)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -245,7 +255,13 @@ class Cluster:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
-        return self._occupants.hold(self.nodes.names[row], pod_class)
+        hold = self._occupants.hold(self.nodes.names[row], pod_class)
+        self.follower.kept(hold, pod_class)
+        return hold
+
+    def holds(self) -> Iterator[tuple[Hold, PodClass]]:
+        """Yield all room that is kept, and for pods of which class."""
+        return self._occupants.holds()
 
     def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""
@@ -255,6 +271,7 @@ class Cluster:
         """Give room that is still held to a pod of the held class that has come to exist."""
         pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
         assert pod_class is not None
+        self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.assume(record, row)
 
@@ -270,17 +287,7 @@ class Cluster:
         if pod_class is not None:
             self.lend(pod_class, hold[0])
             self.freed += 1
-
-    def recount(self) -> NDArray[np.int64]:
-        """Return what `nodes.requested` should be, computed from the pods: int64[rows, resources]."""
-        out = np.zeros_like(self.nodes.requested)
-        for name, row in self.nodes.rows.items():
-            for record in self.pods.values():
-                if record.place == name:
-                    out[row] += self.nodes.vector(record.held)
-            for pod_class in self._occupants.held_on(name):
-                out[row] += self.nodes.vector(pod_class.requests)
-        return out
+            self.follower.gone(hold)
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -356,6 +363,7 @@ class Cluster:
         self._seat(record)
         if record.uses:
             self._claimants.release(record)
+        self.follower.seen(record)
 
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""

@@ -23,10 +23,10 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, usage_history
+from tutti.engine.admission import quota_holdback, throttling, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
-from tutti.engine.admission.batch import reserve_batch
+from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs
 from tutti.engine.ingest.handlers import observe, unobserved
@@ -47,7 +47,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.engine.status import queue_statuses, reporting, statuses, throttle_statuses
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -147,6 +147,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            throttle_statuses.next_throttles_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -169,6 +170,7 @@ class Engine:
             state.renew()
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
+        throttling.follow_throttles(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -361,6 +363,7 @@ class Engine:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
         reporting.refresh_positions(state)
+        throttle_statuses.report_throttles(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
 

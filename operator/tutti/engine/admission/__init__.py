@@ -11,6 +11,7 @@ from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
 from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
+from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.quota.usage import UsageHistory
 
 
@@ -24,6 +25,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         consultations: What extenders are asked.
         foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         foreign_pod_group_of: The pod group of each of these.
+        throttles: Who is throttled by what.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
     """
@@ -33,6 +35,7 @@ class AdmissionState(LifecycleState, QueueFigures):
     consultations: Consultations = field(default_factory=Consultations)
     foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
+    throttles: ThrottleBook = field(default_factory=ThrottleBook)
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
 

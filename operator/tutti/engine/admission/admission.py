@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tutti.engine.admission import AdmissionState, extenders, quota_holdback, usage_history
+from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
@@ -83,6 +83,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
     scarce = short_of_resources(state, workload, entry.queue) if workload.min_resources else None
+    scarce = scarce or throttling.throttled(state, entry.needs)
     if scarce is not None:
         return Refusal(scarce)
     with state.cluster.transaction() as transaction:
@@ -121,7 +122,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
     if attempt.held:
         return None
-    needs: Sequence[PodSetRequest] = entry.needs
+    needs = throttling.within_throttles(state, entry.needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
         needs = _take_most(attempt, needs)
@@ -172,7 +173,7 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
-        why = _take_required(attempt, needs, pod_sets, choice)
+        why = throttling.throttled(state, needs) or _take_required(attempt, needs, pod_sets, choice)
     return attempt.taken if why is None else why
 
 
@@ -198,7 +199,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     pod_sets = quota_pod_sets([need])
     choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
-        why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
+        attempt = AdmissionAttempt(state, workload, queue, transaction)
+        why = throttling.throttled(state, [need]) or _take_required(attempt, [need], pod_sets, choice)
     return why or no_room_left()
 
 

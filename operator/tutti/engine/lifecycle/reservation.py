@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
@@ -132,13 +133,25 @@ def release_quota(state: LifecycleState, workload: Workload) -> None:
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
+        if not group.holds:
+            continue
+        standing = [hold for hold in group.holds if _stands(state, hold)]
+        handed: set[int] = set()
+        unlike: set[PodClass] = set()
         for member in group.members.values():
-            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.pod_class, member.pod.pod_class))
-            hold = next(held, None) if member.pod.placeable else None
-            if hold is not None:
-                group.holds.remove(hold)
-                state.cluster.adopt((hold.node, hold.number), member.pod)
-                member.charge = hold.charge
+            pod = member.pod
+            if not pod.placeable or pod.pod_class in unlike:
+                continue
+            hold = next((h for h in standing if _is_promised(h.pod_class, pod.pod_class)), None)
+            if hold is None:
+                unlike.add(pod.pod_class)  # nor is there any for others of its class: what is held only gets less
+                continue
+            standing.remove(hold)
+            handed.add(id(hold))
+            state.cluster.adopt((hold.node, hold.number), pod)
+            member.charge = hold.charge
+        if handed:
+            group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
 
 
 def release_holds(state: LifecycleState, group: MemberGroup, count: int) -> None:
@@ -222,6 +235,13 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
     state.back_off(workload)
     explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", reason, text)
+
+
+def backing_off(workload: Workload) -> Explanation:
+    """Say that a workload rests after a failure, and until when."""
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
 
 
 def break_up(state: LifecycleState, workload: Workload) -> None:

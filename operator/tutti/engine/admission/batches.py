@@ -1,7 +1,7 @@
-"""Equal single pods, one behind the other, are admitted in one go, each as by itself.
+"""Equal single pods, one behind the other, admitted in one go, each as by itself.
 
-All nodes are seen at once, and taken as each would have chosen. Where another has a claim, quota is borrowed or there
-are admission checks to pass, each goes alone.
+All nodes are seen at once, and taken as each would have chosen. Where another has a claim, a throttle is about them or
+quota is borrowed, each goes alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
 
 from tutti.cluster.volumes import NO_VOLUMES
-from tutti.engine.admission import AdmissionState
+from tutti.engine.admission import AdmissionState, throttling
 from tutti.engine.admission.attempt import AdmissionAttempt, terms_of
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.members import Charge, Member
@@ -62,6 +62,8 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         or state.backfill_reservations.of
         or state.backfill_reservations.pauses
     ):
+        return False
+    if throttling.concerns(state, need):
         return False
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
