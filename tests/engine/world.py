@@ -39,6 +39,7 @@ from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -77,6 +78,7 @@ from tutti.engine.records.observations import (
     OwnerGone,
     OwnerKindFollowed,
     OwnerSeen,
+    PodAnnotated,
     PodGone,
     PodSeen,
     Synced,
@@ -144,6 +146,7 @@ class World:
         self.refuse_evictions = False
         self.refuse_deactivation = False
         self.refuse_resets = False
+        self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
@@ -381,7 +384,13 @@ class World:
         self.tell(ObjectSeen(kind, self.objects[key]))
 
     def gang_object(
-        self, api_version: str, name: str, spec: dict[str, Any], namespace: str = "default", kind: str = "PodGroup"
+        self,
+        api_version: str,
+        name: str,
+        spec: dict[str, Any],
+        namespace: str = "default",
+        kind: str = "PodGroup",
+        owners: Any = (),
     ) -> None:
         """Make an object of another project that says how large a gang is, or change its spec."""
         key = (api_version, kind, namespace, name)
@@ -392,6 +401,8 @@ class World:
             "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
             "generation": before["metadata"]["generation"] + 1 if before else 1,
         }
+        if owners != ():
+            meta["ownerReferences"] = msgspec.to_builtins(owners)
         self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
         self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
 
@@ -590,7 +601,7 @@ class World:
         for decision in decisions:
             self._carry_out(decision)
 
-    def _carry_out(self, decision: AnyDecision) -> None:
+    def _carry_out(self, decision: AnyDecision) -> None:  # noqa: PLR0912 - one per kind
         match decision:
             case Bind():
                 self.pending_binds.append(decision)
@@ -604,12 +615,15 @@ class World:
             case Deactivate():
                 self._deactivate(decision)
             case SetPodCondition():
-                condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                told = decision.reason, decision.message, decision.observed_generation
+                condition = PodCondition("PodScheduled", "False", *told)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
             case KeepAdmission():
                 kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
                 self._set_condition(decision.namespace, decision.name, kept)
+            case AnnotatePod():
+                self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
             case ResetChecks():
@@ -630,6 +644,14 @@ class World:
         if pod is not None and decision.nominated_node is not None:
             status = replaced(pod.status, nominated_node_name=decision.nominated_node)
             self.pods[decision.namespace, decision.name] = replaced(pod, status=status)
+
+    def _annotate(self, decision: AnnotatePod) -> None:
+        pod, where = self.pods.get((decision.namespace, decision.name)), (decision.namespace, decision.name)
+        done = not self.refuse_annotations
+        if done and pod is not None and pod.metadata.uid == decision.uid:
+            annotations = merged(pod.metadata.annotations, decision.annotations)
+            self.put(replaced(pod, metadata=replaced(pod.metadata, annotations=annotations)))
+        self.tell(PodAnnotated(*where, decision.uid, done=done, message="" if done else "forbidden"))
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))

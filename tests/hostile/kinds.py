@@ -159,6 +159,7 @@ GANGS: Mapping[str, Json] = {
 PODS: Mapping[str, Json] = {
     "plain": pod(),
     "queued": pod({"scheduling.tutti.dev/queue-name": QUEUE}),
+    "after others": pod(annotations={"scheduling.tutti.dev/after": "sample,other:Finished"}),
     "part of a workload": pod({"scheduling.tutti.dev/workload": "sample"}),
     **{f"gang of {name}": found for name, found in GANGS.items()},
     "running": {

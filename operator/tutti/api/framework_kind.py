@@ -220,6 +220,8 @@ class FrameworkKind(Model):
     """The queue, where no label of the object says it."""
     priority_class: FieldPath | None = None
     """The priority class, where no label says it."""
+    scheduler: FieldPath | None = None
+    """Where it names the scheduler of pods whose template and role name none."""
     schedule_timeout: FieldPath | None = None
     """For how many seconds a complete reservation is held."""
 

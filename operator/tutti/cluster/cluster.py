@@ -289,6 +289,14 @@ class Cluster:
             self.freed += 1
             self.follower.gone(hold)
 
+    def class_elsewhere(self, record: PodRecord) -> PodClass:
+        """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
+        of = record.pod_class
+        if not record.uses:
+            return of
+        volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
+        return self.classes.of(of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, waits=False)
+
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
         return tuple(self._occupants.pods_on(name))

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +26,15 @@ from tutti.cluster.volume_needs import VolumeState
 def normalised(name: str) -> str:
     """Return an image name with its tag; one without tag or digest means `latest` (plugins/imagelocality)."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+_TIMED = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
+"""Taints whose value is the time at which they were set (cluster-autoscaler 1.36, utils/taints)."""
+
+
+def untimed(taint: Taint) -> Taint:
+    """Return a taint without the time: it tells nodes apart that are alike, and no pod can name it."""
+    return msgspec.structs.replace(taint, value="") if taint.key in _TIMED else taint
 
 
 class ImageTable:
@@ -194,7 +204,7 @@ class NodeColumns:
         self._allocatable[row, : len(vector)] = vector
         self.capacity_version += bool((self._allocatable[row] != before).any())
         self.images.put(row, node.status.images)
-        taints, features = tuple(node.spec.taints), frozenset(node.status.declared_features)
+        taints, features = tuple(map(untimed, node.spec.taints)), frozenset(node.status.declared_features)
         if self._is_unchanged(row, node, taints, features):
             return row
         self._unschedulable[row] = node.spec.unschedulable

@@ -24,6 +24,7 @@ from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
+    AnnotatePod,
     AnyDecision,
     AskExtender,
     Bind,
@@ -51,8 +52,10 @@ from tutti.engine.records.observations import (
     Deactivated,
     EvictFinished,
     ExtenderAnswered,
+    PodAnnotated,
     PodGroupWritten,
 )
+from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
@@ -60,7 +63,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
-from tutti.kube.resources import APIResource
+from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
@@ -109,6 +112,7 @@ class Dispatch:
         self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
+        self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
@@ -146,13 +150,14 @@ class Dispatch:
     def _start(self, decision: AnyDecision) -> None:
         match decision:
             case Bind():
+                self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
             case SelectNode() | ReserveVolume():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate():
-                self._spawn(decision, self._deactivate(decision))
+            case Deactivate() | AnnotatePod():
+                self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus() | ResetChecks():
@@ -253,8 +258,11 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _deactivate(self, wanted: Deactivate) -> None:
-        self._observe(await self._deactivator.deactivate(wanted))
+    async def _change(self, wanted: Deactivate | AnnotatePod) -> None:
+        if isinstance(wanted, AnnotatePod):
+            self._observe(await self._annotator.annotate(wanted))
+        else:
+            self._observe(await self._deactivator.deactivate(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
@@ -266,6 +274,10 @@ class Dispatch:
             "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
         )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
+
+    def _drop_condition(self, bind: Bind) -> None:
+        """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
+        self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
     def _put_status(self, patch: PatchStatus | ResetChecks) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost.
@@ -344,7 +356,7 @@ class Dispatch:
         return True
 
 
-def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
+def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noqa: PLR0911 - one answer per decision
     """Return what the engine is answered where a write has raised; None where it waits for no answer."""
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
@@ -356,6 +368,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return ClaimWritten(space, name, uid, target, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
+        case AnnotatePod(namespace=space, name=name, uid=uid):
+            return PodAnnotated(space, name, uid, done=False, message=why)
         case Deactivate(namespace=space, name=name, uid=uid):
             return Deactivated(space, name, uid, 0)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):

@@ -248,6 +248,14 @@ class Metrics:
             "kueue_preempted_workloads", "Workloads taken out for one of that ClusterQueue, by rule.",
             ["preempting_cluster_queue", "reason"], registry=self.registry,
         )  # fmt: skip
+        self.moves = Counter(
+            "tutti_consolidations", "Workloads of that ClusterQueue for which pods were to be moved.", ["queue"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.moved_pods = Counter(
+            "tutti_consolidation_pods", "Running pods that were to be moved for workloads of that ClusterQueue.",
+            ["queue"], registry=self.registry,
+        )  # fmt: skip
         self.of_cluster_queues = QueueLives(self.registry, "", ["cluster_queue"], whose=lambda one: (one.queue,))
         self.of_local_queues = _of_local_queues(self.registry) if local_queues else None
         self.of_cohorts = CohortLives(self.registry)

@@ -125,6 +125,7 @@ _EVENTS = {
     LifecycleStep.GIVEN_BACK: "reservation_given_back",
     LifecycleStep.SCHEDULED: "workload_scheduled",
     LifecycleStep.MAKES_ROOM: "victims_chosen",
+    LifecycleStep.HAS_MOVED: "moves_decided",
     LifecycleStep.DEGRADED: "workload_degraded",
     LifecycleStep.RECOVERED: "workload_recovered",
     LifecycleStep.EVICTED: "eviction_begun",  # `pod_evicted` tells what has been done
@@ -188,6 +189,8 @@ class ProgressReporter:
         metrics.degraded_seconds.keep(state.catalog.queues)
         drop_others(metrics.preempted, names, 1)
         drop_others(metrics.checks_seconds, names, 1)
+        for counter in (metrics.moves, metrics.moved_pods):
+            drop_others(counter, names, 1)
         metrics.of_cohorts.keep(state.ledger.tree.cohorts)
         if metrics.of_local_queues is not None:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
@@ -214,6 +217,9 @@ class ProgressReporter:
             case LifecycleStep.MAKES_ROOM:
                 metrics.preemption_attempts.inc()
                 metrics.preemption_victims.observe(one.pods)
+            case LifecycleStep.HAS_MOVED:
+                metrics.moves.labels(one.queue).inc()
+                metrics.moved_pods.labels(one.queue).inc(one.pods)
             case LifecycleStep.EVICTED if one.rule:
                 metrics.preempted.labels(one.for_queue, one.rule).inc()
             case _:

@@ -29,6 +29,7 @@ from tutti.placement.framework import (
 )
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
+from tutti.placement.plugins.leaving_nodes import LeavingNodes
 from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources import (
@@ -65,7 +66,13 @@ class Profile:
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
     """
 
-    filters: tuple[NodeFilter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
+    filters: tuple[NodeFilter, ...] = (
+        NodeUnschedulable(),
+        TaintToleration(),
+        LeavingNodes(),
+        NodeAffinity(),
+        FlavorLabels(),
+    )
     ports: InterPodFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())

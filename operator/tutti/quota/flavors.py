@@ -104,6 +104,9 @@ class Queue:
         by_past_use: Whether the LocalQueue that has used least lately goes first.
         fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
         checks: What has to be passed between quota and nodes.
+        protects: Whether gangs that do not say so themselves are kept from scale-down while they run.
+        max_moves: How many running pods are moved at most so that one of its workloads fits.
+        movable: Whether what runs in it may be moved where it does not say otherwise.
         problem: Why it is inactive, if it is.
     """
 
@@ -129,6 +132,9 @@ class Queue:
     fence: bool = False
     by_past_use: bool = False
     checks: QueueChecks = NO_CHECKS
+    protects: bool = False
+    max_moves: int = 0
+    movable: bool = False
     problem: QuotaProblem | None = None
 
     def cross_queue_priority(self, priority: int) -> int:

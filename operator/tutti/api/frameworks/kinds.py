@@ -339,6 +339,7 @@ _VOLCANO_JOB = FrameworkKind(
     minimum="spec.minAvailable",
     queue="spec.queue",
     priority_class="spec.priorityClassName",
+    scheduler="spec.schedulerName",
 )
 
 

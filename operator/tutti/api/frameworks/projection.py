@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
+from tutti.api.conventions.after_annotation import AFTER, LONGEST_AFTER
 from tutti.api.conventions.membership import (
     MOST_MEMBERS,
     ConventionError,
@@ -24,6 +25,7 @@ from tutti.api.conventions.membership import (
 from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
 from tutti.api.framework_kind import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
+from tutti.api.frameworks.endings import how_ended
 from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
@@ -110,7 +112,14 @@ def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str
         schedule_timeout_seconds=top.count(kind.schedule_timeout) if kind.schedule_timeout else None,
         topology=topology,
         topology_problem=topology_problem,
+        after=_bounded(annotations.get(AFTER)),
+        ended=how_ended(top.raw),
     )
+
+
+def _bounded(text: Any) -> str:
+    """Return a text, and no more of it than shows that it is too long."""
+    return text[: LONGEST_AFTER + 1] if isinstance(text, str) else ""
 
 
 def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[FieldProblem]]:
@@ -218,7 +227,7 @@ def _role(
         most=numbers.most,
         total=numbers.total,
         size=_amount(part, described.size) if described.size else 1,
-        scheduler=_scheduler(part, template, described),
+        scheduler=_scheduler(part, template, described) or (top.text(kind.scheduler) if kind.scheduler else ""),
         apart=_apart(template) if template else "",
         after=tuple(_after(part, described.after)) if described.after else (),
         later=later is not None and (not later or any(_holds(top, one, annotations) for one in later)),

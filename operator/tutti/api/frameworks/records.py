@@ -85,6 +85,8 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
         priority_class: The priority class that a field of it names.
         schedule_timeout_seconds: How long a complete reservation is held; None: as configured.
         topology: How near its pods want to be, by its annotations.
+        after: What our annotation says of whose end its pods wait for.
+        ended: Succeeded or Failed, where its status says so; "" while it does not.
         problems: What is wrong with its roles and numbers, in sentences.
         topology_problem: What is wrong with its annotations on topology, or "".
     """
@@ -111,6 +113,8 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     priority_class: str = ""
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
+    after: str = ""
+    ended: str = ""
     problems: tuple[str, ...] = ()
     topology_problem: str = ""
 

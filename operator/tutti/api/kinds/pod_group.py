@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.after import EndedWorkloads
 from tutti.api.kinds.checks import CheckStates
 from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
@@ -146,6 +147,8 @@ class PodGroupStatus(Written):
     """How many members are being deleted on nodes that do not work; they count as gone."""
     kept: KeptMembers = []
     """What it keeps for the successors of members that it has lost."""
+    after: EndedWorkloads = []
+    """Those that its pods, or what owns them, name as what has to end first, as far as it has."""
     conditions: Conditions = []
     """How far it has come."""
     pending_reason: PendingExplanation | None = None

@@ -1,7 +1,7 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
 Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds`,
-`defaultMaximumExecutionTimeSeconds` and `temporaryQuotas` are ours.
+`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas` and `consolidation` are ours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.checks import AdmissionChecksStrategy
+from tutti.api.kinds.consolidation import MOST_MOVES, Consolidation, Move
 from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
@@ -18,6 +19,7 @@ from tutti.api.kinds.temporary_quotas import TemporaryQuotas
 from tutti.api.model import (
     ACTIVE_COLUMN,
     AGE_COLUMN,
+    ATOMIC,
     WHY_INACTIVE_COLUMN,
     Lenient,
     Model,
@@ -150,8 +152,11 @@ class ClusterQueueSpec(Model):
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
     schedule_timeout_seconds: Duration | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
+    scale_down_protection: Literal["Never", "WhileNeeded"] = "Never"
+    """Whether members of gangs are kept from scale-down while these need them, by annotations that cluster-autoscaler
+    and Karpenter go by; members beyond the minimum are not. For Workloads that do not say so themselves."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so themselves, nor does their LocalQueue.
+    """How long Workloads, gangs and single pods may run that do not say so themselves, nor does their LocalQueue.
 
     It counts as if they had said so: also for those that run, and from the moment that it is changed.
     """
@@ -173,6 +178,8 @@ class ClusterQueueSpec(Model):
     """Waiting for several flavors at once; not supported yet."""
     priority: QueuePriority = QueuePriority()
     """How priorities of its workloads count outside of the queue."""
+    consolidation: Consolidation | None = None
+    """Moving running work so that a workload fits (ours, not Kueue's); left out: neither for this queue nor in it."""
     RULES: ClassVar = (
         APPEAR_ONCE,
         ValidationRule(
@@ -195,6 +202,13 @@ class ClusterQueueSpec(Model):
     )
 
 
+class ClusterQueueStatus(QueueStatus):
+    """The status of a ClusterQueue."""
+
+    moves: Annotated[list[Move], Field(max_length=MOST_MOVES, json_schema_extra=ATOMIC)] = []
+    """What is being moved for workloads of this queue, and has been in the last hour."""
+
+
 class ClusterQueue(Object):
     """A queue with quota."""
 
@@ -212,7 +226,7 @@ class ClusterQueue(Object):
     )
 
     spec: ClusterQueueSpec = ClusterQueueSpec()
-    status: QueueStatus = QueueStatus()
+    status: ClusterQueueStatus = ClusterQueueStatus()
 
 
 class WallTimePolicy(Model):
@@ -234,7 +248,7 @@ class LocalQueueSpec(Model):
     fair_sharing: FairSharing | None = None
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     default_maximum_execution_time_seconds: Duration | None = None
-    """The maximumExecutionTimeSeconds of Workloads that do not say so; left out: as the ClusterQueue says."""
+    """How long Workloads, gangs and single pods may run that do not say so; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

@@ -35,7 +35,7 @@ from tutti.cli.views.drawing import (
 from tutti.cli.views.what_if import FITS
 from tutti.engine.records.workloads import ADMITTED, Workload
 from tutti.engine.status import StatusState
-from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
+from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, cohort_key
 
 MOST_WAITING = 50
 """How many of those who wait at one queue are told of."""
@@ -168,7 +168,7 @@ def _branch(state: StatusState, node: QuotaNode) -> Branch:
     whats = {what for leaf in node.leaves() for what in leaf.quotas} | set(node.quotas)
     count = state.counts.of(node.name) if node.leaf else None
     below = tuple(_branch(state, child) for child in children)
-    note = state.catalog.windows.notes.get(node.name) if node.leaf else None
+    note = state.catalog.windows.notes.get(node.name if node.leaf else cohort_key(node.name))
     return Branch(
         "ClusterQueue" if node.leaf else "Cohort",
         node.name,

@@ -47,7 +47,9 @@ from tutti.engine.records.pod_sets import (
 )
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.gang import place_ask
+from tutti.placement.framework import KeptOff, Rows
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.leaving_nodes import kept_off, some_are_candidates
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
@@ -300,7 +302,9 @@ def _place(
         waits = extenders.consult(state, queries, profile)
         if waits is not None:
             return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
+    found = _place_on_lasting(attempt, needs, terms.asks) or place_together(
+        state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart
+    )
     if isinstance(found, Diagnosis):
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
@@ -310,6 +314,18 @@ def _place(
     each = zip(needs, found, terms.charges, strict=True)
     attempt.taken = [Taken(need, 0, rows, charge) for need, rows, charge in each]
     return None
+
+
+def _place_on_lasting(
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], asks: Sequence[Ask]
+) -> list[Rows] | None:
+    """Place a gang on nodes that no autoscaler has its eye on, where there are others; None where it does not fit."""
+    nodes = attempt.state.cluster.nodes
+    if not (any(need.in_gang for need in needs) and some_are_candidates(nodes)):
+        return None
+    lasting = [replace(ask, where=kept_off(ask.where, KeptOff.CANDIDATES)) for ask in asks]
+    found = place_together(nodes, attempt.transaction, lasting, attempt.profile, apart=attempt.apart)
+    return None if isinstance(found, Diagnosis) else found
 
 
 def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:

@@ -23,8 +23,9 @@ from tutti.engine.records.members import Charge, MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, class_never_admitted
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
-from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Rows
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, KeptOff, Rows
 from tutti.placement.gang import Ask
+from tutti.placement.plugins.leaving_nodes import kept_off, some_leave
 from tutti.placement.profile import Profile
 from tutti.quota.assigner import FlavorAssigner, PodSetRequests, largest_counts
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
@@ -232,6 +233,8 @@ def ask_for(
     added = need.group.added
     if added is not None:
         where = FlavorConstraints((*where.node_labels, *added.node_labels), (*where.tolerations, *added.tolerations))
+    if need.in_gang and some_leave(state.cluster.nodes):
+        where = kept_off(where, KeptOff.LEAVING)
     if need.topology is None:
         return Ask(need.pod_class, required, extra, where)
     levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())

@@ -65,7 +65,7 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         return False
     if throttling.concerns(state, need):
         return False
-    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
+    return not (state.configuration.extenders or state.plugins.get(workload.scheduler) or state.moves.plans)
 
 
 def reserve_batch(state: AdmissionState, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:

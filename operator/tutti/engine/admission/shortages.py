@@ -21,7 +21,7 @@ from tutti.placement.plugins.extensions import FAILED
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
 from tutti.quota.policy import Preemptible, PreemptionMode
-from tutti.quota.tree import FlavorResource, Usage, add_to
+from tutti.quota.tree import FlavorResource, Usage, add_to, cohort_key
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
@@ -144,12 +144,17 @@ def _short_of(
 
 
 def _rise(state: AdmissionState, queue: Queue, what: FlavorResource) -> str:
-    """Say when a queue next has more of its own, by its windows; "" where it is not known to."""
-    (flavor, resource), now = what, state.ledger.tree.queues[queue.name].nominal(what)
-    for step in state.catalog.windows.steps((queue.name,), state.now):
-        nominal = step.quotas[queue.name][flavor, resource].nominal
-        if nominal > now:
-            return f"; its own is {format_amount(resource, nominal)} from {timestamp(step.at)} on (temporaryQuotas)"
+    """Say when a queue next has more of its own, or a cohort above it, by their windows; "" where none is known to."""
+    windows, node = state.catalog.windows, state.ledger.tree.queues[queue.name]
+    above = {cohort_key(one.name): one for one in node.path[1:]}
+    holding = {key: one for key, one in {queue.name: node, **above}.items() if key in windows.calendars}
+    for step in windows.steps(tuple(holding), state.now) if holding else ():
+        for key, one in holding.items():
+            quota = step.quotas[key].get(what)
+            if quota is not None and quota.nominal > one.nominal(what):
+                whose = "its own" if one is node else f"that of cohort {one.name}"
+                amount = format_amount(what[1], quota.nominal)
+                return f"; {whose} is {amount} from {timestamp(step.at)} on (temporaryQuotas)"
     return ""
 
 

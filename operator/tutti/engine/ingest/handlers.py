@@ -24,20 +24,23 @@ from tutti.engine.ingest.membership import (
     drop_member,
     note_foreign_owner,
     note_foreign_pod,
+    owner_gone,
     owner_kind_followed,
     owner_seen,
     put_member,
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, checks, eviction, limits, quota_usage
-from tutti.engine.lifecycle.reservation import lost_node, note_loss
+from tutti.engine.lifecycle import binding, checks, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.moves import told_moves
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
+from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
@@ -77,10 +80,12 @@ def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
 
 def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before = quota_usage.labels_of(state, name)
+    before, stayed = quota_usage.labels_of(state, name), not is_leaving(state.cluster.nodes, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.pod_group_of:
             state.touch(state.pod_group_of[record.key][0])
+    if stayed and is_leaving(state.cluster.nodes, name):
+        node_leaves(state)
     quota_usage.node_relabelled(state, name, before)
 
 
@@ -148,10 +153,6 @@ def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
     state.throttles.drop((gone.kind, gone.namespace, gone.name))
 
 
-def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
-    state.owner_graph.drop(gone.uid)
-
-
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
     binding.storage_seen(state, seen.found)
 
@@ -191,6 +192,8 @@ def _evicted(state: IngestState, result: observations.EvictFinished) -> None:
 
 def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
+    if kind == "ClusterQueue":
+        state.moves.heard[meta["name"]] = told_moves(seen.raw.get("status"))
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
             return  # their statuses are not the engine's
@@ -262,7 +265,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ThrottleSeen: _throttle_seen,
     observations.ThrottleGone: _throttle_gone,
     observations.OwnerSeen: owner_seen,
-    observations.OwnerGone: _owner_gone,
+    observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
@@ -275,6 +278,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ClaimWritten: binding.claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
+    observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
     observations.ChecksReset: checks.checks_reset,
     observations.ExtenderAnswered: extenders.extender_answered,

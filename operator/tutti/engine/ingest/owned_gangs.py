@@ -9,7 +9,7 @@ hold a part of what both need would wait for one another for ever otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tutti.api.core import OwnerReference
@@ -146,7 +146,7 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         # Those that have succeeded count as placed, and are left out of what is needed by then.
         group.min_count = least and max(least, min(least + group.counts().succeeded, size.total))
     if _runs(workload):
-        _grow_one_by_one(workload, sizes)
+        _grow_one_by_one(workload, [workload.groups[name] for name in sizes])
     for name, group in workload.groups.items():
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
@@ -223,12 +223,24 @@ def _runs(workload: Workload) -> bool:
     )
 
 
-def _grow_one_by_one(workload: Workload, sizes: Mapping[str, _Size]) -> None:
-    """Take what an owner adds to a gang that runs as extra: it joins as there is room, and what runs lacks nothing.
+def keep_running(workload: Workload) -> None:
+    """Let a gang run whose object asks for more members by now: these join as there is room (KEP-5547: minCount).
+
+    What it had when it needed more is forgotten once it needs less: nobody misses it when it grows again.
+    """
+    if not _runs(workload):
+        return
+    groups = list(workload.groups.values())
+    for group in groups:
+        group.had = min(group.had, max(group.min_count, group.counts().placed))
+    _grow_one_by_one(workload, groups)
+
+
+def _grow_one_by_one(workload: Workload, groups: Sequence[MemberGroup]) -> None:
+    """Take what is added to a gang that runs as extra: it joins as there is room, and what runs lacks nothing.
 
     From what a gang has had it does not fall back: one that has been placed is missed.
     """
-    groups = [workload.groups[name] for name in sizes]
     if not any(group.had for group in groups):  # found running: how many it had of each is not known
         left = workload.had_in_all - sum([group.counts().placed for group in groups])
         for group in groups:

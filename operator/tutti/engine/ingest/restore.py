@@ -36,7 +36,10 @@ def restore(state: IngestState, workload: workloads.Workload, found: Workload | 
         _forget(state, workload)
     conditions = found.status.conditions
     workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
-    workload.was_finished = is_true(conditions, "Finished")
+    finished = find_condition(conditions, "Finished")
+    workload.was_finished = finished is not None and finished.status == "True"
+    workload.outcome = finished.reason if finished is not None and workload.was_finished else ""
+    workload.ended_before = {one.workload: one.outcome for one in found.status.after}
     workload.running_since = _since(find_condition(conditions, "Scheduled"), "True")
     evicted = find_condition(conditions, "Evicted")
     workload.began = _since(evicted, "False") or 0.0

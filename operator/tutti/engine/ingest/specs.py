@@ -17,6 +17,9 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conventions import ConventionError
+from tutti.api.conventions.after_annotation import AFTER, AfterName, read_after
+from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -33,6 +36,7 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    keep_running,
     take_sizes,
     tell_notes,
     what_is_wrong,
@@ -77,8 +81,10 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     spec = found.spec
     workload.queue = spec.queue_name
     limits.read_limits(workload, found)
+    workload.after = tuple((one.workload, one.when) for one in spec.after)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
+    workload.scale_down_protection = spec.scale_down_protection or ""
     for one in spec.pod_groups:
         group = workload.group(one.name)
         group.count = group.most = one.count
@@ -160,6 +166,7 @@ def _read_pod_group(
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
     elif gang is not None:
         take_gang_sizes(workload, gang, name)
+        keep_running(workload)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
@@ -249,6 +256,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     workload.problem = workload.problem or workload.given_up
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
+        named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
+        workload.after = _after_object(state, workload) or next(named, ())
+    if workload.after or state.followers:
+        _follow(state, workload)
     if answers:
         _read_terms(state, workload, answers)
     if not asked and answers:
@@ -261,6 +272,26 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
     limits.limit_by_queue(state, workload)
+
+
+def _after_object(state: IngestState, workload: Workload) -> tuple[AfterName, ...]:
+    """Return whom the annotation of a PodGroup names; one that cannot be read is a problem of its gang."""
+    found = state.catalog.find(workload.key)
+    said = "" if found is None else found.metadata.annotations.get(AFTER, "")
+    try:
+        return read_after(said, annotation_path(AFTER)) if said else ()
+    except ConventionError as error:
+        text = f"{workload.name}: {error}"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
+        return ()
+
+
+def _follow(state: IngestState, workload: Workload) -> None:
+    """Note for whom a workload waits, and by which names others may wait for it."""
+    ended, waits = workload.ended_before, workload.phase is Phase.WAITING
+    owners = (one for m in workload.members() for one in (m.owned.top, m.marks.owner) if one is not None)
+    names = {workload.key[2], *(one.name for one in owners)} if workload.after else ()
+    state.followers.put(workload.key, [name for name, _ in workload.after if waits and name not in ended], names)
 
 
 def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:

@@ -16,7 +16,7 @@ What callers may rely on:
 - Members that are asked to leave keep their quota and room until they have ended.
 
 Reasons, conditions and what follows from them are Kueue's (0.20, pkg/workload, pkg/controller/core), but for
-BindWindowOver and MemberLost, which are ours.
+BindWindowOver, MemberLost and Moved, which are ours.
 """
 
 from __future__ import annotations
@@ -40,11 +40,20 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
 from tutti.quota.ordering import backoff_seconds
 
+MOVED_BY_SCHEDULER = "MovedByScheduler"
+"""What condition DisruptionTarget says of pods that are moved; disruption budgets are the API server's to keep then."""
+
 _MARKS: dict[str, str] = {
     EvictionReason.PREEMPTED: "PreemptionByScheduler",
+    EvictionReason.MOVED: MOVED_BY_SCHEDULER,
     EvictionReason.BIND_WINDOW_OVER: "GangRolledBack",
 }
-_EVENTS = {EvictionReason.PREEMPTED: "Preempted", EvictionReason.BIND_WINDOW_OVER: "RolledBack"}
+_FOR_OTHERS = (_MARKS[EvictionReason.PREEMPTED], MOVED_BY_SCHEDULER)
+_EVENTS = {
+    EvictionReason.PREEMPTED: "Preempted",
+    EvictionReason.BIND_WINDOW_OVER: "RolledBack",
+    EvictionReason.MOVED: "Moved",
+}
 
 
 def can_leave(workload: Workload) -> bool:
@@ -133,9 +142,7 @@ def evict_members(
 def keep_needed(workload: Workload) -> None:
     """Have members stay that were to leave as surplus and have not been asked yet, where the gang needs them by now."""
     for group in workload.groups.values():
-        going = [
-            m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[EvictionReason.PREEMPTED]
-        ]
+        going = [m for m in group.members.values() if m.leave is not None and m.leave[0] in _FOR_OTHERS]
         going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
         tally = group.counts()
         short = group.min_count - (tally.placed - tally.leaving - len(going))
@@ -156,7 +163,8 @@ def ask_to_leave(state: LifecycleState, workload: Workload) -> None:
         there = bool(pod.node) or member.unknown
         if member.leave is not None and there and not (pod.terminated or pod.deleting or member.evicting):
             member.evicting = True
-            state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
+            kept = member.leave[0] == MOVED_BY_SCHEDULER
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave, within_budgets=kept))
 
 
 def leave_together(state: LifecycleState, workload: Workload) -> None:

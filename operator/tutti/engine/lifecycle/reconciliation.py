@@ -17,6 +17,7 @@ from tutti.engine.lifecycle import (
     permits,
     quota_usage,
     reservation,
+    scale_down,
 )
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
@@ -46,6 +47,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     _follow_phase(state, workload)
     member_loss.follow_losses(state, workload)
     limits.watch_limits(state, workload)
+    scale_down.follow_protection(state, workload)
     quota_usage.describe_holder(state, workload)
     quota_usage.note_exposure(state, workload)
     if before is Phase.WAITING and workload.phase in ADMITTED:
@@ -198,6 +200,7 @@ def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
     tally = workload.counts()
     if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
+        workload.outcome = ""
         workload.ran = 0.0
     decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= workload.required
     if decided and _has_ended(workload, tally):
@@ -269,13 +272,14 @@ def _reconcile_scheduled(state: LifecycleState, workload: Workload) -> None:
         _finished(state, workload)
     elif tally.bound or workload.complete or awaits_successors(workload):
         transit(workload, Transition.RUN_ON)
-        workload.was_finished = False
+        workload.was_finished, workload.outcome = False, ""
         if workload.running_since is None:
             workload.running_since = state.now
     else:
         workload.running_since = None
         transit(workload, Transition.START_ANEW)
         workload.was_scheduled = workload.was_finished = False
+        workload.outcome = ""
         workload.forget_ended()
     if not tally.waiting:
         explain(workload, None)
@@ -304,6 +308,8 @@ def _finished(state: LifecycleState, workload: Workload) -> None:
         tally = workload.counts()
         ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
         how = "Succeeded" if workload.has_succeeded else "Failed"
+        if not workload.was_finished:  # else its object has said how, and perhaps no member is left by now
+            workload.outcome = how
         state.reached(workload, LifecycleStep.FINISHED, seconds=ran, pods=ended, reason=how)
     left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
     if left:

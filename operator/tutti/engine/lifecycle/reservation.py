@@ -26,6 +26,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
+from tutti.placement.plugins.leaving_nodes import is_leaving
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -83,6 +84,13 @@ def note_losses(state: LifecycleState, workload: Workload) -> None:
     for member in workload.members():
         if member.pod.counted in _ENDED and not member.over:
             note_loss(state, member)
+
+
+def node_leaves(state: LifecycleState) -> None:
+    """Look again at all that is reserved: a node is being taken away."""
+    for workload in state.timers:
+        if workload.phase is Phase.RESERVED:
+            state.touch(workload.key)
 
 
 def lost_node(state: LifecycleState, stranded: Iterable[PodRecord]) -> None:
@@ -173,7 +181,8 @@ def trim_holds(state: LifecycleState, workload: Workload) -> None:
 def is_whole(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation still covers every required member.
 
-    It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
+    It does not where a member came that is not what was promised, or where a node has become too small meanwhile, or is
+    being taken away.
     """
     for group in workload.groups.values():
         tally = group.counts()
@@ -186,6 +195,8 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
         if any(_is_overfull(state, pod_class, node) for pod_class, node in reserved):
+            return False
+        if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node in reserved):
             return False
     return True
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tutti.engine.admission import usage_history
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
-from tutti.engine.preemption import by_priority
+from tutti.engine.preemption import by_priority, moves
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
@@ -60,6 +60,7 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
     holds = holds or workload.held_since is not None or bool(workload.checks)
+    holds = holds or moves.is_coming(state, workload)
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
@@ -93,7 +94,7 @@ def terms_of_entry(entry: QueueEntry) -> int:
 def fails_again(state: QueueState, entry: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than those equal to it were told before."""
     equals, queue, why = entry.equivalence, entry.queue, entry.equivalence.before
-    if entry.workload.key in state.kept_for_successors:
+    if entry.workload.key in state.kept_for_successors or moves.is_coming(state, entry.workload):
         return False  # what it lacks among all is kept for it
     if why is None or queue is None or equals.fresh or equals.choice is None or len(equals.pod_sets) != 1:
         return False

@@ -19,7 +19,7 @@ from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
-from tutti.engine.queue import QueueState
+from tutti.engine.queue import QueueState, predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
@@ -85,10 +85,8 @@ class SchedulingQueue:
         self._entries: dict[WorkloadKey, QueueEntry] = {}
         self._queues: dict[tuple[str, str], PendingQueue] = {}
         self._active: dict[tuple[str, str], None] = {}
-        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = (
-            {},
-            [],
-        )  # of this turn: what was active, of it
+        # What was active in this turn, and which queues these are.
+        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = ({}, [])
         self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
         self._for_nodes: dict[EquivalenceClass, None] = {}
         self._for_answers: dict[EquivalenceClass, None] = {}
@@ -300,12 +298,15 @@ class SchedulingQueue:
         if not reconciliation.wants_nodes(workload):
             self.drop(workload)
             return
+        waits_for = predecessors.waits_for_others(state, workload)
         if workload.not_before > state.now:
             self.drop(workload)
             if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
                 explain(workload, reservation.backing_off(workload))
             return
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        if waits_for is not None and not isinstance(queue, Explanation):
+            queue = waits_for
         if isinstance(queue, Explanation):
             nominations.abandon_nomination(state, workload.key)  # it may not have it
             self._gate(workload, queue)

@@ -30,7 +30,7 @@ from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
 from tutti.quota.flavors import NO_CHECKS, Flavor, FlavorGroup, Queue, QueueChecks, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
 from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
-from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
+from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage, cohort_key
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
 """What the nodes of a flavor offer of a resource together, in scheduling units."""
@@ -80,9 +80,12 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
         permit_seconds=spec.schedule_timeout_seconds,
+        protects=spec.scale_down_protection == "WhileNeeded",
         limit_seconds=spec.default_maximum_execution_time_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
         checks=checks_of(found),
+        max_moves=(spec.consolidation.max_moves or 0) if spec.consolidation else 0,
+        movable=spec.consolidation is not None and spec.consolidation.movable,
     )
 
 
@@ -174,9 +177,10 @@ class Catalog(WrittenObjects):
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
+        most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
         parts: What was offered of each flavor and resource of which some quota is a part.
-        windows: The queues of which other quotas hold at times.
+        windows: The queues and cohorts of which other quotas hold at times.
     """
 
     def __init__(self) -> None:
@@ -188,6 +192,7 @@ class Catalog(WrittenObjects):
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
+        self.most_of_cohorts: dict[str, Mapping[FlavorResource, Quota]] = {}
         self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
         self.windows = QuotaWindows()
@@ -219,15 +224,22 @@ class Catalog(WrittenObjects):
         in_units = in_units_of(self.flavors, offered, self.parts)
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
-        self.cohorts = {
-            name: (one.spec.parent_name or "", quotas_in(one.spec.resource_groups, in_units))
-            for name, one in cohorts.items()
-            if name not in caught
+        shared: dict[str, Mapping[FlavorResource, Quota]] = {
+            name: quotas_in(one.spec.resource_groups, in_units) for name, one in cohorts.items()
         }
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
         written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.all(ClusterQueue)]
-        temporary = {one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas}
+        temporary: dict[str, tuple[ClusterQueue | Cohort, Mapping[FlavorResource, Quota]]] = {
+            one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas
+        }
+        turning = {name: cohort_key(name) for name, one in cohorts.items() if one.spec.temporary_quotas}
+        temporary |= {key: (cohorts[name], shared[name]) for name, key in turning.items()}
         self.windows.compile(temporary, in_units, now)
+        self.most_of_cohorts = {name: self.windows.most_of(key, now) for name, key in turning.items()}
+        shared |= {name: self.windows.quotas_of(key) for name, key in turning.items()}
+        self.cohorts = {
+            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in caught
+        }
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
         for one, usual in written:

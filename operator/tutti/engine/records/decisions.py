@@ -67,6 +67,7 @@ class Evict(Decision, frozen=True, tag="evict"):
     """Take a pod out that is bound, or may be; answered by `EvictFinished`.
 
     It gets the condition DisruptionTarget with `reason` and `message`, and ends within its own grace period.
+    With `within_budgets` the API server refuses what no PodDisruptionBudget has room for.
     """
 
     namespace: str
@@ -74,6 +75,7 @@ class Evict(Decision, frozen=True, tag="evict"):
     uid: str
     reason: str
     message: str
+    within_budgets: bool = False
 
 
 class Deactivate(Decision, frozen=True, tag="deactivate"):
@@ -97,6 +99,15 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     message: str
     observed_generation: int = 0
     nominated_node: str | None = None
+
+
+class AnnotatePod(Decision, frozen=True, tag="annotate-pod"):
+    """Write annotations of a pod; one that is None is taken off. Answered by `PodAnnotated`."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: dict[str, str | None]
 
 
 class KeepAdmission(Decision, frozen=True, tag="admission"):
@@ -222,6 +233,7 @@ AnyDecision = (
     | Deactivate
     | SetPodCondition
     | KeepAdmission
+    | AnnotatePod
     | PatchStatus
     | ResetChecks
     | EmitEvent

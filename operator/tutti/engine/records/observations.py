@@ -304,6 +304,16 @@ class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     message: str = ""
 
 
+class PodAnnotated(Observation, frozen=True, tag="pod-annotated"):
+    """What became of an AnnotatePod decision; `done` is False where it must be asked for again."""
+
+    namespace: str
+    name: str
+    uid: str
+    done: bool
+    message: str = ""
+
+
 class Deactivated(Observation, frozen=True, tag="deactivated"):
     """What became of a Deactivate decision: the generation of the object then; 0 where it must be asked for again."""
 

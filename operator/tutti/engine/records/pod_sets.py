@@ -46,6 +46,7 @@ class PodSetRequest:
         kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
         they
             keep to them.
+        in_gang: Whether others must run together with them, so that they are kept off nodes that leave.
     """
 
     group: MemberGroup
@@ -59,6 +60,7 @@ class PodSetRequest:
     own: tuple[str, ...] = ()
     growth: int = 0
     kept: frozenset[str] = frozenset()
+    in_gang: bool = False
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -72,6 +74,7 @@ class PodSetRequest:
             self.there,
             self.own,
             self.kept,
+            self.in_gang,
         )
 
 
@@ -125,6 +128,9 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             needs.extend(_split(group, waiting, missing, promised))
     if short:
         return _gathering(sorted(short, key=lambda group: group.name))
+    if workload.required > 1:
+        for need in needs:
+            need.in_gang = True
     if any(need.topology is not None for need in needs):
         around = _placed_around(workload)
         for need in needs:
@@ -180,7 +186,7 @@ def _placed_around(workload: Workload) -> _PlacedAround:
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
             if node and topology is not None:
-                of = _pod_set_group(group, pod_class, topology)
+                of = pod_set_group_of(group, pod_class, topology)
                 nodes.setdefault(of, []).append(node)
                 own.setdefault((group.name, of), []).append(node)
                 flavors.setdefault(of, set()).update(() if charge is None else charge.flavors.values())
@@ -191,7 +197,8 @@ def _placed_around(workload: Workload) -> _PlacedAround:
     )
 
 
-def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 
 
@@ -296,7 +303,7 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
 
 
 def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
     return PodSetRequest(
         group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
     )

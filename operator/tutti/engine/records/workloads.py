@@ -144,6 +144,10 @@ class Workload:
         inactive_from: The generation from which on its object says so; 0 where that has been asked for, None where not.
         reported: What was last written of why it waits.
         reported_explanation: What that said; statuses go by it, so that they do not change with every number.
+        scale_down_protection: As its object says: Never or WhileNeeded; "" where its queue decides.
+        some_protected: Whether members of it may have annotations of ours against scale-down.
+        reason_since: Since when it is told that it waits for this reason, Unix seconds.
+        nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
@@ -157,6 +161,9 @@ class Workload:
         gang_told: The uid of the object of another project, and the condition last written to it.
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
+        after: Whom it starts after, and whether these must have Succeeded or only Finished.
+        ended_before: Those of them that have ended as they must, and how; they are not waited for again.
+        outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
         held_since: Since when it holds quota without nodes (`MemberGroup.held`), Unix seconds; None where none is held.
         round: How often it has held quota while checks were asked; their answers count that are given in this round.
@@ -218,6 +225,10 @@ class Workload:
     reported: Reported = ("", "", 0.0)
     reported_explanation: Explanation | None = None
     report_at: float | None = None
+    reason_since: float = 0.0
+    scale_down_protection: str = ""
+    some_protected: bool = False
+    nominates: bool = False
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
@@ -230,6 +241,9 @@ class Workload:
     gang_told: tuple[str, Mapping[str, Any]] | None = None
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
+    after: tuple[tuple[str, str], ...] = ()
+    ended_before: Mapping[str, str] = field(default_factory=dict)
+    outcome: str = ""
     asked_for: str = ""
     held_since: float | None = None
     round: int = 0
@@ -259,9 +273,9 @@ class Workload:
     def stands_since(self) -> float:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
-        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn.
         """
-        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
         return 0.0 if front else self.queued_at
 
     def reported_to(self, uid: str) -> dict[str, Any]:

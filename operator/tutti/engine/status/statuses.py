@@ -65,6 +65,7 @@ def status_of(
             "pendingReason": pending,
             **_group_admission(workload, told),
         }
+    wanted |= _ended_before(workload, told)
     state.queue_positions.note(workload, pending)
     workload.status, news = _changed_status(state, told, wanted, conditions_of(state, workload))
     return news
@@ -172,9 +173,16 @@ def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any
     elif requeue and "at" in (told.get("requeue") or {}):
         requeue["at"] = None  # a merge patch removes only what it names
     ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
-    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran} | _kept(
-        workload.losses, told
-    )
+    said = {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran}
+    return said | _kept(workload.losses, told)
+
+
+def _ended_before(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of those that a workload need not wait for any more; nothing where none are, or were."""
+    if not (workload.ended_before or told.get("after")):
+        return {}
+    ended = [{"workload": name, "outcome": how} for name, how in workload.ended_before.items()]
+    return {"after": ended or None}
 
 
 def _held(group: MemberGroup) -> dict[str, Any]:
@@ -279,7 +287,14 @@ def as_found(found: Object) -> dict[str, Any]:
     return {FENCE: None, **said}
 
 
-AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
+AT_ONCE = frozenset(
+    {
+        EvictionReason.PREEMPTED.value,
+        EvictionReason.NODE_FAILURES.value,
+        EvictionReason.MEMBER_LOST.value,
+        EvictionReason.MOVED.value,
+    }
+)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 

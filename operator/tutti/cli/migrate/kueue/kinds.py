@@ -16,6 +16,7 @@ from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, read_topo
 from tutti.api.model import GROUP
 from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
+from tutti.cli.migrate.kueue.words import RANKED_BY_NAME
 from tutti.cli.migrate.report import NoteLevel, Notes
 
 OLD_FUNGIBILITY = {("whenCanBorrow", "Borrow"): "MayStopSearch", ("whenCanPreempt", "Preempt"): "MayStopSearch"}
@@ -167,7 +168,7 @@ OLD_PRIORITY_SOURCES = {
 """v1beta1's priorityClassSource (Kueue 0.19, apis/kueue/v1beta1/workload_types.go)."""
 
 RANKED = ("podIndexLabel", "subGroupIndexLabel", "subGroupCount")
-"""Fields of a topology request by which Kueue places pods in order of rank."""
+"""Fields of a topology request that say by which index Kueue orders pods along a topology."""
 
 
 def workload(document: dict[str, Any], notes: Notes, *, scheduler: str) -> None:
@@ -232,8 +233,7 @@ def _topology(one: dict[str, Any], request: dict[str, Any], path: str, notes: No
     rename(one, "topologyRequest", "topology", notes, path=path)
     for field in RANKED:
         if request.get(field) is not None:
-            happens = "left out: pods are not placed in order of rank"
-            notes.add(NoteLevel.LOST, f"{path}.topology.{field}", happens, "nothing, if any order of ranks will do")
+            notes.add(RANKED_BY_NAME.level, f"{path}.topology.{field}", RANKED_BY_NAME.happens, RANKED_BY_NAME.do)
     layers = request.get("podsetSliceRequiredTopologyConstraints")
     size, level = request.get("podSetSliceSize"), request.get("podSetSliceRequiredTopology")
     wanted = topology_request(

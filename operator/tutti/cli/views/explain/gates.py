@@ -85,7 +85,7 @@ def node_shortage(
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
     required = [need for need in needs if need.required]
     whys = []
-    for given in _ways(state, queue, required):
+    for given in ways_to_count(state, queue, required):
         with state.cluster.transaction() as transaction:
             attempt = AdmissionAttempt(state, workload, queue, transaction)
             pairs = zip(required, given, strict=True)
@@ -105,7 +105,7 @@ def node_rooms(
         profile = AdmissionAttempt(state, workload, queue, transaction).profile
     wanting = [need for need in needs if need.required or need.extra]
     found: dict[tuple[int, str], NodeRoom] = {}
-    for given in _ways(state, queue, wanting):
+    for given in ways_to_count(state, queue, wanting):
         for index, (need, one) in enumerate(zip(wanting, given, strict=True)):
             flavor = ", ".join(dict.fromkeys(one.values()))
             if (index, flavor) not in found:
@@ -113,7 +113,7 @@ def node_rooms(
     return tuple(found.values())
 
 
-def _ways(
+def ways_to_count(
     state: AdmissionState, queue: Queue | None, needs: Sequence[PodSetRequest]
 ) -> Iterator[list[FlavorByResource]]:
     """Yield ways to count all needs in flavors, like ones alike."""

@@ -17,10 +17,12 @@ from tutti.cli.views.explain.changes import Change, UnplacedWorkload
 from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
 from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
+from tutti.cluster.nodes import untimed
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.leaving_nodes import GOING
 from tutti.placement.plugins.node_state import CORDONED
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.flavors import FlavorByResource, flavor_assignments
@@ -51,7 +53,7 @@ def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
     tolerations = [one for need in case.needs for one in need.pod_class.spec.tolerations]
     sets = (nodes.taint_sets[nodes.taint_code[row]] for row in nodes.rows.values())
     for taint in dict.fromkeys(taint for taints in sets for taint in taints):
-        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations):
+        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations) or taint.key in GOING:
             continue
         tainted = sorted(name for name, row in nodes.rows.items() if taint in nodes.taint_sets[nodes.taint_code[row]])
         changes = [_without(node_of(case.seen, name), taint) for name in tainted]
@@ -219,7 +221,7 @@ def _uncordoned(node: Node) -> Node:
 
 
 def _without(node: Node, taint: Taint) -> Node:
-    return changed(node, spec=changed(node.spec, taints=[one for one in node.spec.taints if one != taint]))
+    return changed(node, spec=changed(node.spec, taints=[one for one in node.spec.taints if untimed(one) != taint]))
 
 
 def _names(names: Sequence[str]) -> str:
