@@ -21,6 +21,7 @@ GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
 PLURALS = {
     "ResourceFlavor": "resourceflavors", "ClusterQueue": "clusterqueues", "Cohort": "cohorts",
     "LocalQueue": "localqueues", "Workload": "workloads", "PodGroup": "podgroups", "Topology": "topologies",
+    "AdmissionCheck": "admissionchecks",
 }  # fmt: skip
 NAMESPACED = {"LocalQueue", "Workload", "PodGroup"}
 PAUSE = "registry.k8s.io/pause:3.9"

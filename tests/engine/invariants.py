@@ -95,6 +95,7 @@ class Invariants:
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
+        charges += [g.held.charge for w in state.workloads.values() for g in w.groups.values() if g.held is not None]
         charges += [
             charge for one in state.kept_for_successors.values() for charge, pods in one.charges for _ in range(pods)
         ]
@@ -141,6 +142,7 @@ class Invariants:
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            charges += [g.held.charge for g in workload.groups.values() if g.held is not None]
             kept = state.kept_for_successors.get(key)
             charges += [c for c, pods in (kept.charges if kept else ()) for _ in range(pods)]
             nominated = state.nominations.ours.get(key)
@@ -177,7 +179,7 @@ class Invariants:
                 continue
             members, why = list(workload.members()), workload.explanation
             there = workload.waits_without_members or any(not m.pod.terminated and not m.pod.deleting for m in members)
-            whole = workload.phase is Phase.RESERVED or (workload.phase is Phase.WAITING and there)
+            whole = workload.phase in (Phase.RESERVED, Phase.CHECKING) or (workload.phase is Phase.WAITING and there)
             gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
             place = (workload.counted[1], workload.phase.value, gate, reason, workload.counted[0])
             waiting = sum(m.pod.placeable for m in members)

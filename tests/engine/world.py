@@ -54,6 +54,7 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
 )
@@ -65,6 +66,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     Deactivated,
     EvictFinished,
     GangObjectGone,
@@ -112,8 +114,8 @@ class World:
     """A cluster and the engine that schedules it.
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
-    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
+    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions`,
+    `refuse_deactivation` and `refuse_resets` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
     """
 
     opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
@@ -147,6 +149,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_resets = False
         self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
@@ -552,8 +555,9 @@ class World:
         assert not pod.spec.node_name, f"{bind.name} is bound twice"
         assert not pod.spec.scheduling_gates, f"{bind.name} is bound while gated"
         assert pod.metadata.deletion_timestamp is None, f"{bind.name} is bound while being deleted"
-        spec = replaced(pod.spec, node_name=bind.node)
-        meta = replaced(pod.metadata, annotations={**pod.metadata.annotations, **bind.annotations})
+        spec = replaced(pod.spec, node_name=bind.node, tolerations=[*pod.spec.tolerations, *bind.tolerations])
+        labels, annotations = {**pod.metadata.labels, **bind.labels}, {**pod.metadata.annotations, **bind.annotations}
+        meta = replaced(pod.metadata, annotations=annotations, labels=labels)
         self.pods[bind.namespace, bind.name] = replaced(pod, spec=spec, metadata=meta)
         if seen:
             self.tell(PodSeen(self.pods[bind.namespace, bind.name]))
@@ -611,7 +615,7 @@ class World:
         for decision in decisions:
             self._carry_out(decision)
 
-    def _carry_out(self, decision: AnyDecision) -> None:
+    def _carry_out(self, decision: AnyDecision) -> None:  # noqa: PLR0912 - one per kind
         match decision:
             case Bind():
                 self.pending_binds.append(decision)
@@ -636,6 +640,8 @@ class World:
                 self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
+            case ResetChecks():
+                self._reset_checks(decision)
             case CreatePodGroup():
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():
@@ -701,6 +707,42 @@ class World:
         # A new document each time: the journal and the engine may still hold the old one.
         self.objects[decision.kind, decision.namespace, decision.name] = {**found, "status": status}
         self.tell(ObjectSeen(decision.kind, self.objects[decision.kind, decision.namespace, decision.name]))
+
+    def _reset_checks(self, decision: ResetChecks) -> None:
+        key = (decision.kind, decision.namespace, decision.name)
+        found = self.objects.get(key)
+        if self.refuse_resets or found is None or found["metadata"]["uid"] != decision.uid:
+            self.tell(ChecksReset(*key, decision.round, done=False))
+            return
+        news = {"admissionChecks": decision.checks, "checksRound": decision.round}
+        self.objects[key] = {**found, "status": {**found["status"], **news}}
+        self.tell(ObjectSeen(decision.kind, self.objects[key]))
+        self.tell(ChecksReset(*key, decision.round, done=True))
+
+    def admission_check(self, name: str, *, active: bool = True) -> None:
+        """An AdmissionCheck, and whether its controller says that it is active."""
+        self.object("AdmissionCheck", name, {"controllerName": "example.com/budget"})
+        self.check_active(name, active=active)
+
+    def check_active(self, name: str, *, active: bool) -> None:
+        found = self.objects["AdmissionCheck", "", name]
+        condition = {
+            "type": "Active",
+            "status": str(active),
+            "reason": "Active",
+            "message": "",
+            "lastTransitionTime": "",
+        }
+        self.put_object("AdmissionCheck", {**found, "status": {"conditions": [condition]}})
+
+    def answer_check(self, name: str, state: str, kind: str = "Workload", of: str = "w", **said: Any) -> None:
+        """The controller of a check writes its answer into a status, as server-side apply would: by name."""
+        found = self.objects[kind, "default", of]
+        before = found["status"].get("admissionChecks", [])
+        entry = {"name": name, "state": state, "lastTransitionTime": self._timestamp().strftime("%Y-%m-%dT%H:%M:%SZ")}
+        known = {one["name"]: one for one in before}
+        known[name] = {**known.get(name, {}), **entry, **said}
+        self.put_object(kind, {**found, "status": {**found["status"], "admissionChecks": list(known.values())}})
 
     def _set_condition(self, namespace: str, name: str, condition: PodCondition, phase: str = "") -> None:
         pod = self.pods.get((namespace, name))

@@ -39,6 +39,7 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
     StartOwner,
@@ -49,6 +50,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     ClaimWritten,
     Deactivated,
     EvictFinished,
@@ -59,7 +61,7 @@ from tutti.engine.records.observations import (
 )
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
-from tutti.kube.client import Client
+from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
@@ -112,6 +114,7 @@ class Dispatch:
     ) -> None:
         self._client = client
         self._fence = fence
+        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
@@ -167,7 +170,7 @@ class Dispatch:
                 self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
-            case PatchStatus():
+            case PatchStatus() | ResetChecks():
                 self._put_status(decision)
             case EmitEvent():
                 self.record(decision)
@@ -289,11 +292,36 @@ class Dispatch:
         """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
         self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
-    def _put_status(self, patch: PatchStatus) -> None:
-        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
+    def _put_status(self, patch: PatchStatus | ResetChecks) -> None:
+        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost.
+
+        What checks say is written once, and is none of them: it would undo what others have written since.
+        """
+        if isinstance(patch, ResetChecks):
+            self._spawn(patch, self._reset_checks(patch))
+            return
         target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
+
+    async def _reset_checks(self, reset: ResetChecks) -> None:
+        """Write what checks say and the round it is, once: others write the same list, and are not to be undone."""
+        status: dict[str, Any] = {"admissionChecks": reset.checks, "checksRound": reset.round}
+        term = self._term()
+        status |= {} if term is None else {"fence": term}
+        body = msgspec.json.encode({"metadata": {"uid": reset.uid}, "status": status})
+        path = OUR_RESOURCES[reset.kind].path(reset.namespace, reset.name, "status")
+        done = True
+        try:
+            await self._client.write(
+                PriorityLevel.STATUS, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+        except WireError as error:
+            done = False
+            log.warning(
+                "checks_not_reset", kind=reset.kind, namespace=reset.namespace, name=reset.name, error=str(error)
+            )
+        self._observe(ChecksReset(reset.kind, reset.namespace, reset.name, reset.round, done))
 
     async def _create(self, create: CreatePodGroup) -> None:
         document = {
@@ -341,7 +369,7 @@ class Dispatch:
         return True
 
 
-def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
+def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noqa: PLR0911 - one answer per decision
     """Return what the engine is answered where a write has raised; None where it waits for no answer."""
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
@@ -359,6 +387,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return Deactivated(space, name, uid, 0)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
             return PodGroupWritten(space, name, done=False)
+        case ResetChecks(kind=kind, namespace=space, name=name, round=number):
+            return ChecksReset(kind, space, name, number, done=False)
         case AskExtender(ask=ask):
             return ExtenderAnswered(ask, error=why)
         case _:

@@ -220,6 +220,10 @@ class Metrics:
             "tutti_reservation_held_seconds", "How long a complete reservation was held, by what became of it.",
             ["outcome"], registry=self.registry, buckets=_WAIT_BUCKETS,
         )  # fmt: skip
+        self.checks_seconds = Histogram(
+            "kueue_admission_checks_wait_time_seconds", "From the reservation of quota to the last Ready check.",
+            ["cluster_queue"], registry=self.registry, buckets=_WAIT_BUCKETS,
+        )  # fmt: skip
         self.preemption_attempts = Counter(
             "scheduler_preemption_attempts", "Workloads for which others had to leave.", registry=self.registry
         )

@@ -118,6 +118,8 @@ class GangTimes:
 log = structlog.get_logger(__name__)
 
 _EVENTS = {
+    LifecycleStep.QUOTA_RESERVED: "quota_reserved",
+    LifecycleStep.CHECKED: "checks_passed",
     LifecycleStep.ADMITTED: "workload_admitted",
     LifecycleStep.LET_GO: "reservation_let_go",
     LifecycleStep.GIVEN_BACK: "reservation_given_back",
@@ -186,6 +188,7 @@ class ProgressReporter:
         metrics.of_cluster_queues.keep(names)
         metrics.degraded_seconds.keep(state.catalog.queues)
         drop_others(metrics.preempted, names, 1)
+        drop_others(metrics.checks_seconds, names, 1)
         for counter in (metrics.moves, metrics.moved_pods):
             drop_others(counter, names, 1)
         metrics.of_cohorts.keep(state.ledger.tree.cohorts)
@@ -209,6 +212,8 @@ class ProgressReporter:
                 metrics.reservation_held_seconds.labels("bound").observe(one.seconds)
             case LifecycleStep.GIVEN_BACK:
                 metrics.reservation_held_seconds.labels("given_back").observe(one.seconds)
+            case LifecycleStep.CHECKED:
+                metrics.checks_seconds.labels(one.queue).observe(one.seconds)
             case LifecycleStep.MAKES_ROOM:
                 metrics.preemption_attempts.inc()
                 metrics.preemption_victims.observe(one.pods)

@@ -30,7 +30,7 @@ from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
@@ -240,10 +240,12 @@ class Engine:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
-        has_kept, nomination = moves.has_kept(state, workload), state.nominations.ours.get(workload.key)
+        has_kept = moves.has_kept(state, workload) or workload.held_since is not None
+        nomination = state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
             moves.lending_kept(state, workload),
+            checks.lending_held(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
@@ -311,7 +313,7 @@ class Engine:
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
-            why = backfill.why_kept_off(state, entry, why, against)
+            why = checks.with_quota_held(workload, backfill.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
@@ -333,6 +335,9 @@ class Engine:
     def _bind(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
         state, before = self.state, workload.phase
+        if before is Phase.CHECKING:
+            self._changed[workload.key] = workload
+            return
         if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
             explain(workload, why_surplus_waits(state, workload))
             reservation.explain_kept_nodes(state, workload)

@@ -20,6 +20,7 @@ from tutti.cli.views.explain.model import (
     OperatorStatus,
     RuledOutNodes,
 )
+from tutti.cli.views.queues import queue_details
 
 RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
 
@@ -604,6 +605,56 @@ def test_a_node_is_added_in_the_flavor_that_has_quota():
     assert message(found, "Quota").endswith("16 of 16 free nvidia.com/gpu in h100")
     assert "a100" not in message(found, "Quota")
     assert helps(found) == ["1 more node like n2 (8 nvidia.com/gpu) is added"]
+
+
+def asking(state: str) -> list[Json]:
+    """A gang of one that holds quota while a check is asked."""
+    since = "2100-01-01T00:00:00Z"  # a clock that is ahead counts as now
+    active = {"type": "Active", "status": "True", "reason": "Running", "message": "", "lastTransitionTime": since}
+    reserved = {**active, "type": "QuotaReserved"}
+    queue = scene.queue("asked", "", "a100", 8)
+    queue["spec"].pop("cohortName", None)
+    queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "budget"}]}
+    amounts = [
+        {"flavor": "a100", "resource": name, "amount": amount}
+        for name, amount in ((GPU, "4"), ("cpu", "1"), ("memory", "1Gi"))
+    ]
+    held = {"name": "g", "count": 1, "flavors": {GPU: "a100"}, "held": amounts}
+    gang = group("b", "g", 1)
+    gang["spec"]["queueName"] = "main"
+    gang["status"] = {
+        "conditions": [reserved],
+        "admission": {"clusterQueue": "asked", "podGroups": [held], "round": 1},
+        "admissionChecks": [{"name": "budget", "state": state, "lastTransitionTime": since}],
+        "checksRound": 1,
+    }
+    return [
+        node("n", "m", "r"),
+        ours("ResourceFlavor", "a100", {}),
+        {**ours("AdmissionCheck", "budget", {"controllerName": "x/y"}), "status": {"conditions": [active]}},
+        queue,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}},
+        ours("LocalQueue", "main", {"clusterQueue": "asked"}, "b"),
+        gang,
+        pod("b", "g-0", 4, gang="g"),
+    ]
+
+
+def test_who_holds_quota_while_a_check_is_asked_waits_at_the_gate_of_checks():
+    found = of("b/g", asking("Pending"))
+    gates = ["Gather: Passed", "Queue: Passed", "Quota: Passed", "Checks: Waits", "Placement: WouldPass"]
+    assert verdicts(found) == gates
+    assert found.summary == "it waits at the Checks gate: ChecksPending"
+    assert (found.remedies, found.hopeless) == ((), "")
+    details = queue_details(told(asking("Pending")).stock().state, "asked")
+    assert details is not None
+    assert [(one.name, one.gate) for one in details.checking] == [("g", "Checks")]
+
+
+def test_a_check_that_is_ready_is_passed():
+    found = of("b/g", asking("Ready"))
+    assert found.summary.startswith("it fits now")
+    assert "Checks: Passed" in verdicts(found)
 
 
 def test_who_starts_after_others_waits_in_its_queue_and_is_placed_if_it_names_nobody():

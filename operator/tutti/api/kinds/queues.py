@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.checks import AdmissionChecksStrategy
 from tutti.api.kinds.consolidation import MOST_MOVES, Consolidation, Move
 from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
@@ -27,7 +28,6 @@ from tutti.api.model import (
     PrinterColumn,
     QuantityText,
     ValidationRule,
-    list_map,
 )
 from tutti.api.quantity import Percentage
 
@@ -89,22 +89,6 @@ class Preemption(Model):
             " || self.borrowWithinCohort.policy == 'Never'",
         ),
     )
-
-
-class AdmissionCheck(Model):
-    """A check to pass before admission, for some flavors or, if none is named, for all."""
-
-    name: Name
-    """The AdmissionCheck."""
-    on_flavors: list[Name] = Field(default=[], max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"})
-    """The flavors that it is for; left out: all."""
-
-
-class AdmissionChecksStrategy(Model):
-    """The checks to pass before admission."""
-
-    admission_checks: list[AdmissionCheck] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
-    """The checks."""
 
 
 class AdmissionScope(Model):
@@ -187,7 +171,7 @@ class ClusterQueueSpec(Model):
     preemption: Preemption = Preemption()
     """Which running workloads may be taken out for a waiting one; the quota and the nodes are then held for it."""
     admission_checks_strategy: AdmissionChecksStrategy | None = None
-    """Checks to pass before admission; not supported yet."""
+    """Checks to pass between quota and nodes; the queue is inactive while one is missing, or its controller is."""
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     manage: Managed = "Pods"

@@ -33,7 +33,7 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle import binding, checks, eviction, limits, quota_usage, scale_down
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -301,6 +301,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.Deactivated: limits.deactivate_finished,
     observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
+    observations.ChecksReset: checks.checks_reset,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }

@@ -42,7 +42,7 @@ from tutti.engine.ingest.owned_gangs import (
     what_is_wrong,
 )
 from tutti.engine.ingest.restore import restore
-from tutti.engine.lifecycle import limits, owner_starts
+from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
@@ -65,6 +65,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
+    if workload.checks:
+        for name, group in workload.groups.items():
+            group.added = checks.additions_of(checks.answers(workload), name)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
@@ -74,7 +77,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     if found is None:
         workload.problem = _missing(state, workload)
         return
-    _identify(workload, found)
+    _identify(state, workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
     limits.read_limits(workload, found)
@@ -161,7 +164,7 @@ def _read_pod_group(
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)
     if written is not None:
-        _identify(workload, written)
+        _identify(state, workload, written)
     else:
         workload.uid = ""
     if gang is not None and gang.problem:
@@ -353,12 +356,13 @@ def _missing(state: IngestState, workload: Workload) -> Explanation:
     )
 
 
-def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
+def _identify(state: IngestState, workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
     """Take over whose object this is; of one that was not known before, also what it says of its life so far."""
     meta = found.metadata
     if workload.uid != meta.uid:
         workload.status = {}
-        restore(workload, found)
+        restore(state, workload, found)
+    workload.checks, workload.checks_round = found.status.admission_checks, found.status.checks_round
     workload.uid, workload.generation = meta.uid, meta.generation
     created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
@@ -367,7 +371,7 @@ def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> Non
 def _drop_empty_groups(workload: Workload) -> None:
     known = dict(workload.groups) if len(workload.groups) > 1 else {}
     for name, group in known.items():
-        if not group.members and group.count is None and not group.holds:
+        if not group.members and group.count is None and not group.holds and group.held is None:
             del workload.groups[name]
 
 

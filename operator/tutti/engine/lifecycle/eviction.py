@@ -58,6 +58,8 @@ _EVENTS = {
 
 def can_leave(workload: Workload) -> bool:
     """Whether there is anything to take out: something is reserved or bound, and not on its way out already."""
+    if workload.held_since is not None:
+        return True
     if workload.phase not in ADMITTED:
         return False
     return any(group.holds for group in workload.groups.values()) or any(m.pod.place for m in workload.members())
@@ -251,13 +253,16 @@ def _take_out(state: LifecycleState, workload: Workload, eviction: WorkloadEvict
     state.lifecycle_events.append(
         LifecycleEvent(LifecycleStep.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said)
     )
+    if workload.held_since is not None:
+        transit(workload, Transition.HOLD)  # it may have been looking for nodes with it
     give_back_all(state, workload)
     state.plugin_holds.pop(workload.key, None)
     transit(workload, Transition.LEAVE)
     workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
+    gate = Gate.CHECKS if eviction.reason == EvictionReason.ADMISSION_CHECK else Gate.PERMIT
+    explain(workload, Explanation(gate, eviction.reason, eviction.message))
     owner_starts.leave(state, workload, eviction.reason, eviction.message)
     go_on_leaving(state, workload)
     state.touch(workload.key)

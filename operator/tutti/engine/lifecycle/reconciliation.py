@@ -10,6 +10,7 @@ from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
+    checks,
     eviction,
     limits,
     member_loss,
@@ -25,8 +26,8 @@ from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
 
-_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
-"""Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
+_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED, Phase.CHECKING)
+"""Phases in which no nodes are looked for: members are to have none any more, or not yet, or all that wait have one."""
 
 
 def reconcile(state: LifecycleState, workload: Workload) -> None:
@@ -43,10 +44,25 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     if leaving:
         eviction.leave_together(state, workload)
     owner_starts.follow_owner(state, workload)
+    checks.follow_checks(state, workload)
     before = workload.phase
+    _follow_phase(state, workload)
+    member_loss.follow_losses(state, workload)
+    limits.watch_limits(state, workload)
+    scale_down.follow_protection(state, workload)
+    quota_usage.describe_holder(state, workload)
+    quota_usage.note_exposure(state, workload)
+    if before is Phase.WAITING and workload.phase in ADMITTED:
+        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
+
+
+def _follow_phase(state: LifecycleState, workload: Workload) -> None:
+    """Do what is to be done in the phase that a workload is in."""
     match workload.phase:
         case Phase.WAITING:
             _reconcile_waiting(state, workload)
+        case Phase.CHECKING:
+            pass  # it waits for answers, which have been looked at
         case Phase.RESERVED:
             _reconcile_reserved(state, workload)
         case Phase.BINDING:
@@ -60,13 +76,6 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
                 if not workload.leaves_by_pod:
                     eviction.keep_needed(workload)
                 eviction.ask_to_leave(state, workload)
-    member_loss.follow_losses(state, workload)
-    limits.watch_limits(state, workload)
-    scale_down.follow_protection(state, workload)
-    quota_usage.describe_holder(state, workload)
-    quota_usage.note_exposure(state, workload)
-    if before is Phase.WAITING and workload.phase in ADMITTED:
-        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
 def start(state: LifecycleState, workload: Workload) -> bool:
@@ -113,6 +122,10 @@ def expire(state: LifecycleState, workload: Workload) -> None:
     """
     if workload.deadline is None or state.now < workload.deadline:
         return
+    if workload.held_since is not None:
+        checks.time_out(state, workload)
+        state.touch(workload.key)
+        return
     awaited = binding.awaits_volumes(state, workload)
     if awaited:
         binding.time_out_volumes(state, workload)
@@ -124,19 +137,24 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         reservation.time_out_members(state, workload)
         owner_starts.give_up_start(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
-        if workload.counts().bound and reservation.awaits_late_members(workload):
-            reservation.time_out_late_members(state, workload)
-        elif workload.counts().bound and _has_no_object(state, workload):
-            workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
-        elif workload.counts().bound and workload.keeps_trying:
-            binding.keep_trying(state, workload)
-        elif workload.counts().bound:
-            binding.roll_back(state, workload)
-        else:
-            reservation.break_up(state, workload)
+        _end_bind_window(state, workload)
     elif not awaited:
         return
     state.touch(workload.key)
+
+
+def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
+    """Do what is due when the bind window of a workload is over."""
+    if workload.counts().bound and reservation.awaits_late_members(workload):
+        reservation.time_out_late_members(state, workload)
+    elif workload.counts().bound and _has_no_object(state, workload):
+        workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+    elif workload.counts().bound and workload.keeps_trying:
+        binding.keep_trying(state, workload)
+    elif workload.counts().bound:
+        binding.roll_back(state, workload)
+    else:
+        reservation.break_up(state, workload)
 
 
 def _awaits_binds(workload: Workload) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
@@ -118,11 +119,23 @@ def give_back_leaving(state: LifecycleState, workload: Workload) -> None:
 
 def give_back_all(state: LifecycleState, workload: Workload) -> None:
     """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
+    release_quota(state, workload)
     for group in workload.groups.values():
         _release_holds(state, group)
     for member in workload.members():
         if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
+
+
+def release_quota(state: LifecycleState, workload: Workload) -> None:
+    """Give back the quota that is held for a workload without nodes, if any is."""
+    if workload.held_since is None:
+        return
+    workload.held_since = None
+    for group in workload.groups.values():
+        if group.held is not None:
+            state.refund(group.held.charge)
+            group.held = None
 
 
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
@@ -233,6 +246,13 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
     state.back_off(workload)
     explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", reason, text)
+
+
+def backing_off(workload: Workload) -> Explanation:
+    """Say that a workload rests after a failure, and until when."""
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
 
 
 def break_up(state: LifecycleState, workload: Workload) -> None:

@@ -108,7 +108,7 @@ def preempt_by_priority(
         return None  # of a gang that keeps room some pods run
     borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
-    for one in options:
+    for one in [one for one in options if one.asks]:
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:

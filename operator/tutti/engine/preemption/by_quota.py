@@ -147,7 +147,9 @@ class _Trial:
         self._own = frozenset(one.pod.slot for one in apart.values())
 
     def rows(self, gone: Iterable[AdmittedWorkload]) -> list[Rows] | None:
-        """Return the rows of all required pods; None where they do not fit."""
+        """Return the rows of all required pods; None where they do not fit. Who asks for no nodes yet gets no rows."""
+        if not self.lacking.asks:
+            return [np.zeros(0, dtype=np.int64) for _ in self.lacking.needs]
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
         with SimulatedRemoval(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
@@ -290,7 +292,7 @@ def _take_out(
         by = _BY[victim.reason].format(queue=queue.name)
         preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
         text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
-        if other.phase is Phase.WAITING:  # it holds what others have left for it
+        if other.phase is Phase.WAITING and other.held_since is None:  # it holds what others have left for it
             nominations.give_up_nomination(state, other.key)
             state.touch(other.key)
         else:

@@ -24,15 +24,24 @@ from tutti.quota.ordering import head_key
 from tutti.quota.policy import NOBODY
 
 DEGRADED_GANGS = ("", "degraded")
-"""The queue of gangs that run with fewer members than they need; it goes before all others."""
+"""The queue of gangs that run with fewer members than they need, and of those that hold quota and lack nodes alone.
+
+It goes before all others."""
 
 
 def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
-    if reconciliation.lacks_members(workload):
+    if reconciliation.lacks_members(workload) or workload.held_since is not None:
         return DEGRADED_GANGS
     name = "" if queue is None else queue.name
     return name, "" if workload.phase is Phase.WAITING else "surplus"
+
+
+def may_block(workload: Workload, queue: Queue | None) -> bool:
+    """Whether a workload blocks those behind it in a strict queue: one that has its quota already does not."""
+    if queue is None or not queue.strict:
+        return False
+    return workload.phase is Phase.WAITING and workload.held_since is None
 
 
 def sort_key(workload: Workload) -> QueueKey:
@@ -50,6 +59,7 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
+    holds = holds or workload.held_since is not None or bool(workload.checks)
     holds = holds or moves.is_coming(state, workload)
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)

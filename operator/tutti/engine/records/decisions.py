@@ -13,6 +13,7 @@ import msgspec
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
+from tutti.api.selectors import Toleration
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -22,7 +23,8 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
 class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
-    `annotations` travel in the Binding and so reach the pod without a write of their own.
+    `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -32,6 +34,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     node: str
     workload: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    tolerations: list[Toleration] = []
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
@@ -161,6 +165,20 @@ class PatchStatus(Decision, frozen=True, tag="status"):
     api_version: str = ""
 
 
+class ResetChecks(Decision, frozen=True, tag="reset-checks"):
+    """Write what admission checks say of an object anew, and which round that is; answered by `ChecksReset`.
+
+    Both are written at once: whoever sees the round sees no answer of an earlier one.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    round: int
+    checks: list[dict[str, Any]]
+
+
 class EmitEvent(Decision, frozen=True, tag="event"):
     """Record one event (events.k8s.io/v1) about an object."""
 
@@ -251,6 +269,7 @@ AnyDecision = (
     | KeepAdmission
     | AnnotatePod
     | PatchStatus
+    | ResetChecks
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup

@@ -22,6 +22,7 @@ class Gate(enum.StrEnum):
     QUEUE = "Queue"
     THROTTLE = "Throttle"
     QUOTA = "Quota"
+    CHECKS = "Checks"
     PLACEMENT = "Placement"
     VICTIMS = "Victims"
     PERMIT = "Permit"
@@ -88,8 +89,8 @@ class EvictionReason(enum.StrEnum):
 
     After PODS_READY_TIMEOUT it waits as `spec.requeue` of its Workload says, and is set inactive when that has
     happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST and MOVED it goes
-    before the others of its priority; after the others it does not wait for anything, though one that is inactive, or
-    whose queue is stopped, is not admitted before that ends.
+    before the others of its priority; after ADMISSION_CHECK it waits as its check says; after the others it does not
+    wait for anything, though one that is inactive, or whose queue is stopped, is not admitted before that ends.
     """
 
     PREEMPTED = "Preempted"
@@ -100,6 +101,7 @@ class EvictionReason(enum.StrEnum):
     NODE_FAILURES = "NodeFailures"
     BIND_WINDOW_OVER = "BindWindowOver"
     MEMBER_LOST = "MemberLost"
+    ADMISSION_CHECK = "AdmissionCheck"
     MOVED = "Moved"
 
 
@@ -109,6 +111,7 @@ class DeactivationCause(enum.StrEnum):
     REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
     MEMBER_FAILED = "MemberFailed"
     MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+    ADMISSION_CHECK_REJECTED = "AdmissionCheckRejected"
 
 
 LifecycleKey = tuple[str, str, str]
@@ -118,6 +121,9 @@ LifecycleKey = tuple[str, str, str]
 class LifecycleStep(enum.StrEnum):
     """What a workload has come to.
 
+    QUOTA_RESERVED: quota is reserved for it, and nodes are looked for once checks are passed; `seconds` since it was
+        queued.
+    CHECKED: all its checks are Ready; `seconds` that they took.
     ADMITTED: quota and nodes are reserved for it; `seconds` since it was queued.
     LET_GO: a reservation that was held, for members, an approval or volumes, is being bound; `seconds` it was held.
     GIVEN_BACK: a reservation that was held is given back without that; `seconds` it was held.
@@ -131,6 +137,8 @@ class LifecycleStep(enum.StrEnum):
     FINISHED: its members have ended; `seconds` that it ran, this time.
     """
 
+    QUOTA_RESERVED = "QuotaReserved"
+    CHECKED = "Checked"
     ADMITTED = "Admitted"
     LET_GO = "LetGo"
     GIVEN_BACK = "GivenBack"

@@ -21,6 +21,7 @@ from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import GangAnswer, InheritedTerms, PlacedAlone, PodMarks
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
 from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
@@ -122,6 +123,22 @@ class Charge:
     def held_by(self, holder: str) -> Charge:
         """Return what another uses who uses the same."""
         return replace(self, holder=holder)
+
+
+class HeldQuota(NamedTuple):
+    """Quota that is held for pods of a group which have no nodes: for how many, and what all of them use together."""
+
+    pods: int
+    charge: Charge
+
+
+class Additions(NamedTuple):
+    """What admission checks add to the pods of a group."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node_labels: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
 
 
 class Owned(NamedTuple):
@@ -238,6 +255,8 @@ class MemberGroup:
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
         had: How many members have had a node at once in this run, as far as is known.
         ended: How many members have succeeded in this run and do not exist any more.
+        held: Quota that is held for members without nodes; None: none.
+        added: What admission checks add to its pods; None: nothing.
     """
 
     name: str
@@ -254,6 +273,8 @@ class MemberGroup:
     on_loss: OnMemberLoss | None = None
     had: int = 0
     ended: int = 0
+    held: HeldQuota | None = None
+    added: Additions | None = None
     _counted: tuple[list[int], MemberCounts] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:

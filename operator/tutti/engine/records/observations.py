@@ -351,6 +351,16 @@ class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     done: bool
 
 
+class ChecksReset(Observation, frozen=True, tag="checks-reset"):
+    """What became of a ResetChecks; `done` is False where it must be asked for again."""
+
+    kind: str
+    namespace: str
+    name: str
+    round: int
+    done: bool
+
+
 class ExtenderAnswered(Observation, frozen=True, tag="extender-answered"):
     """What became of an AskExtender.
 

@@ -310,7 +310,12 @@ def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | No
 
 
 def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
-    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
+    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue).
+
+    Before they have nodes these are the flavors in which quota is held for them.
+    """
+    if group.held is not None:
+        return frozenset(flavor for flavor, _ in group.held.charge.usage)
     tally = group.counts()
     if group.holds or tally.placed or tally.reserved:
         parts = [(hold.pod_class, hold.charge) for hold in group.holds]

@@ -4,6 +4,8 @@ A workload is a Workload object with its pod groups, or a PodGroup on its own, o
 all three alike. Its life:
 
     WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
+     |   ^
+     +-> CHECKING   (it has quota and no nodes, and admission checks have yet to answer, see `lifecycle/checks.py`)
        ^                    |                               |                       |
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
@@ -20,12 +22,13 @@ reader may list. Each of these is told whether it is `discreet` at all: else eve
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
@@ -45,6 +48,7 @@ class Phase(enum.StrEnum):
     """Where a workload is in its life."""
 
     WAITING = "Waiting"
+    CHECKING = "Checking"
     RESERVED = "Reserved"
     BINDING = "Binding"
     LEAVING = "Leaving"
@@ -163,6 +167,11 @@ class Workload:
         outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
         managed: What makes its pods, where that is started and suspended here.
+        held_since: Since when it holds quota without nodes (`MemberGroup.held`), Unix seconds; None where none is held.
+        round: How often it has held quota while checks were asked; their answers count that are given in this round.
+        checks: What checks say of it, as its object has it.
+        checks_round: Which round that is about.
+        checks_told: The round and the checks that were last asked to be written as Pending.
     """
 
     key: WorkloadKey
@@ -239,6 +248,11 @@ class Workload:
     outcome: str = ""
     asked_for: str = ""
     managed: ManagedOwner | None = None
+    held_since: float | None = None
+    round: int = 0
+    checks: Sequence[AdmissionCheckState] = ()
+    checks_round: int = 0
+    checks_told: tuple[int, tuple[str, ...]] = (0, ())
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -102,7 +102,7 @@ def _report_queue(
     count = state.counts.of(name)
     wanted = {
         "pendingWorkloads": count.pending,
-        "reservingWorkloads": count.admitted + count.leaving,
+        "reservingWorkloads": count.checking + count.admitted + count.leaving,
         "admittedWorkloads": count.admitted,
         **usage,
     }
@@ -146,7 +146,7 @@ def _of_local_queue(state: StatusState, name: str, namespace: str, local: str) -
 
 
 def _less(usage: Usage, count: QueueCount) -> Usage:
-    """Return usage without that of workloads that are being taken out."""
+    """Return usage without that of workloads that are being taken out, or have no nodes yet."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()} if count.yielding else usage
 
 

@@ -181,7 +181,7 @@ def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
             return tuple(found) or _first_steps(case, changes.raise_quota(case))
         case Gate.PLACEMENT:
             return tuple(_about_nodes(case))
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT:
+        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ()
 
 
@@ -189,7 +189,7 @@ def why_no_remedy(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT:
+        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
             return (
