@@ -244,7 +244,7 @@ class Engine:
         nomination = state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
-            moves.lending_kept(state, workload),
+            moves.lending_own(state, workload),
             checks.lending_held(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):

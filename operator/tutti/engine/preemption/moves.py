@@ -96,7 +96,7 @@ def kept_places(
 
 
 @contextmanager
-def lending_kept(state: PreemptionState, workload: Workload) -> Iterator[None]:
+def lending_own(state: PreemptionState, workload: Workload) -> Iterator[None]:
     """Inside, all that is kept for a workload is free for it: for those that it has lost, and for who is moved."""
     with member_loss.lending_kept(state, workload), lending_places(state, workload):
         yield
