@@ -20,6 +20,8 @@ from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
+from tutti.cluster.device_users import PodsByDevice
+from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Hold, PodColumns, PodsByNode
@@ -53,9 +55,12 @@ class Cluster:
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
         self._kins = SignatureBook()
-        self._classing = Classifier(self.classes, self.nodes.volumes, self.pods)
+        self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
+        self._device_users = PodsByDevice(
+            self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
+        )
 
     def put_node(self, node: Node) -> list[PodRecord]:
         """Add or change a node, and charge it with the pods already known to be there.
@@ -110,6 +115,7 @@ class Cluster:
             self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
+        self._device_users.lose_node(name)
         for pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.nodes.remove(name)
@@ -146,10 +152,12 @@ class Cluster:
         uses = record.uses if record is not None else uses_of(spec, *key)
         if uses and not pod.terminated:
             self._claimants.add(key, uses)
-        pod_class = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
+        device_uses = self._device_users.uses(pod, record)
+        pod_class = self._classing.of(pod, record, uses, device_uses, waits=keep and not spec.node_name)
         if record is None:
             pod_signature = self._kins.hold(meta.namespace, meta.labels, pod_class.inter_pod)
             record = self.pods[key] = PodRecord.of(meta, pod_class, pod_signature, uses)
+        record.device_uses = device_uses
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
         record.lost = self._is_lost(record)
@@ -172,6 +180,7 @@ class Cluster:
         del self.pods[key]
         if record.uses:
             self._claimants.leave(key, record.uses)
+        self._device_users.leave(record)
         return record
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -202,6 +211,18 @@ class Cluster:
     def drop_storage(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
+
+    def put_device(self, seen: DeviceObject) -> Sequence[PodKey]:
+        """Add or change a slice, class or claim of devices; returns the pods whose devices it concerns."""
+        return self._device_users.put(seen)
+
+    def drop_device(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
+        """Forget a slice, class or claim of devices; returns the pods whose devices it concerned."""
+        return self._device_users.drop(kind, namespace, name)
+
+    def pass_time(self, now: float) -> Sequence[PodKey]:
+        """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
+        return self._device_users.pass_time(now)
 
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
@@ -234,6 +255,7 @@ class Cluster:
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
+            self._device_users.pledge(record)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -245,7 +267,9 @@ class Cluster:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
-        return self._occupants.hold(self.nodes.names[row], pod_class)
+        hold = self._occupants.hold(self.nodes.names[row], pod_class)
+        self._device_users.hold(hold, pod_class.signature)
+        return hold
 
     def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""
@@ -256,11 +280,13 @@ class Cluster:
         pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
         assert pod_class is not None
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
+        self._device_users.adopt(hold, record.pod_class.signature)
         self.assume(record, row)
 
-    def lend(self, pod_class: PodClass, node: str, *, back: bool = False) -> None:
+    def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
         """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
-        row, sign = self.nodes.rows[node], 1 if back else -1
+        row, sign = self.nodes.rows[hold[0]], 1 if back else -1
+        self._device_users.lend(hold, back=back)
         self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
 
@@ -268,7 +294,9 @@ class Cluster:
         """Give back held room; nothing happens where the node is gone."""
         pod_class = self._occupants.end(hold)
         if pod_class is not None:
-            self.lend(pod_class, hold[0])
+            self.lend(pod_class, hold)
+            self._device_users.lend(hold, back=True)
+            self._device_users.end_hold(hold)
             self.freed += 1
 
     def recount(self) -> NDArray[np.int64]:
@@ -301,6 +329,10 @@ class Cluster:
             self._recharge(record)
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
+        if reserved and record.node and not record.terminated:
+            self._device_users.bound(record)
+        elif reserved and not record.assumed:
+            self._device_users.release(record)
         self._classing.assign(record, pod_class)
         record.follow(pod)
 
@@ -356,6 +388,7 @@ class Cluster:
         self._seat(record)
         if record.uses:
             self._claimants.release(record)
+        self._device_users.release(record)
 
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""

@@ -30,7 +30,7 @@ from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.ingest.specs import read_workload
-from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import devices, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, nominated_room, nominations
@@ -146,6 +146,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            devices.next_late_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -162,6 +163,7 @@ class Engine:
     def _settle(self) -> None:
         """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
+        devices.pass_time(state)
         if state.catalog.windows.turns_at <= state.now:
             state.follow_windows()
         if state.stale:

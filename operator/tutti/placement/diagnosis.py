@@ -17,6 +17,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.devices import has_faults
 from tutti.placement.profile import Profile, filter_nodes
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
 from tutti.placement.topology.fitting import InsufficientRoom, TopologyAssignment, assign_domains
@@ -137,8 +138,12 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
         return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
-    if ask.pod_class.volumes.problem:
-        return FitError(refusal_message(nodes.count, ask.pod_class.volumes.problem), 0, ask.required)
+    waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem
+    if waiting:
+        return FitError(refusal_message(nodes.count, waiting), 0, ask.required)
+    fault = filter_nodes(ask.pod_class, nodes, ask.where, profile).fault if has_faults(ask.pod_class, nodes) else ""
+    if fault:
+        return FitError(fault_message(fault), 0, ask.required)
     why = None if ask.topology is None else _topology_fit_error(nodes, ask, profile)
     if why is not None:
         return why
@@ -201,6 +206,11 @@ def fit_error_message(count: int, reasons: Mapping[str, int]) -> str:
     """Return the message of a pod that fits on none of so many nodes."""
     parts = sorted(f"{n} {reason}" for reason, n in reasons.items() if n)
     return f"0/{count} nodes are available: {', '.join(parts)}."
+
+
+def fault_message(why: str) -> str:
+    """Return the message of a pod whose claims ask for what cannot be told of a node."""
+    return f'running "DynamicResources" filter plugin: {why}'
 
 
 def refusal_message(count: int, why: str) -> str:

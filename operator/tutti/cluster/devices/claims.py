@@ -39,7 +39,7 @@ MOST_PER_POD: Final = 128
 PodKey = tuple[str, str]
 
 
-def uses_of(pod: Pod) -> tuple[DeviceUse, ...]:
+def device_uses_of(pod: Pod) -> tuple[DeviceUse, ...]:
     """Return the claims that a pod uses, in order."""
     if not pod.spec.resource_claims:
         return ()
@@ -63,12 +63,14 @@ class ClaimBook:
         classes: By name.
         claims: By namespace and name.
         now: Unix seconds, by which devices that are not ready in time are told.
+        late: When the devices of a claim are not waited for any longer, Unix seconds, where they are still.
     """
 
     def __init__(self) -> None:
         self.classes: dict[str, DeviceClass] = {}
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.now = 0.0
+        self.late: dict[ClaimKey, float] = {}
         self._users: dict[ClaimKey, dict[PodKey, None]] = {}
         self._classes_of: dict[str, DeviceClass] = {}
 
@@ -94,6 +96,29 @@ class ClaimBook:
         known = self.classes.pop(name, None) is not None
         self._name_resources()
         return known
+
+    def put(self, found: ResourceClaim) -> None:
+        """Add or change a claim."""
+        self.claims[found.key] = found
+        self.late.pop(found.key, None)
+        allocation = found.status.allocation
+        if allocation is not None and allocation.allocation_timestamp is not None and not self.is_ready(found):
+            due = allocation.allocation_timestamp.timestamp() + BINDING_SECONDS
+            if due >= self.now:
+                self.late[found.key] = due
+
+    def drop(self, key: ClaimKey) -> ResourceClaim | None:
+        """Forget a claim; returns what was known of it."""
+        self.late.pop(key, None)
+        return self.claims.pop(key, None)
+
+    def pass_time(self, now: float) -> list[ClaimKey]:
+        """Take in the time, Unix seconds; returns the claims whose devices are not waited for any longer by now."""
+        self.now = now
+        over = [key for key, due in self.late.items() if due < now]
+        for key in over:
+            del self.late[key]
+        return over
 
     def use(self, pod: PodKey, uses: Sequence[DeviceUse]) -> list[PodKey]:
         """Note the claims that a pod uses; returns the others that now share one."""
@@ -222,7 +247,7 @@ class ClaimBook:
         allocation = claim.status.allocation
         assert allocation is not None  # that is what it is to be held
         used = dict.fromkeys(one.request for one in allocation.devices.results)
-        return HeldClaim(allocation.node_selector, self.is_unready(claim), rank_of(claim.spec, list(used)))
+        return HeldClaim(allocation.node_selector, self.is_unready(claim), rank_of_ways(claim.spec, list(used)))
 
     def _name_resources(self) -> None:
         order = sorted(self.classes.values(), key=lambda one: (-one.metadata.created, one.metadata.name))
@@ -245,7 +270,7 @@ def _conditions(claim: ResourceClaim, device: AllocatedDevice) -> Mapping[str, s
     return None
 
 
-def rank_of(spec: ResourceClaimSpec, used: Sequence[str]) -> int:
+def rank_of_ways(spec: ResourceClaimSpec, used: Sequence[str]) -> int:
     """Return what the ways that were chosen count in the score of a node."""
     rank = 0
     for request in spec.devices.requests:

@@ -25,7 +25,7 @@ from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from tutti.api.devices import AttributeValue
 from tutti.api.quantity import QuantityError, parse_quantity
-from tutti.cluster.devices.versions import VersionError, loosened, rank_of, without_build
+from tutti.cluster.devices.versions import VersionError, loosened, version_rank, without_build
 
 LONGEST_EXPRESSION: Final = 10 * 1024
 _MOST_COMPILED: Final = 2048
@@ -99,7 +99,7 @@ def _compared(one: _Map, other: _Map) -> int:
     left: Any
     right: Any
     if _VERSION in one and _VERSION in other:
-        left, right = rank_of(one[_VERSION]), rank_of(other[_VERSION])
+        left, right = version_rank(one[_VERSION]), version_rank(other[_VERSION])
     else:
         left, right = _milli(one), _milli(other)
     return int(left > right) - int(left < right)
@@ -111,7 +111,7 @@ def _read_quantity(text: str) -> _Map:
 
 def _read_version(text: str, loosely: bool = False) -> _Map:
     text = loosened(text) if loosely else text
-    rank_of(text)
+    version_rank(text)
     return _version(text)
 
 
@@ -130,7 +130,7 @@ def _number(place: int) -> Callable[[_Map], int]:
     def part(version: _Map) -> int:
         if _VERSION not in version:
             raise SelectorError("no such overload")
-        rank = rank_of(version[_VERSION])
+        rank = version_rank(version[_VERSION])
         return (rank[0], rank[1], rank[2])[place]
 
     return part

@@ -79,6 +79,7 @@ class PoolDevice(NamedTuple):
         consumes: What it consumes of the counters of its pool, in milli-units.
         taints: Those that keep requests away.
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
+        binds: Whether it can be used only from the node that it is allocated for.
     """
 
     name: str
@@ -91,6 +92,7 @@ class PoolDevice(NamedTuple):
     binding_conditions: tuple[str, ...]
     binding_failure_conditions: tuple[str, ...]
     place: str | NodeSelector | None
+    binds: bool
 
 
 class PoolStatus(enum.Enum):
@@ -340,11 +342,12 @@ def _device(device: Device, spec: ResourceSliceSpec) -> PoolDevice:
         binding_conditions=tuple(device.binding_conditions),
         binding_failure_conditions=tuple(device.binding_failure_conditions),
         place=_place(device, spec),
+        binds=device.binds_to_node,
     )
 
 
 def _place(device: Device, spec: ResourceSliceSpec) -> str | NodeSelector | None:
-    """Return from where a device can be used; "*" as a node: from the one that it is allocated for."""
+    """Return from where a device can be used; a node without a name: from nowhere."""
     source = device if spec.per_device_node_selection else spec
     if source.node_name:
         return source.node_name

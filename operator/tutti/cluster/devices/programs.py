@@ -17,8 +17,9 @@ from tutti.cluster.columns import longer
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
 from tutti.cluster.devices.ledger import DeviceLedger, LocalUse
+from tutti.cluster.devices.offers import DeviceKind, Offer, OfferedPool, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool, PoolDevice, PoolKey
-from tutti.cluster.devices.search import DeviceKind, Offer, OfferedPool, Verdict, search
+from tutti.cluster.devices.search import search
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
@@ -66,6 +67,12 @@ class DeviceRows:
         for key in self._ledger.take_changed():
             for row in self._rows_of.get(key, ()):
                 self._recount(row)
+
+    def forget_projections(self) -> None:
+        """Have no pool remember what was made of it for anybody."""
+        for pools in self.pools:
+            for pool in pools:
+                pool.projected.clear()
 
     def _follow_nodes(
         self, names: Sequence[str], labels: Sequence[Mapping[str, str]], changed: set[str] | None
@@ -126,7 +133,7 @@ class DeviceProgram:
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._selected: dict[tuple[int, int], bool | str] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
-        self._columns: tuple[int, NDArray[np.bool_], NDArray[np.int64]] | None = None
+        self._columns: tuple[int, NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]] | None = None
         self._moves: tuple[int, bool] | None = None
 
     def refresh(self, rows: DeviceRows, count: int) -> None:
@@ -158,6 +165,10 @@ class DeviceProgram:
         """Return int64[count]: what the chosen ways count in the score of each row."""
         return self._tables()[2][self.verdict_of[:count]]
 
+    def faulty(self, count: int) -> NDArray[np.bool_]:
+        """Return bool[count]: of which rows it cannot be told."""
+        return self._tables()[3][self.verdict_of[:count]]
+
     def room(self, rows: DeviceRows, count: int) -> NDArray[np.int64]:
         """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row."""
         used, where = np.unique(self.verdict_of[:count], return_inverse=True)
@@ -188,11 +199,12 @@ class DeviceProgram:
         kinds = {self._kind(device) for pool in shared.values() for device in pool.devices}
         return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
 
-    def _tables(self) -> tuple[int, NDArray[np.bool_], NDArray[np.int64]]:
+    def _tables(self) -> tuple[int, NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
         if self._columns is None or self._columns[0] != len(self.verdicts):
             fits = np.array([one.fits for one in self.verdicts], dtype=np.bool_)
             ranks = np.array([one.rank for one in self.verdicts], dtype=np.int64)
-            self._columns = (len(self.verdicts), fits, ranks)
+            faulty = np.array([one.fault is not None for one in self.verdicts], dtype=np.bool_)
+            self._columns = (len(self.verdicts), fits, ranks, faulty)
         return self._columns
 
     def _number_of(self, kinds: tuple[int, ...], uses: tuple[LocalUse, ...]) -> int:

@@ -8,55 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.core import PodSpec
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.extended import extended_claim
-from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
-from tutti.cluster.devices.pools import DeviceCatalog, NodePool, PoolDevice
-from tutti.cluster.devices.programs import DeviceProgram, DeviceRows
-from tutti.cluster.devices.search import Fault, Pick, Verdict
+from tutti.cluster.devices.extended import extended_asks, extended_claim
+from tutti.cluster.devices.ledger import DeviceLedger, held_by
+from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
+from tutti.cluster.devices.pools import DeviceCatalog, NodePool
+from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, DeviceRows
+from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
+DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim"]
+
+PodKey = tuple[str, str]
+Mask = NDArray[np.bool_]
 
 _MOST_PROGRAMS: Final = 1024
+_MOST_NEEDS: Final = 4096
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
-class AllottedDevice(NamedTuple):
-    """A device that is chosen for a claim.
-
-    Attributes:
-        request: What the request is called in results.
-        consumed: Of a device that is shared, what of its capacities, in milli-units; None of one that is had whole.
-    """
-
-    request: str
-    pool: NodePool
-    device: PoolDevice
-    consumed: tuple[tuple[str, int], ...] | None
-    admin: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Allotment:
-    """What one pod is given on a node.
+class NodeView(NamedTuple):
+    """The columns of nodes that devices are matched with.
 
     Attributes:
-        node: Its name.
-        claims: The claims that ask, and for each the devices.
-        held: What is taken with it.
+        names: The node of each row, "" where there is none.
+        version: Is another whenever names or labels are.
+        unoffered: For extended resources that devices can stand in for, bool[rows]: which nodes do not offer them.
     """
 
-    node: str
-    claims: tuple[ClaimAsk, ...]
-    devices: tuple[tuple[AllottedDevice, ...], ...]
-    held: tuple[HeldDevice, ...]
+    names: Sequence[str]
+    labels: Sequence[Mapping[str, str]]
+    version: int
+    unoffered: Mapping[str, Mask]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,28 +59,18 @@ class DeviceColumns:
     Attributes:
         fits: bool[rows], where they can be fulfilled.
         rank: int64[rows], what the chosen ways count in the score.
+        faulty: bool[rows], of which it cannot be told.
         programs: The programs that were asked, and where: bool[rows]. Elsewhere nothing is asked for.
     """
 
-    fits: NDArray[np.bool_]
+    fits: Mask
     rank: NDArray[np.int64]
-    programs: tuple[tuple[DeviceProgram, NDArray[np.bool_]], ...]
+    faulty: Mask
+    programs: tuple[tuple[DeviceProgram, Mask], ...]
 
     def verdict(self, row: int) -> Verdict | None:
         """Return what was found on a row; None where nothing is asked for."""
         return next((program.at(row) for program, where in self.programs if where[row]), None)
-
-
-class NodeView(NamedTuple):
-    """The columns of nodes that devices are matched with.
-
-    Attributes:
-        version: Is another whenever one of these is.
-    """
-
-    names: Sequence[str]
-    labels: Sequence[Mapping[str, str]]
-    version: int
 
 
 class DeviceState:
@@ -97,6 +80,7 @@ class DeviceState:
         catalog: What drivers publish.
         book: Claims and classes.
         ledger: Who holds what.
+        promises: What was decided here and the API server does not show yet.
         rows: What each row of the node table offers.
     """
 
@@ -104,91 +88,105 @@ class DeviceState:
         self.catalog = DeviceCatalog()
         self.book = ClaimBook()
         self.ledger = DeviceLedger()
+        self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self._expressions = Expressions()
         self._programs: dict[Hashable, DeviceProgram] = {}
         self._numbers = 0
-
-    def put_slice(self, found: ResourceSlice) -> bool:
-        """Add or change a slice; returns whether that makes a difference."""
-        return self.catalog.put(found)
+        self._needs: dict[bytes, DeviceNeeds] = {}
 
     def put_claim(self, found: ResourceClaim) -> bool:
-        """Add or change a claim; returns whether that makes a difference to who holds what, or to who uses it."""
+        """Add or change a claim; returns whether it is another than it was."""
         known = self.book.claims.get(found.key)
-        if known is not None and (known.spec, known.status, known.metadata) == (
-            found.spec,
-            found.status,
-            found.metadata,
-        ):
+        if known == found:
             return False
         self.drop_claim(found.key)
-        self.book.claims[found.key] = found
+        self.book.put(found)
         if found.status.allocation is not None:
             self.ledger.take(held_by(found.status.allocation))
+            self.promises.claim_seen(found.key, allocated=True)
         return True
 
     def drop_claim(self, key: tuple[str, str]) -> bool:
         """Forget a claim; returns whether it was known."""
-        known = self.book.claims.pop(key, None)
+        known = self.book.drop(key)
         if known is not None and known.status.allocation is not None:
             self.ledger.free(held_by(known.status.allocation))
+            self.promises.claim_seen(key, allocated=False)
         return known is not None
 
-    def columns(self, needs: DeviceNeeds, nodes: NodeView, unoffered: Mapping[str, NDArray[np.bool_]]) -> DeviceColumns:
-        """Return what claims find on each row.
+    def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec) -> DeviceNeeds:
+        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object."""
+        needs = self.book.needs(pod, uid, uses) if uses else NO_DEVICES
+        extended = extended_asks(spec, self.book) if self.book.classes else ()
+        if extended:
+            needs = msgspec.structs.replace(needs, extended=extended)
+        if needs is NO_DEVICES:
+            return NO_DEVICES
+        if len(self._needs) >= _MOST_NEEDS:
+            self._needs.clear()
+        return self._needs.setdefault(_ENCODER.encode(needs), needs)
 
-        Args:
-            needs: Theirs.
-            nodes: The nodes.
-            unoffered: For each extended resource that devices can stand in for, bool[rows]: which nodes do not
-                offer it themselves.
-        """
-        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+    def current(self, needs: DeviceNeeds) -> DeviceNeeds:
+        """Return what is asked for now: a claim that several pods use may have been given its devices here."""
+        settled = [one for one in needs.claims if one.shared and self.promises.shared(one.shared) is not None]
+        if not settled:
+            return needs
+        held = tuple(HeldClaim(selector=self._chosen(one).selector) for one in settled)
+        claims = tuple(one for one in needs.claims if one not in settled)
+        return msgspec.structs.replace(needs, claims=claims, held=(*needs.held, *held))
+
+    def moves(self, needs: DeviceNeeds, nodes: NodeView) -> bool:
+        """Whether what one pod of a class is given changes what the next finds on other nodes."""
+        if any(one.shared for one in needs.claims):
+            return True
+        return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
+
+    def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
+        """Return what claims find on each row."""
         count = len(nodes.names)
         fits, rank = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
-        asked = []
-        for claims, where in _variants(needs, unoffered, count):
-            if not claims:
-                continue
-            program = self.program(claims)
-            program.refresh(self.rows, count)
+        faulty = np.zeros(count, dtype=np.bool_)
+        asked = self._asked(self.current(needs), nodes)
+        for program, where in asked:
             fits &= program.fits(count) | ~where
             rank += program.ranks(count) * where
-            asked.append((program, where))
-        return DeviceColumns(fits, rank, tuple(asked))
+            faulty |= program.faulty(count) & where
+        return DeviceColumns(fits, rank, faulty, tuple(asked))
 
-    def program(self, claims: tuple[ClaimAsk, ...]) -> DeviceProgram:
-        """Return the program of some claims."""
-        known = self._programs.get(claims)
-        if known is None:
-            if len(self._programs) >= _MOST_PROGRAMS:
-                self._programs.clear()
-            self._numbers += 1
-            known = self._programs[claims] = DeviceProgram(self._numbers, claims, self._expressions)
-        return known
+    def room(self, needs: DeviceNeeds, nodes: NodeView) -> NDArray[np.int64]:
+        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled."""
+        count = len(nodes.names)
+        room = np.full(count, UNLIMITED, dtype=np.int64)
+        for program, where in self._asked(needs, nodes):
+            room = np.where(where, np.minimum(room, program.room(self.rows, count)), room)
+        return room
 
-    def allot(self, columns: DeviceColumns, row: int, node: str) -> Allotment | None:
-        """Take for a pod on a row what was found there; None where nothing was, or is asked for."""
-        program = next((program for program, where in columns.programs if where[row]), None)
-        verdict = program.at(row) if program is not None else None
-        if program is None or verdict is None or not verdict.fits:
-            return None
-        pools = self.rows.pools[row]
+    def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
+        """Take what the claims of a pod of a class find on a row, and keep it for the pod.
+
+        Returns:
+            Whether there is something to withdraw; False, and nothing is taken, where nothing is there for them.
+        """
+        current = self.current(needs)
+        shares = [one.shared for one in needs.claims if one not in current.claims]
+        asked = self._asked(current, nodes)
+        program = next((program for program, where in asked if where[row]), None)
+        if program is None:
+            self.promises.earmark(signature, nodes.names[row], (), shares)
+            return True
+        verdict = program.at(row)
+        if not verdict.fits:
+            return False
+        pools, node = self.rows.pools[row], nodes.names[row]
         devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
         for pick in verdict.picks:
             devices[pick.claim].append(_allotted(program.claims, pools, pick))
-        held = tuple(
-            HeldDevice(one.pool.key, one.device.name, one.consumed) for many in devices for one in many if not one.admin
-        )
-        self.ledger.take(held)
-        return Allotment(node, program.claims, tuple(map(tuple, devices)), held)
+        allotments = [ClaimAllotment(ask, node, tuple(many)) for ask, many in zip(program.claims, devices, strict=True)]
+        self.promises.earmark(signature, node, allotments, shares)
+        return True
 
-    def give_back(self, allotment: Allotment) -> None:
-        """Free what was taken with an allotment."""
-        self.ledger.free(allotment.held)
-
-    def fault_text(self, fault: Fault, row: int) -> str:
+    def fault_text(self, fault: DeviceFault, row: int) -> str:
         """Say what makes it impossible to tell, with the pool and device of a row."""
         if fault.pool < 0:
             return fault.text
@@ -197,14 +195,38 @@ class DeviceState:
         device = f"{name}/{pool.devices[fault.device].name}" if fault.device >= 0 else ""
         return fault.text.replace("{pool}", name).replace("{device}", device)
 
+    def _chosen(self, ask: ClaimAsk) -> ClaimAllotment:
+        found = self.promises.shared(ask.shared)
+        assert found is not None  # asked before
+        return found
 
-def _variants(
-    needs: DeviceNeeds, unoffered: Mapping[str, NDArray[np.bool_]], count: int
-) -> list[tuple[tuple[ClaimAsk, ...], NDArray[np.bool_]]]:
+    def _asked(self, needs: DeviceNeeds, nodes: NodeView) -> list[tuple[DeviceProgram, Mask]]:
+        """Return the programs of what is asked for, brought up to date, and where each is asked."""
+        count = len(nodes.names)
+        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+        out = []
+        for claims, where in _variants(needs, nodes.unoffered, count):
+            if claims:
+                program = self._program(claims)
+                program.refresh(self.rows, count)
+                out.append((program, where))
+        return out
+
+    def _program(self, claims: tuple[ClaimAsk, ...]) -> DeviceProgram:
+        known = self._programs.get(claims)
+        if known is None:
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.clear()
+                self.rows.forget_projections()
+            self._numbers += 1
+            known = self._programs[claims] = DeviceProgram(self._numbers, claims, self._expressions)
+        return known
+
+
+def _variants(needs: DeviceNeeds, unoffered: Mapping[str, Mask], count: int) -> list[tuple[tuple[ClaimAsk, ...], Mask]]:
     """Return the claims that ask, and where: nodes that offer an extended resource themselves are not asked for it."""
-    everywhere = np.ones(count, dtype=np.bool_)
     if not needs.extended:
-        return [(needs.claims, everywhere)]
+        return [(needs.claims, np.ones(count, dtype=np.bool_))]
     code = np.zeros(count, dtype=np.int64)
     for at, one in enumerate(needs.extended):
         code |= (~unoffered[one.resource]).astype(np.int64) << at

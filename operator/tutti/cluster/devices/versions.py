@@ -31,7 +31,7 @@ class VersionError(ValueError):
 
 
 @lru_cache(maxsize=4096)
-def rank_of(text: str) -> Rank:
+def version_rank(text: str) -> Rank:
     """Return what a version sorts by.
 
     Raises:

@@ -30,7 +30,7 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
+from tutti.engine.lifecycle import binding, devices, eviction, limits, quota_usage
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -149,6 +149,14 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
+def _device_object_seen(state: IngestState, seen: observations.DeviceObjectSeen) -> None:
+    devices.object_seen(state, seen.found)
+
+
+def _device_object_gone(state: IngestState, gone: observations.DeviceObjectGone) -> None:
+    devices.object_gone(state, gone.kind, gone.namespace, gone.name)
+
+
 def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
     reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
 
@@ -253,6 +261,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerKindFollowed: owner_kind_followed,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
+    **dict.fromkeys(get_args(observations.DeviceObjectSeen), _device_object_seen),
+    observations.DeviceObjectGone: _device_object_gone,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,
