@@ -21,6 +21,7 @@ from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.device_users import PodsByDevice
+from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
@@ -223,6 +224,11 @@ class Cluster:
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
         return self._device_users.pass_time(now)
+
+    def take_ended_claims(self) -> Mapping[ClaimKey, str]:
+        """Return the claims that are promised devices no more, each with the uid of the pod that was the last."""
+        ended, self._device_users.ended = self._device_users.ended, {}
+        return ended
 
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""

@@ -8,7 +8,7 @@ from tutti.api.core import Pod
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
-from tutti.cluster.devices.asks import NO_DEVICES, DeviceUse
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
 from tutti.cluster.devices.promises import Earmark
 from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
@@ -17,7 +17,12 @@ from tutti.cluster.pods import PodKey, PodRecord
 
 
 class PodsByDevice:
-    """Follows pods and devices; `helped` is called whenever somebody who waits for a node may profit."""
+    """Follows pods and devices; `helped` is called whenever somebody who waits for a node may profit.
+
+    Attributes:
+        ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
+            of the last pod that was.
+    """
 
     def __init__(
         self,
@@ -34,6 +39,7 @@ class PodsByDevice:
         self._pods = pods
         self._helped = helped
         self._held: dict[Hold, Earmark] = {}
+        self.ended: dict[ClaimKey, str] = {}
 
     def put(self, seen: DeviceObject) -> Sequence[PodKey]:
         """Add or change an object; returns the pods that it concerns."""
@@ -96,8 +102,12 @@ class PodsByDevice:
 
     def release(self, record: PodRecord) -> None:
         """Promise a pod nothing any more, since its room was given back."""
-        if self._devices.promises.is_promised(record.key):
-            self._devices.promises.release(record.key)
+        promises = self._devices.promises
+        if promises.is_promised(record.key):
+            was_bound = promises.is_bound(record.key)
+            ended = promises.release(record.key)
+            if not was_bound:
+                self.ended.update((one.claim, record.uid) for one in ended)
             self._offers_changed()
 
     def hold(self, hold: Hold, signature: bytes) -> None:

@@ -38,6 +38,7 @@ from tutti.engine.records.decisions import (
     ReserveVolume,
     SelectNode,
     SetPodCondition,
+    WriteDeviceClaim,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
@@ -46,12 +47,14 @@ from tutti.engine.records.observations import (
     BindFinished,
     ClaimWritten,
     Deactivated,
+    DeviceClaimWritten,
     EvictFinished,
     ExtenderAnswered,
     PodGroupWritten,
 )
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import Client
+from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
@@ -106,6 +109,7 @@ class Dispatch:
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
+        self._device_claims = DeviceClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
@@ -143,7 +147,7 @@ class Dispatch:
         match decision:
             case Bind():
                 self._spawn(decision, self._bind(decision))
-            case SelectNode() | ReserveVolume():
+            case SelectNode() | ReserveVolume() | WriteDeviceClaim():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
@@ -237,8 +241,10 @@ class Dispatch:
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
-    async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
-        if isinstance(choice, SelectNode):
+    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim) -> None:
+        if isinstance(choice, WriteDeviceClaim):
+            self._observe(await self._device_claims.write(choice))
+        elif isinstance(choice, SelectNode):
             self._observe(await self._claims.select_node(choice))
         else:
             self._observe(await self._claims.reserve_volume(choice))
@@ -320,10 +326,13 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
             return BindFinished(space, name, uid, node, BindAnswer.UNKNOWN, why)
-        case SelectNode(namespace=space, name=name, uid=uid, node=target):
+        case (
+            SelectNode(namespace=space, name=name, uid=uid, node=target)
+            | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
+        ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case ReserveVolume(namespace=space, name=name, uid=uid, volume=target):
-            return ClaimWritten(space, name, uid, target, done=False, message=why)
+        case WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change):
+            return DeviceClaimWritten(space, name, uid, change, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
         case Deactivate(namespace=space, name=name, uid=uid):

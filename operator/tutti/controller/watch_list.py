@@ -31,6 +31,7 @@ from tutti.api.owners import (
     SelectorSelecting,
 )
 from tutti.api.templates import prune_workload
+from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
 from tutti.controller.discovery import OUR_RESOURCES
@@ -45,6 +46,10 @@ from tutti.engine.records.observations import (
     ClaimSeen,
     CSIDriverSeen,
     CSINodeSeen,
+    DeviceClaimSeen,
+    DeviceClassSeen,
+    DeviceObjectGone,
+    DeviceObjectSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
@@ -62,6 +67,7 @@ from tutti.engine.records.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
+    SliceSeen,
     StorageClassSeen,
     StorageGone,
     StorageSeen,
@@ -218,7 +224,27 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
-    return [*gangs, *(_owner(one, table.ignored) for one in table)]
+    return [*_DEVICES, *gangs, *(_owner(one, table.ignored) for one in table)]
+
+
+def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
+    """A kind of dynamic resource allocation; followed while the server has it in the version that is read."""
+    return OptionalKind(
+        "resource.k8s.io",
+        plural,
+        ("v1",),
+        get_type_hints(seen)["found"],
+        seen=lambda _, found: seen(found),
+        gone=lambda _, gone: DeviceObjectGone(kind, gone.key.namespace, gone.key.name),
+        told=False,
+    )
+
+
+_DEVICES = (
+    _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
+    _device_kind("ResourceSlice", "resourceslices", SliceSeen),
+    _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
+)
 
 
 def _gang(kind: GangKind) -> OptionalKind:

@@ -178,6 +178,7 @@ class Engine:
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()
+        devices.free_ended(state)
         if not self._restored:
             self._restored = True
             state.lifecycle_events.clear()  # these were reached before
@@ -300,6 +301,7 @@ class Engine:
             nomination: What was held for it until now, if anything was.
         """
         state, workload, why, preemption = self.state, entry.workload, refusal.why, NOBODY_LEAVES
+        devices.free_unavailable(state, workload)
         approver = permits.asks_for_approval(state, workload)
         if approver:
             why = permits.unapproved(why, approver)
@@ -350,6 +352,7 @@ class Engine:
         for workload in [one for one in self._changed.values() if one.style is not None]:
             self._guard_open(workload, "timing", reservation.apply_gang_style)
         late = self._reconcile()
+        devices.free_ended(state)
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]

@@ -13,12 +13,14 @@ import numpy as np
 
 from tutti.api.messages import all_of
 from tutti.api.resources import format_amount
+from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.plugins import node_affinity
-from tutti.placement.plugins.devices import has_faults
-from tutti.placement.profile import Profile, filter_nodes
+from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
+from tutti.placement.profile import Profile, counted_rejections, filter_nodes
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
 from tutti.placement.topology.fitting import InsufficientRoom, TopologyAssignment, assign_domains
 from tutti.placement.topology.request import LevelRequest, SizedRequest
@@ -206,6 +208,15 @@ def fit_error_message(count: int, reasons: Mapping[str, int]) -> str:
     """Return the message of a pod that fits on none of so many nodes."""
     parts = sorted(f"{n} {reason}" for reason, n in reasons.items() if n)
     return f"0/{count} nodes are available: {', '.join(parts)}."
+
+
+def claims_in_the_way(nodes: NodeColumns, pod_class: PodClass, profile: Profile) -> list[int]:
+    """Return which of the claims of a class that have devices keep its pods off a node that would do else, by place."""
+    found: dict[int, None] = {}
+    for rejection, hit in counted_rejections(pod_class, nodes, NO_FLAVOR, profile):
+        if rejection.reason == NOT_AVAILABLE:
+            found.update(dict.fromkeys(held_elsewhere(pod_class, nodes, hit)))
+    return sorted(found)
 
 
 def fault_message(why: str) -> str:

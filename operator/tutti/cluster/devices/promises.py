@@ -104,18 +104,12 @@ class DevicePromise:
     Attributes:
         claim: Its namespace and name; "" as name where it has still to be made, for extended resources.
         pods: Who has a place on the strength of it.
-        asked: Whether it has been written, or is being written.
-        version: The resourceVersion of what was written, once that is known.
-        failure: Why it could not be written, or "".
         seen: Whether the claim itself says by now that it has devices, which are held by it then.
     """
 
     claim: ClaimKey
     allotment: ClaimAllotment
     pods: dict[PodKey, None] = field(default_factory=dict)
-    asked: bool = False
-    version: str = ""
-    failure: str = ""
     seen: bool = False
 
 
@@ -146,6 +140,10 @@ class DevicePromises:
     def is_promised(self, pod: PodKey) -> bool:
         """Whether a pod that has a place was given all that its claims ask for."""
         return pod in self._of_pod
+
+    def is_bound(self, pod: PodKey) -> bool:
+        """Whether a pod that was promised something has been seen on its node."""
+        return pod in self._bound
 
     def shared(self, claim: str) -> ClaimAllotment | None:
         """Return what a claim (namespace/name) that several pods use is to get; None where it is open."""

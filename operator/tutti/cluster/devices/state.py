@@ -20,7 +20,7 @@ from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, Device
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
 from tutti.cluster.devices.extended import extended_asks, extended_claim
-from tutti.cluster.devices.ledger import DeviceLedger, held_by
+from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, DeviceRows
@@ -94,22 +94,41 @@ class DeviceState:
         self._programs: dict[Hashable, DeviceProgram] = {}
         self._numbers = 0
         self._needs: dict[bytes, DeviceNeeds] = {}
+        self._conflicts: dict[tuple[str, str], str] = {}
 
     def put_claim(self, found: ResourceClaim) -> bool:
         """Add or change a claim; returns whether it is another than it was."""
         known = self.book.claims.get(found.key)
         if known == found:
             return False
+        conflict = self._conflicts.get(found.key)
         self.drop_claim(found.key)
         self.book.put(found)
         if found.status.allocation is not None:
-            self.ledger.take(held_by(found.status.allocation))
+            held = held_by(found.status.allocation)
+            self.ledger.take(held)
             self.promises.claim_seen(found.key, allocated=True)
+            if known is None or known.status.allocation is None:
+                self._look_for_conflicts(found, held)
+            elif conflict is not None:
+                self._conflicts[found.key] = conflict
         return True
+
+    def conflict(self, claim: ResourceClaim) -> str:
+        """Return which device of a claim somebody else had when it was seen to have it, or ""."""
+        return self._conflicts.get(claim.key, "")
+
+    def _look_for_conflicts(self, claim: ResourceClaim, held: Sequence[HeldDevice]) -> None:
+        """Note a device that a claim on which it was just written is not the first to hold."""
+        for one in held:
+            if one.consumed is None and self.ledger.holders(one.pool, one.name) > 1:
+                self._conflicts[claim.key] = f"device {'/'.join(one.pool)}/{one.name} is another claim's"
+                return
 
     def drop_claim(self, key: tuple[str, str]) -> bool:
         """Forget a claim; returns whether it was known."""
         known = self.book.drop(key)
+        self._conflicts.pop(key, None)
         if known is not None and known.status.allocation is not None:
             self.ledger.free(held_by(known.status.allocation))
             self.promises.claim_seen(key, allocated=False)

@@ -270,6 +270,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
     observations.ClaimWritten: binding.claim_written,
+    observations.DeviceClaimWritten: devices.claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
     observations.PodGroupWritten: pod_group_written,

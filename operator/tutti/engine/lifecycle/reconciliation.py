@@ -10,6 +10,7 @@ from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
+    devices,
     eviction,
     limits,
     member_loss,
@@ -100,6 +101,16 @@ def take_due(state: LifecycleState) -> list[Workload]:
     return out
 
 
+def _time_out_claims(state: LifecycleState, workload: Workload) -> bool:
+    """Give back what waits for claims that were not bound in time; returns whether anything did."""
+    volumes, awaits_devices = binding.awaits_volumes(state, workload), devices.awaits_devices(state, workload)
+    if volumes:
+        binding.time_out_volumes(state, workload)
+    if awaits_devices:
+        devices.time_out_devices(state, workload)
+    return volumes or awaits_devices
+
+
 def expire(state: LifecycleState, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
 
@@ -108,9 +119,7 @@ def expire(state: LifecycleState, workload: Workload) -> None:
     """
     if workload.deadline is None or state.now < workload.deadline:
         return
-    awaited = binding.awaits_volumes(state, workload)
-    if awaited:
-        binding.time_out_volumes(state, workload)
+    awaited = _time_out_claims(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
     elif permits.awaits_approval(workload):
@@ -308,7 +317,9 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     transit(workload, Transition.COMPLETE)
     explain(workload, None)
-    if not binding.awaits_volumes(state, workload):  # of members beyond those that had to be bound
+    if not (
+        binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
+    ):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     eviction.count_lost_members_again(workload)

@@ -307,6 +307,23 @@ class ClaimWritten(Observation, frozen=True, tag="claim-written"):
     message: str = ""
 
 
+class DeviceClaimWritten(Observation, frozen=True, tag="device-claim-written"):
+    """What became of a WriteDeviceClaim.
+
+    Attributes:
+        done: Whether it stands written now, under `version`.
+        message: Why it does not.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: str
+    done: bool
+    version: str = ""
+    message: str = ""
+
+
 class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     """What became of an Evict decision; `done` is False where it must be asked for again."""
 

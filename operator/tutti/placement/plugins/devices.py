@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.devices.asks import HeldClaim
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import FlavorConstraints, Rejection, Scores
+from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
 from tutti.placement.plugins.node_affinity import matches_any_term
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
@@ -110,6 +111,20 @@ def has_faults(pod_class: PodClass, nodes: NodeColumns) -> bool:
     return bool(nodes.devices.columns(needs, nodes.device_view(needs)).faulty.any())
 
 
+def held_elsewhere(pod_class: PodClass, nodes: NodeColumns, rows: Mask) -> list[int]:
+    """Return which of the claims that have devices cannot be used on one of some rows, bool[rows], by place."""
+    return [at for at, held in enumerate(pod_class.devices.held) if (_unusable(held, nodes) & rows).any()]
+
+
+def _unusable(held: HeldClaim, nodes: NodeColumns) -> Mask:
+    """Return bool[rows]: where the devices that a claim has cannot be used."""
+    if held.unready:
+        return nodes.present.copy()
+    if held.selector is None:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    return ~matches_any_term(nodes, held.selector)
+
+
 def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
     """Yield what rules nodes out, in kube-scheduler's order: no devices for claims, then devices that are elsewhere."""
     devices, view = nodes.devices, nodes.device_view(pod_class.devices)
@@ -131,9 +146,7 @@ def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
                 alone[row] = True
                 yield Rejection(devices.fault_text(verdict.fault, row), alone, final=True, faulty=True)
     for held in needs.held:
-        elsewhere = left.copy()
-        if not held.unready:
-            elsewhere &= np.False_ if held.selector is None else ~matches_any_term(nodes, held.selector)
+        elsewhere = left & _unusable(held, nodes)
         if elsewhere.any():
             left &= ~elsewhere
             yield Rejection(NOT_AVAILABLE, elsewhere, final=True)
