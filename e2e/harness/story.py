@@ -178,7 +178,7 @@ class Story:
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
-        tolerations: list[dict[str, Any]] | None = None,
+        tolerations: list[dict[str, Any]] | None = None, device_claims: list[dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
@@ -195,6 +195,7 @@ class Story:
             "priorityClassName": priority_class,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources, **_slow_to_end(grace)}],
             "volumes": volumes or [],
+            "resourceClaims": device_claims or [],
             "readinessGates": [{"conditionType": readiness_gate}] if readiness_gate else [],
         }
         hangs = {"sim.tutti.dev/hang-probability": "1"} if grace else {}
