@@ -11,7 +11,7 @@ import enum
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tutti.api.devices import (
     AttributeValue,
@@ -27,6 +27,8 @@ from tutti.api.selectors import HARD_EFFECTS, NodeSelector, Taint
 from tutti.cluster.devices.expressions import DeviceContent
 
 T = TypeVar("T")
+
+_MOST_CODES: Final = 1 << 16
 
 PoolKey = tuple[str, str]
 """A driver and the name of a pool of it."""
@@ -80,6 +82,9 @@ class PoolDevice(NamedTuple):
         taints: Those that keep requests away.
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
         binds: Whether it can be used only from the node that it is allocated for.
+        base: Equal for devices that are alike in all but their attributes and where they can be used.
+        schema: Equal for devices that have attributes of the same names.
+        values: Those of its attributes, in the order of their names.
     """
 
     name: str
@@ -93,6 +98,9 @@ class PoolDevice(NamedTuple):
     binding_failure_conditions: tuple[str, ...]
     place: str | NodeSelector | None
     binds: bool
+    base: int = -1
+    schema: int = -1
+    values: tuple[AttributeValue, ...] = ()
 
 
 class PoolStatus(enum.Enum):
@@ -184,6 +192,7 @@ class DeviceCatalog:
     Attributes:
         changed: The nodes whose pools have become others since these were last taken; None: those of all nodes.
         version: Grows with every change.
+        names: Those of all attributes and capacities, without their domains, that devices have ever had.
         problems: What is the matter with slices that cannot be believed, by name.
     """
 
@@ -195,6 +204,9 @@ class DeviceCatalog:
         self._of_node: dict[str, dict[str, None]] = {}
         self._roaming: dict[str, _Slice] = {}
         self._pools: dict[PoolKey, dict[str, _Slice]] = {}
+        self.names: set[str] = set()
+        self._codes: dict[object, int] = {}
+        self._last_code = 0
 
     def __bool__(self) -> bool:
         """Whether any driver offers anything."""
@@ -208,6 +220,7 @@ class DeviceCatalog:
             return False
         self.drop(name)
         one = _read(name, found.spec, found.problem)
+        one.devices = tuple(map(self._coded, one.devices))
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -218,6 +231,31 @@ class DeviceCatalog:
             self.problems[name] = one.problem
         self._touch(one)
         return True
+
+    def _coded(self, device: PoolDevice) -> PoolDevice:
+        """Return a device with what tells at once whether it is like another."""
+        names = tuple(sorted(device.attributes))
+        content = device.content
+        self.names.update(name for (_, name), _ in (*content.attributes, *content.capacity))
+        alike = (
+            content.driver,
+            content.capacity,
+            device.capacities,
+            device.consumes,
+            device.taints,
+            device.multiple,
+        )
+        values = tuple(device.attributes[name] for name in names)
+        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
+
+    def _code(self, value: object) -> int:
+        known = self._codes.get(value)
+        if known is None:
+            if len(self._codes) >= _MOST_CODES:
+                self._codes.clear()  # what is read from now on is merely not known to be like what was before
+            self._last_code += 1
+            known = self._codes[value] = self._last_code
+        return known
 
     def drop(self, name: str) -> bool:
         """Forget a slice; returns whether it was known."""

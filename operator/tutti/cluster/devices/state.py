@@ -23,8 +23,10 @@ from tutti.cluster.devices.extended import extended_asks, extended_claim
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool
-from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, DeviceRows
+from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
+from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
+from tutti.cluster.devices.rows import DeviceRows
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
 DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim"]
@@ -33,6 +35,7 @@ PodKey = tuple[str, str]
 Mask = NDArray[np.bool_]
 
 _MOST_PROGRAMS: Final = 1024
+_MOST_PROJECTIONS: Final = 64
 _MOST_NEEDS: Final = 4096
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -92,6 +95,7 @@ class DeviceState:
         self.rows = DeviceRows(self.catalog, self.ledger)
         self._expressions = Expressions()
         self._programs: dict[Hashable, DeviceProgram] = {}
+        self._projections: dict[frozenset[str] | None, DeviceProjection] = {}
         self._numbers = 0
         self._needs: dict[bytes, DeviceNeeds] = {}
         self._conflicts: dict[tuple[str, str], str] = {}
@@ -178,7 +182,7 @@ class DeviceState:
         count = len(nodes.names)
         room = np.full(count, UNLIMITED, dtype=np.int64)
         for program, where in self._asked(needs, nodes):
-            room = np.where(where, np.minimum(room, program.room(self.rows, count)), room)
+            room = np.where(where, np.minimum(room, program.room(count)), room)
         return room
 
     def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
@@ -227,7 +231,7 @@ class DeviceState:
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
                 program = self._program(claims)
-                program.refresh(self.rows, count)
+                program.refresh(self._projection(program.reads), self.rows, count)
                 out.append((program, where))
         return out
 
@@ -236,9 +240,19 @@ class DeviceState:
         if known is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
+            known = self._programs[claims] = DeviceProgram(claims, self._expressions)
+        return known
+
+    def _projection(self, reads: frozenset[str] | None) -> DeviceProjection:
+        """Return what those see who look at attributes and capacities of these names."""
+        seen = None if reads is None else reads & self.catalog.names
+        known = self._projections.get(seen)
+        if known is None:
+            if len(self._projections) >= _MOST_PROJECTIONS:
+                self._projections.clear()
                 self.rows.forget_projections()
             self._numbers += 1
-            known = self._programs[claims] = DeviceProgram(self._numbers, claims, self._expressions)
+            known = self._projections[seen] = DeviceProjection(self._numbers, seen)
         return known
 
 
