@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from tests.engine.devices import written
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, Pod
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
@@ -19,11 +20,13 @@ from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.nodes import NodeColumns
 from tutti.engine.engine import Engine
 from tutti.engine.records import observations as seen
-from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim
 
 Case = dict[str, Any]
 
 EXTENDED = "extended resources"
+
+_MOST_TURNS = 5
 
 T = TypeVar("T")
 
@@ -100,14 +103,44 @@ def _read(raw: Any, kind: type[T]) -> T:
     return msgspec.json.decode(json.dumps(raw), type=kind)
 
 
-def engine_of(world: DeviceWorld) -> tuple[Engine, list[AnyDecision]]:
-    """A new engine that is told of everything there is, and then of the pod; and what it decides."""
+class Decided(NamedTuple):
+    """What an engine decides about the pod.
+
+    Attributes:
+        node: Where it is to go; None where it waits.
+        given: What its claims are to get there.
+        decisions: All that was decided, when what was to be written on claims was written and seen.
+    """
+
+    node: str | None
+    given: list[ClaimAllotment]
+    decisions: list[AnyDecision]
+
+
+def decided(world: DeviceWorld) -> Decided:
+    """What a new engine decides that is told of everything there is, and then of the pod."""
     engine = Engine(TuttiConfiguration())
     for one in _existing(world):
         engine.observe(one)
     engine.observe(seen.PodSeen(_ours(world.probe)))
     engine.observe(seen.Synced())
-    return engine, engine.decide(world.now)
+    claims = {one.key: one for one in world.claims}
+    out = decisions = engine.decide(world.now)
+    key = (world.probe.metadata.namespace, world.probe.metadata.name)
+    place = engine.state.cluster.pods[key].place
+    given = [one.allotment for one in engine.state.cluster.nodes.devices.promises.of_pod(key)]
+    for version in range(1, _MOST_TURNS):
+        writes = [one for one in out if isinstance(one, WriteDeviceClaim) and one.change != "free"]
+        for write in writes:
+            claim = written(claims[write.namespace, write.name], write)
+            meta = msgspec.structs.replace(claim.metadata, resource_version=str(version))
+            claim = claims[claim.key] = msgspec.structs.replace(claim, metadata=meta)
+            engine.observe(seen.DeviceClaimSeen(claim))
+            about = (write.namespace, write.name, write.uid, write.change)
+            engine.observe(seen.DeviceClaimWritten(*about, done=True, version=str(version)))
+        out = engine.decide(world.now)
+        decisions = [*decisions, *out]
+    return Decided(place or None, given, decisions)
 
 
 def _ours(pod: Pod) -> Pod:
@@ -123,12 +156,6 @@ def _existing(world: DeviceWorld) -> Iterator[seen.AnyObservation]:
     yield from map(seen.DeviceClaimSeen, world.claims)
     yield from map(seen.NodeSeen, world.nodes)
     yield from map(seen.PodSeen, world.pods)
-
-
-def promised(engine: Engine, world: DeviceWorld) -> list[ClaimAllotment]:
-    """What the claims of the pod are to get."""
-    key = (world.probe.metadata.namespace, world.probe.metadata.name)
-    return [one.allotment for one in engine.state.cluster.nodes.devices.promises.of_pod(key)]
 
 
 def allotments(nodes: NodeColumns, pod_class: PodClass, node: str) -> list[ClaimAllotment]:

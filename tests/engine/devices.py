@@ -145,12 +145,13 @@ class Devices:
                 self._world.tell(DeviceClaimWritten(*about, done=False, message="somebody else was first"))
                 continue
             self.written.append(decision)
-            self.put(_changed(claim, decision))
+            self.put(written(claim, decision))
             version = self.claim(decision.name).metadata.resource_version
             self._world.tell(DeviceClaimWritten(*about, done=True, version=version))
 
 
-def _changed(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:
+def written(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:
+    """A claim as it is once a decision was written on it."""
     status = claim.status
     if decision.change == "free":
         return replaced(claim, status=type(status)())

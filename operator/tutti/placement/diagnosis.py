@@ -235,7 +235,9 @@ def _never_fits(nodes: NodeColumns, ask: Ask) -> str:
         f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
         for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
-    for name, largest in too_large(nodes, ask.pod_class.requests).items():
+    stood_in = {one.resource for one in ask.pod_class.devices.extended}
+    asked = {name: amount for name, amount in ask.pod_class.requests.items() if name not in stood_in}
+    for name, largest in too_large(nodes, asked).items():
         asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     return "; ".join(parts)

@@ -181,6 +181,13 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
         if not promises.is_promised(record.key):
             out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
             continue
+        if any(one.claim[1] == "" for one in promises.of_pod(record.key)):
+            # Without a claim for them its kubelet would give it nothing.
+            out.failed[record.key] = (
+                f"node {record.assumed} has what pod {record.name} asks for as extended resources only as devices, "
+                "and Tutti does not make claims for these yet; name a ResourceClaim instead"
+            )
+            continue
         for key in _claims_of(member):
             found = _progress(state, member, key)
             match found.stage:

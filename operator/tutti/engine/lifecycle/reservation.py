@@ -250,7 +250,11 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
     nodes = state.cluster.nodes
     row = nodes.rows[node]
     asked = nodes.vector(pod_class.requests) > 0
-    return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
+    short = (nodes.requested[row] > nodes.allocatable[row]) & asked
+    for one in pod_class.devices.extended:  # devices may stand in for what a node does not offer
+        column = nodes.resource_index.column(one.resource)
+        short[column] &= nodes.allocatable[row, column] > 0
+    return bool(short.any())
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:
