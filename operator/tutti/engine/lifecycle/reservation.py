@@ -237,10 +237,11 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     if pod_class is promised:
         return True
     plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes) == (
+    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices) == (
         promised.namespace,
         promised.labels,
         promised.volumes,
+        promised.devices,
     )
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
