@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tutti.api.configuration import load_configuration
 from tutti.api.frameworks import (
     FrameworkKind,
     InheritedTerms,
@@ -24,7 +25,6 @@ from tutti.api.frameworks import (
     PlacedAlone,
     PodMarks,
     ProjectedOwner,
-    described_kinds,
     gang_of,
     inherited_terms,
     projected,
@@ -65,16 +65,15 @@ def table(page: str) -> KindTable:
     """The kinds that are known, and those that a page describes.
 
     Raises:
-        ValueError: A description cannot be used.
+        ConfigurationError: A description cannot be used.
     """
     described: list[FrameworkKind] = []
     for text in _YAML.findall(page):
         for one in yaml.safe_load_all(text):
             if isinstance(one, dict) and "frameworks" in one:
-                kinds, problems = described_kinds(one["frameworks"])
-                if problems:
-                    raise ValueError("; ".join(map(str, problems)))
-                described += kinds
+                described += load_configuration(
+                    yaml.safe_dump({"frameworks": one["frameworks"]}), "this page"
+                ).frameworks
     return KindTable(described)
 
 

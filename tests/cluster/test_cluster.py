@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.cluster.recounting import recounted
 from tests.drawing import examples
 from tutti.api.core import (
     Container,
@@ -292,7 +293,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def what_is_requested_is_what_the_pods_hold(self) -> None:
-        assert (self.cluster.nodes.requested == self.cluster.recount()).all()
+        assert (self.cluster.nodes.requested == recounted(self.cluster)).all()
         for name in self.cluster.nodes.rows:
             there = {record.key for record in self.cluster.pods.values() if record.place == name}
             assert {record.key for record in self.cluster.on_node(name)} == there

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.recounting import recounted
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.columns import FIRST_RESOURCES, UNKNOWN_RESOURCE
@@ -49,7 +50,7 @@ def test_what_is_taken_of_a_resource_is_counted_once_a_node_offers_it():
     nodes, column = cluster.nodes, cluster.nodes.resource_index.column(NAMES[0])
     assert nodes.requested[:, column].tolist() == [3, 2]
     assert nodes.requested[:, UNKNOWN_RESOURCE].tolist() == [1, 0]
-    assert (nodes.requested == cluster.recount()).all()
+    assert (nodes.requested == recounted(cluster)).all()
 
 
 STEPS = st.lists(
@@ -76,5 +77,5 @@ def test_what_is_taken_adds_up_whatever_is_offered_first(steps):
             cluster.put_pod(pod(f"p{number}", where, **amounts), keep=True)
         else:
             cluster.remove_pod(("a", f"p{number}"))
-        assert (cluster.nodes.requested == cluster.recount()).all()
+        assert (cluster.nodes.requested == recounted(cluster)).all()
         assert set(cluster.nodes.resource_index.names) == {*FIRST_RESOURCES, "", *offered}

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.recounting import recounted
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, SELECTORS, node, pod
 from tutti.api.selectors import LabelSelector
@@ -114,7 +115,7 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
                     cluster.assume_all(gang, rows.tolist())
         assert cluster.nodes.label_index.snapshot() == counted(cluster)
         assert (cluster.nodes.scored == scored(cluster)).all()
-        assert (cluster.nodes.requested == cluster.recount()).all()
+        assert (cluster.nodes.requested == recounted(cluster)).all()
         assert tenants(cluster) == told(cluster)
 
 

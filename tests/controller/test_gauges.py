@@ -347,9 +347,9 @@ def test_a_state_that_cannot_be_read_is_told_and_leaves_everything_else_measured
 
 
 def test_reservations_are_told_by_what_they_are_for(world):
-    """All four kinds that outlive a turn, each with the nodes on which room is kept."""
+    """All kinds that outlive a turn, each with the nodes on which room is kept."""
     asked = Asked(world)
-    kinds = ("nomination", "backfill", "holdback", "successors")
+    kinds = ("nomination", "backfill", "holdback", "successors", "members")
     assert asked.samples("tutti_reservations") == {(kind,): 0 for kind in kinds}
     world.delete("runs-0")
     world.run()
@@ -360,6 +360,11 @@ def test_reservations_are_told_by_what_they_are_for(world):
     world.run()
     assert asked.value("tutti_reservations", kind="nomination") == 1
     assert asked.value("tutti_reservation_nodes", kind="nomination") == 1
+    template = {"spec": {"schedulerName": "tutti", "containers": [{"resources": {"requests": {"cpu": "1"}}}]}}
+    world.workload("to-come", {"name": "main", "count": 2, "template": template}, queueName="b")
+    world.run()
+    assert asked.value("tutti_reservations", kind="members") == 1
+    assert asked.value("tutti_reservation_nodes", kind="members") >= 1
     asked.leads = False
     assert asked.samples("tutti_reservations") == asked.samples("tutti_reservation_nodes") == {}
 

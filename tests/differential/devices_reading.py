@@ -54,9 +54,9 @@ class DeviceWorld:
         """All of it."""
         if self._cluster is None:
             cluster = self._cluster = Cluster()
-            cluster.pass_time(self.now)
+            cluster.device_users.pass_time(self.now)
             for one in (*self.slices, *self.classes, *self.claims):
-                cluster.put_device(one)
+                cluster.device_users.put(one)
             for node in self.nodes:
                 cluster.put_node(node)
             for pod in self.pods:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from tests.cluster.recounting import recounted
 from tutti.engine.engine import Engine
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation
@@ -74,7 +75,7 @@ class Invariants:
 
     def check_room(self) -> None:
         cluster = self.engine.state.cluster
-        assert (cluster.nodes.requested == cluster.recount()).all()
+        assert (cluster.nodes.requested == recounted(cluster)).all()
         for member in self.newly_reserved():
             row = cluster.nodes.rows[member.pod.assumed]
             for name, amount in member.pod.held.items():

@@ -81,6 +81,8 @@ from tutti.engine.records.observations import (
     PodGone,
     PodSeen,
     Synced,
+    ThrottleGone,
+    ThrottleSeen,
 )
 from tutti.engine.records.plugins import Plugins
 
@@ -132,6 +134,7 @@ class World:
         self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
         self.pending_binds: list[Bind] = []
@@ -169,6 +172,7 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *self.devices.all(),
@@ -394,6 +398,21 @@ class World:
         }
         self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
         self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
+
+    def throttle(self, kind: str, raw: dict[str, Any]) -> None:
+        """Make a Throttle or ClusterThrottle, or change it."""
+        meta = raw["metadata"]
+        key = (kind, meta.get("namespace", ""), meta["name"])
+        before = self.throttles.get(key)
+        self.throttles[key] = {"status": before["status"] if before else {}, **raw}
+        self.tell(ThrottleSeen(kind, self.throttles[key]))
+
+    def remove_throttle(self, kind: str, name: str, namespace: str = "") -> None:
+        del self.throttles[kind, namespace, name]
+        self.tell(ThrottleGone(kind, namespace, name))
+
+    def throttle_status(self, kind: str, name: str = "t") -> dict[str, Any]:
+        return next(one["status"] for key, one in self.throttles.items() if (key[0], key[2]) == (kind, name))
 
     def remove_gang_object(
         self, api_version: str, name: str, namespace: str = "default", kind: str = "PodGroup"
@@ -634,6 +653,12 @@ class World:
         self.tell(Deactivated(decision.namespace, decision.name, decision.uid, generation))
 
     def _patch(self, decision: PatchStatus) -> None:
+        throttle = self.throttles.get((decision.kind, decision.namespace, decision.name))
+        if throttle is not None and decision.api_version:
+            status = merged(throttle["status"], decision.status)
+            assert status != throttle["status"], f"{decision.kind} {decision.name} is told what it says already"
+            self.throttle(decision.kind, {**throttle, "status": status})
+            return
         if decision.api_version:
             key = (decision.api_version, decision.kind, decision.namespace, decision.name)
             thing = self.gang_objects.get(key)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.recounting import recounted
 from tests.drawing import examples
 from tests.placement.scenes import pod, service, with_packing
 from tests.placement.single_decision import decide
@@ -212,7 +213,7 @@ def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight
         rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
         assert rows is not None
         assert sorted(rows.tolist()) == expected
-    assert (cluster.nodes.requested == cluster.recount()).all()
+    assert (cluster.nodes.requested == recounted(cluster)).all()
 
 
 @examples(200)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.recounting import recounted
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster
@@ -39,7 +40,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
         assert (rows is None) == (len(expected) < count)
     assert in_turn(cluster, pod_class, count, profile) == expected
     assert cluster.nodes.label_index.snapshot() == before
-    assert (cluster.nodes.requested == cluster.recount()).all()
+    assert (cluster.nodes.requested == recounted(cluster)).all()
 
 
 def placed(cluster, pod_class, count, profile):

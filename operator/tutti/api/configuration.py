@@ -5,6 +5,7 @@ Defaults follow kube-scheduler 1.36 where it has the setting (scoring, backoff, 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
 import yaml
@@ -199,6 +200,17 @@ class Logging(Model):
     """debug: every decision; info: every change of state."""
 
 
+class ThrottlesSettings(Model):
+    """Throttles and ClusterThrottles of kube-throttler: which are looked at, and whose pods count."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)] = "kube-throttler"
+    """What `spec.throttlerName` of those says that are looked at."""
+    count_schedulers: list[Name] = []
+    """Other schedulers whose pods count as well, beside those of the profiles."""
+    merge_overrides: bool = False
+    """Whether an override leaves the usual threshold to what it does not name; in kube-throttler that is unlimited."""
+
+
 class TuttiConfiguration(Model):
     """Everything an administrator can set."""
 
@@ -231,6 +243,8 @@ class TuttiConfiguration(Model):
     conventions: Conventions = Conventions()
     frameworks: Annotated[list[FrameworkKind], Field(max_length=MOST_FRAMEWORKS)] = []
     """Kinds of your own that make pods, beside those that are known, or in place of one of these (docs/frameworks)."""
+    throttles: ThrottlesSettings | None = None
+    """Left out: throttles are not looked at."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -249,6 +263,15 @@ class TuttiConfiguration(Model):
         """Extenders must be told apart, and share no resource."""
         for problem in clashes(self.extenders):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def check_frameworks(self) -> TuttiConfiguration:
+        """A kind may be described once only."""
+        described = Counter(one.id for one in self.frameworks)
+        for name, times in described.items():
+            if times > 1:
+                raise ValueError(f"frameworks: {name} is described {times} times; keep one of them")
         return self
 
     @property

@@ -4,12 +4,12 @@ Observations may come in any order: a pod bound to a node that has not been seen
 charged when the node appears. Only non-terminated pods take room, whichever scheduler placed them.
 
 Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds;
-`scored` and the pods on nodes follow in the same steps. `recount()` computes that sum anew, for tests.
+`scored` and the pods on nodes follow in the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -21,11 +21,9 @@ from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.device_users import PodsByDevice
-from tutti.cluster.devices.asks import ClaimKey
-from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Hold, PodColumns, PodsByNode
+from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
 from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
 from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -41,7 +39,9 @@ class Cluster:
         pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
+        follower: Who is told of pods.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
@@ -51,6 +51,7 @@ class Cluster:
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
+        self.follower: PodFollower = Nobody()
         self.freed = 0
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
@@ -59,7 +60,7 @@ class Cluster:
         self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
-        self._device_users = PodsByDevice(
+        self.device_users = PodsByDevice(
             self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
         )
 
@@ -116,9 +117,10 @@ class Cluster:
             self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
-        self._device_users.lose_node(name)
-        for pod_class in self._occupants.end_all(name):
+        self.device_users.lose_node(name)
+        for number, pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
+            self.follower.gone((name, number))
         self.nodes.remove(name)
         self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
@@ -153,7 +155,7 @@ class Cluster:
         uses = record.uses if record is not None else uses_of(spec, *key)
         if uses and not pod.terminated:
             self._claimants.add(key, uses)
-        device_uses = self._device_users.uses(pod, record)
+        device_uses = self.device_users.uses(pod, record)
         pod_class = self._classing.of(pod, record, uses, device_uses, waits=keep and not spec.node_name)
         if record is None:
             pod_signature = self._kins.hold(meta.namespace, meta.labels, pod_class.inter_pod)
@@ -167,6 +169,7 @@ class Cluster:
         if uses and record.terminated:
             self._claimants.leave(key, uses)
         self._classing.by_labels()
+        self.follower.seen(record)
         return record
 
     def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
@@ -179,9 +182,10 @@ class Cluster:
         self._move(record, node="", assumed="")
         self._kins.drop(record.pod_signature)
         del self.pods[key]
+        self.follower.gone(key)
         if record.uses:
             self._claimants.leave(key, record.uses)
-        self._device_users.leave(record)
+        self.device_users.leave(record)
         return record
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -196,9 +200,13 @@ class Cluster:
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
-            self.classes.watch(selector_keys(found.selector))
-            self._classing.by_labels()
+            self.watch_labels(selector_keys(found.selector))
             self._may_help()
+
+    def watch_labels(self, keys: Iterable[str]) -> None:
+        """Note that a selector reads these label keys, and class those who wait by them from now on."""
+        self.classes.watch(keys)
+        self._classing.by_labels()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
@@ -212,23 +220,6 @@ class Cluster:
     def drop_storage(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
-
-    def put_device(self, seen: DeviceObject) -> Sequence[PodKey]:
-        """Add or change a slice, class or claim of devices; returns the pods whose devices it concerns."""
-        return self._device_users.put(seen)
-
-    def drop_device(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
-        """Forget a slice, class or claim of devices; returns the pods whose devices it concerned."""
-        return self._device_users.drop(kind, namespace, name)
-
-    def pass_time(self, now: float) -> Sequence[PodKey]:
-        """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
-        return self._device_users.pass_time(now)
-
-    def take_ended_claims(self) -> Mapping[ClaimKey, str]:
-        """Return the claims that are promised devices no more, each with the uid of the pod that was the last."""
-        ended, self._device_users.ended = self._device_users.ended, {}
-        return ended
 
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
@@ -261,7 +252,8 @@ class Cluster:
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
-            self._device_users.pledge(record)
+            self.device_users.pledge(record)
+            self.follower.seen(record)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -274,8 +266,13 @@ class Cluster:
         self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
-        self._device_users.hold(hold, pod_class.signature)
+        self.device_users.hold(hold, pod_class.signature)
+        self.follower.kept(hold, pod_class)
         return hold
+
+    def holds(self) -> Iterator[tuple[Hold, PodClass]]:
+        """Yield all room that is kept, and for pods of which class."""
+        return self._occupants.holds()
 
     def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""
@@ -285,14 +282,15 @@ class Cluster:
         """Give room that is still held to a pod of the held class that has come to exist."""
         pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
         assert pod_class is not None
+        self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
-        self._device_users.adopt(hold, record.pod_class.signature)
+        self.device_users.adopt(hold, record.pod_class.signature)
         self.assume(record, row)
 
     def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
         """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
         row, sign = self.nodes.rows[hold[0]], 1 if back else -1
-        self._device_users.lend(hold, back=back)
+        self.device_users.lend(hold, back=back)
         self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
 
@@ -301,20 +299,10 @@ class Cluster:
         pod_class = self._occupants.end(hold)
         if pod_class is not None:
             self.lend(pod_class, hold)
-            self._device_users.lend(hold, back=True)
-            self._device_users.end_hold(hold)
+            self.device_users.lend(hold, back=True)
+            self.device_users.end_hold(hold)
             self.freed += 1
-
-    def recount(self) -> NDArray[np.int64]:
-        """Return what `nodes.requested` should be, computed from the pods: int64[rows, resources]."""
-        out = np.zeros_like(self.nodes.requested)
-        for name, row in self.nodes.rows.items():
-            for record in self.pods.values():
-                if record.place == name:
-                    out[row] += self.nodes.vector(record.held)
-            for pod_class in self._occupants.held_on(name):
-                out[row] += self.nodes.vector(pod_class.requests)
-        return out
+            self.follower.gone(hold)
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -336,9 +324,9 @@ class Cluster:
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
         if reserved and record.node and not record.terminated:
-            self._device_users.bound(record)
+            self.device_users.bound(record)
         elif reserved and not record.assumed:
-            self._device_users.release(record)
+            self.device_users.release(record)
         self._classing.assign(record, pod_class)
         record.follow(pod)
 
@@ -394,7 +382,8 @@ class Cluster:
         self._seat(record)
         if record.uses:
             self._claimants.release(record)
-        self._device_users.release(record)
+        self.device_users.release(record)
+        self.follower.seen(record)
 
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""

@@ -74,6 +74,11 @@ class PodsByDevice:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
         return [pod for claim in self._devices.book.pass_time(now) for pod in self._claim_changed(claim)]
 
+    def take_ended(self) -> Mapping[ClaimKey, str]:
+        """Return `ended`, for whoever takes note of all of them now."""
+        ended, self.ended = self.ended, {}
+        return ended
+
     def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
         """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
         before = record.device_uses if record is not None else ()

@@ -7,7 +7,8 @@ node if all pods below some priority were gone is a sum over these columns, kept
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,32 @@ from tutti.cluster.requests import Scored
 
 Hold = tuple[str, int]
 """Room held for a pod to come: the name of its node, and a number of its own."""
+
+
+class PodFollower(Protocol):
+    """Somebody who is told of every pod that takes room or may take it, and of room that is kept for pods to come."""
+
+    def seen(self, record: PodRecord) -> None:
+        """A pod has come, or something about it has changed: its place, its labels, whether it has ended."""
+
+    def gone(self, about: PodKey | Hold) -> None:
+        """A pod is gone, or room is kept no more."""
+
+    def kept(self, hold: Hold, pod_class: PodClass) -> None:
+        """Room is kept for a pod of a class that does not exist yet."""
+
+
+class Nobody:
+    """A follower who takes no note of anything."""
+
+    def seen(self, record: PodRecord) -> None:
+        """Nothing."""
+
+    def gone(self, about: PodKey | Hold) -> None:
+        """Nothing."""
+
+    def kept(self, hold: Hold, pod_class: PodClass) -> None:
+        """Nothing."""
 
 
 class PodsByNode:
@@ -68,9 +95,15 @@ class PodsByNode:
         """Return the classes of the pods for which room is held on a node."""
         return self._holds.get(node, {}).values()
 
-    def end_all(self, node: str) -> Collection[PodClass]:
-        """Hold no room on a node any more; returns for pods of which classes it was held."""
-        return self._holds.pop(node, {}).values()
+    def end_all(self, node: str) -> Collection[tuple[int, PodClass]]:
+        """Hold no room on a node any more; returns the numbers of what was held, and for pods of which classes."""
+        return self._holds.pop(node, {}).items()
+
+    def holds(self) -> Iterator[tuple[Hold, PodClass]]:
+        """Yield all room that is held, and for pods of which class."""
+        for node, here in self._holds.items():
+            for number, pod_class in here.items():
+                yield (node, number), pod_class
 
 
 Slots = NDArray[np.int64]

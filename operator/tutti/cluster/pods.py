@@ -73,6 +73,7 @@ class PodRecord:
         uses: The claims on volumes that it uses.
         device_uses: The claims on devices that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
+        scheduler: Who places it.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
             back, where it holds what it has until it has ended.
@@ -93,6 +94,7 @@ class PodRecord:
     priority: int = 0
     created: float = 0.0
     started: float | None = None
+    scheduler: str = ""
     generation: int = 0
     node: str = ""
     assumed: str = ""
@@ -155,6 +157,7 @@ class PodRecord:
         """Take over what the API server says of the pod, all but its place and what others see of it."""
         self.phase = pod.status.phase
         self.priority = pod.spec.priority or 0
+        self.scheduler = pod.spec.scheduler_name
         self.generation = pod.metadata.generation
         self.gated = bool(pod.spec.scheduling_gates)
         self.ready = pod.ready

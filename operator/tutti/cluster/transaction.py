@@ -39,6 +39,7 @@ class Transaction:
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
         self._settled: list[str] = []
+        self._constraining = 0  # how many of `unshown`
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -85,6 +86,7 @@ class Transaction:
                 for _ in range(count):
                     self.allot(pod_class, row)
         self.unshown.append(placed)
+        self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
 
     def allot(self, pod_class: PodClass, row: int) -> bool:
@@ -125,7 +127,7 @@ class Transaction:
     @property
     def brings_constraints(self) -> bool:
         """Whether a pod that does not count among the pods on nodes yet has terms or ports of its own."""
-        return any(pod_class.inter_pod != UNCONSTRAINED for pod_class, _, _ in self.unshown)
+        return self._constraining > 0
 
     def show(self) -> None:
         """Count what has been put so far among the pods on nodes, for a class that looks at the pods around it.
@@ -135,7 +137,7 @@ class Transaction:
         for placed in self.unshown:
             self._count(placed, 1)
         self._shown += self.unshown
-        self.unshown = []
+        self.unshown, self._constraining = [], 0
 
     def mark(self) -> int:
         """Return a point to come back to with `rollback`."""
@@ -155,6 +157,7 @@ class Transaction:
         while self._settled:
             self._unsettle()
         self.unshown.clear()
+        self._constraining = 0
         self._log.clear()
         self._committed = True
 
@@ -186,6 +189,7 @@ class Transaction:
         """Undo the last `put` among the pods on nodes."""
         if self.unshown and self.unshown[-1] is placed:
             self.unshown.pop()
+            self._constraining -= placed[0].inter_pod != UNCONSTRAINED
         else:
             self._count(self._shown.pop(), -1)
 

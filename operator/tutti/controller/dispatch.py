@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 import structlog
 
+from tutti.api import throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
@@ -350,6 +351,9 @@ def _resource(patch: PatchStatus) -> APIResource:
     group, _, version = patch.api_version.partition("/")
     if not group:
         return OUR_RESOURCES[patch.kind]
+    if group == throttles.GROUP:
+        namespaced = patch.kind == throttles.NAMESPACED_KIND
+        return APIResource(group, version, throttles.PLURALS[patch.kind], namespaced=namespaced)
     kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
     return APIResource(group, version, kind.plural)
 

@@ -296,7 +296,7 @@ class OptionalInformers:
                 log.info("kind_served", resource=name, version=version)
 
     def _start(self, group: asyncio.TaskGroup, kind: OptionalKind, version: str) -> _Running:
-        resource = APIResource(kind.group, version, kind.plural)
+        resource = APIResource(kind.group, version, kind.plural, namespaced=kind.namespaced)
         informer: Informer[Any] = Informer(
             self._client,
             resource,

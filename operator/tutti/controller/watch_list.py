@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
@@ -71,6 +72,8 @@ from tutti.engine.records.observations import (
     StorageClassSeen,
     StorageGone,
     StorageSeen,
+    ThrottleGone,
+    ThrottleSeen,
     VolumeSeen,
 )
 from tutti.kube.resources import (
@@ -200,6 +203,7 @@ class OptionalKind:
         may_be_built_in: Whether the server may have it without a CustomResourceDefinition.
         awaited: Whether decisions wait for its first list also where that fails, for a while.
         told: Whether its status is written here.
+        namespaced: Whether its objects are in namespaces.
     """
 
     group: str
@@ -212,6 +216,7 @@ class OptionalKind:
     may_be_built_in: bool = True
     awaited: bool = True
     told: bool = True
+    namespaced: bool = True
 
     @property
     def name(self) -> str:
@@ -224,7 +229,8 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
-    return [*_DEVICES, *gangs, *(_owner(one, table.ignored) for one in table)]
+    throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
+    return [*_DEVICES, *gangs, *(_owner(one, table.ignored) for one in table), *throttles]
 
 
 def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
@@ -255,6 +261,19 @@ def _gang(kind: GangKind) -> OptionalKind:
         dict[str, Any],
         seen=lambda resource, raw: GangObjectSeen(resource.api_version, kind.kind, raw),
         gone=lambda resource, gone: GangObjectGone(resource.api_version, kind.kind, gone.key.namespace, gone.key.name),
+    )
+
+
+def _throttle(kind: str) -> OptionalKind:
+    return OptionalKind(
+        throttles_api.GROUP,
+        throttles_api.PLURALS[kind],
+        (throttles_api.VERSION,),
+        dict[str, Any],
+        seen=lambda _, raw: ThrottleSeen(kind, raw),
+        gone=lambda _, gone: ThrottleGone(kind, gone.key.namespace, gone.key.name),
+        may_be_built_in=False,
+        namespaced=kind == throttles_api.NAMESPACED_KIND,
     )
 
 

@@ -23,14 +23,15 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, usage_history
-from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import specs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.ingest.specs import read_workload
-from tutti.engine.lifecycle import devices, member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, nominated_room, nominations
@@ -46,7 +47,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.engine.status import queue_statuses, reporting, statuses, throttle_statuses
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -138,7 +139,7 @@ class Engine:
             return self.state.now
         times = (
             self._queue.next_due(self.state),
-            permits.next_permit_due(self.state),
+            reconciliation.next_held_due(self.state),
             nominations.next_nomination_due(self.state),
             self.state.backfill_reservations.next_due(),
             overdue_heads.next_turn_due(self.state),
@@ -146,7 +147,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
-            devices.next_late_due(self.state),
+            throttle_statuses.next_throttles_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -163,13 +164,13 @@ class Engine:
     def _settle(self) -> None:
         """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
-        devices.pass_time(state)
         if state.catalog.windows.turns_at <= state.now:
             state.follow_windows()
         if state.stale:
             state.renew()
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
+        throttling.follow_throttles(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -178,7 +179,6 @@ class Engine:
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()
-        devices.free_ended(state)
         if not self._restored:
             self._restored = True
             state.lifecycle_events.clear()  # these were reached before
@@ -301,7 +301,6 @@ class Engine:
             nomination: What was held for it until now, if anything was.
         """
         state, workload, why, preemption = self.state, entry.workload, refusal.why, NOBODY_LEAVES
-        devices.free_unavailable(state, workload)
         approver = permits.asks_for_approval(state, workload)
         if approver:
             why = permits.unapproved(why, approver)
@@ -352,7 +351,6 @@ class Engine:
         for workload in [one for one in self._changed.values() if one.style is not None]:
             self._guard_open(workload, "timing", reservation.apply_gang_style)
         late = self._reconcile()
-        devices.free_ended(state)
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
@@ -360,6 +358,7 @@ class Engine:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
         reporting.refresh_positions(state)
+        throttle_statuses.report_throttles(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
 

@@ -15,6 +15,7 @@ from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.gang_membership import ParsedMemberships
 from tutti.engine.records.plugins import PluginHost
+from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.engine.status import StatusState
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
@@ -40,6 +41,12 @@ class State(QueueState, IngestState, StatusState):
         }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
         self.rules = rules_of(self.configuration)
+        settings = self.configuration.throttles
+        if settings is not None:
+            schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces
+            merge = settings.merge_overrides
+            self.throttles = ThrottleBook(settings.name, schedulers, around.namespace_labels, merge=merge)
+            self.cluster.follower = self.throttles
 
     def _extended(self, name: str, profile: Profile) -> Profile:
         """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from tests.api.frameworks.owners import Objects, numbers, parts
+from tutti.api.configuration import ConfigurationError, load_configuration
 from tutti.api.framework_kind import FrameworkKind
-from tutti.api.frameworks import KNOWN_KINDS, KindTable, PlacedAlone, described_kinds
+from tutti.api.frameworks import KNOWN_KINDS, KindTable, PlacedAlone
 
 SOLVER = """
 group: example.com
@@ -39,6 +40,11 @@ def described(text: str, **changes: object) -> dict:
     return yaml.safe_load(text) | changes
 
 
+def kinds_of(*descriptions: dict) -> list[FrameworkKind]:
+    """The kinds that an administrator describes in the configuration."""
+    return load_configuration(yaml.safe_dump({"frameworks": list(descriptions)})).frameworks
+
+
 def test_known_kinds_are_written_in_the_words_that_users_have():
     for kind in KNOWN_KINDS:
         written = kind.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -46,8 +52,7 @@ def test_known_kinds_are_written_in_the_words_that_users_have():
 
 
 def test_a_kind_of_a_user_makes_gangs():
-    kinds, problems = described_kinds([described(SOLVER)])
-    assert problems == []
+    kinds = kinds_of(described(SOLVER))
     objects = Objects(OBJECT, table=KindTable(kinds))
     pod = objects.pod("s-0", "Solver/s", labels={"example.com/pool": "fast", "example.com/slice": "1"})
     gang = objects.gang(pod)
@@ -61,7 +66,7 @@ def test_a_kind_of_a_user_makes_gangs():
 
 def test_a_kind_of_a_user_goes_before_one_that_is_known():
     text = "{group: batch, kind: Job, plural: jobs, versions: [v1], gang: Alone}"
-    kinds, _ = described_kinds([described(text)])
+    kinds = kinds_of(described(text))
     objects = Objects("{apiVersion: batch/v1, kind: Job, metadata: {name: j}}", table=KindTable(kinds))
     assert objects.answer(objects.pod("p", "Job/j")) == PlacedAlone()
 
@@ -70,8 +75,7 @@ def test_roles_that_come_later_join_the_first_stage_of_an_object():
     staged = described(SOLVER, podRoles={"labels": ["example.com/pool"]}, minimum=None)
     staged["roles"][0] |= {"laterWhen": []}
     staged["roles"][1] |= {"after": "waitsFor"}
-    kinds, problems = described_kinds([staged])
-    assert problems == []
+    kinds = kinds_of(staged)
     objects = Objects(OBJECT, table=KindTable(kinds))
     pool = {"count": 1, "podTemplate": {"spec": {"schedulerName": "tutti"}}}
     objects.raw["Solver/s"]["spec"]["pools"]["Next"] = pool | {"waitsFor": [{"name": "fast", "status": "Ready"}]}
@@ -81,36 +85,35 @@ def test_roles_that_come_later_join_the_first_stage_of_an_object():
 
 
 def test_labels_that_a_user_names_are_kept_of_pods():
-    kinds, _ = described_kinds([described(SOLVER)])
+    kinds = kinds_of(described(SOLVER))
     assert {"example.com/pool", "example.com/slice"} <= KindTable(kinds).pod_keys
 
 
 @pytest.mark.parametrize(
     ("changes", "path", "message"),
     [
-        ({"gang": "Sometimes"}, "[0].gang", "must be 'Together', 'Requested', 'Alone' or 'Transparent'"),
-        ({"roles": []}, "[0]", "a kind with gang Together needs roles"),
-        ({"minimum": "spec..quorum"}, "[0].minimum", "does not have the form"),
-        ({"minimum": "spec." + ".".join("x" * 20)}, "[0].minimum", "does not have the form"),
-        ({"group": "scheduling.k8s.io"}, "[0]", "cannot be described"),
-        ({"group": ""}, "[0]", "cannot be described"),
-        ({"numbersOf": "batch/Job"}, "[0]", "must be one of the kinds that it composes"),
-        ({"podRoles": {"rest": "nobody"}, "roles": [{"name": "main"}]}, "[0]", "must be that of a role"),
-        ({"roles": [{"form": "List"}]}, "[0].roles[0]", "needs a path"),
-        ({"togetherWhen": [{}]}, "[0].togetherWhen[0]", "exactly one of path and annotation"),
-        ({"replicas": 3}, "[0].replicas", "there is no such field"),
-        ({"roles": [{"name": "r"}] * 17}, "[0].roles", "at most 16"),
+        ({"gang": "Sometimes"}, "[1].gang", "must be 'Together', 'Requested', 'Alone' or 'Transparent'"),
+        ({"roles": []}, "[1]", "a kind with gang Together needs roles"),
+        ({"minimum": "spec..quorum"}, "[1].minimum", "does not have the form"),
+        ({"minimum": "spec." + ".".join("x" * 20)}, "[1].minimum", "does not have the form"),
+        ({"group": "scheduling.k8s.io"}, "[1]", "cannot be described"),
+        ({"group": ""}, "[1]", "cannot be described"),
+        ({"numbersOf": "batch/Job"}, "[1]", "must be one of the kinds that it composes"),
+        ({"podRoles": {"rest": "nobody"}, "roles": [{"name": "main"}]}, "[1]", "must be that of a role"),
+        ({"roles": [{"form": "List"}]}, "[1].roles[0]", "needs a path"),
+        ({"togetherWhen": [{}]}, "[1].togetherWhen[0]", "exactly one of path and annotation"),
+        ({"replicas": 3}, "[1].replicas", "there is no such field"),
+        ({"roles": [{"name": "r"}] * 17}, "[1].roles", "at most 16"),
     ],
     ids=str,
 )
 def test_what_is_wrong_with_a_description_is_told_by_its_place(changes, path, message):
-    kinds, problems = described_kinds([described(SOLVER, **changes), described(SOLVER, kind="Other")])
-    assert [one.kind for one in kinds] == ["Other"]
-    assert [one.path for one in problems] == [path]
-    assert message in problems[0].message
+    with pytest.raises(ConfigurationError) as refused:
+        kinds_of(described(SOLVER, kind="Other"), described(SOLVER, **changes))
+    assert [one.path for one in refused.value.problems] == [f"frameworks{path}"]
+    assert message in refused.value.problems[0].message
 
 
 def test_one_kind_cannot_be_described_twice():
-    kinds, problems = described_kinds([described(SOLVER), described(SOLVER)])
-    assert len(kinds) == 1
-    assert [str(one) for one in problems] == ["[1].kind: example.com/Solver is described twice; keep one of the two"]
+    with pytest.raises(ConfigurationError, match=r"frameworks: example.com/Solver is described 2 times; keep one"):
+        kinds_of(described(SOLVER), described(SOLVER))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, TopologySpreadConstraint
-from tutti.engine.admission import admission
+from tutti.engine.admission import batches
 from tutti.engine.records.decisions import AnyDecision, Bind
 from tutti.engine.records.workloads import Phase
 
@@ -140,5 +140,5 @@ def test_together_or_one_after_the_other_is_decided_alike(seed, monkeypatch):
         return play(cluster(drawn), history(drawn))
 
     found = decided()
-    monkeypatch.setattr(admission, "MOST_IN_BATCH", 1)
+    monkeypatch.setattr(batches, "MOST_IN_BATCH", 1)
     assert decided() == found

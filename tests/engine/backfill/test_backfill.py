@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bench.backfill import MODES, Mode, Simulation
+from tests.cluster.recounting import recounted
 from tests.engine.world import START, World
 from tests.quota.trees import unhurried
 from tutti.api.conditions import timestamp
@@ -474,7 +475,7 @@ def test_several_heads_all_start_in_the_end_and_nobody_gets_more_than_there_is(r
         job(world, f"s{number}", gpus, seconds, pods=pods, queue=queue)
         world.until(pause)
         nodes = world.engine.state.cluster.nodes
-        assert (nodes.requested == world.engine.state.cluster.recount()).all()
+        assert (nodes.requested == recounted(world.engine.state.cluster)).all()
         assert (nodes.requested[:3] <= nodes.allocatable[:3]).all()
     assert not world.replay().differences
     for _ in range(len(running) + len(stream)):  # whoever runs ends, one after the other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cluster.recounting import recounted
 from tests.engine.world import World
 from tutti.engine.records.decisions import Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished
@@ -43,7 +44,7 @@ def test_the_room_of_a_bind_of_unknown_outcome_stays_taken():
     world.decide()
 
     assert world.why("PodGroup", "h").gate == "Placement"  # only two of four GPUs are free for certain
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
 
 
 def test_a_bind_that_took_effect_without_an_answer_is_not_sent_again():
@@ -65,7 +66,7 @@ def test_a_bind_of_unknown_outcome_is_not_sent_again_for_a_pod_that_has_ended():
     world.finish(first.name, phase="Failed")
 
     assert not [d for d in world.until(15) if isinstance(d, Bind)]
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
 
 
 def test_a_bind_of_unknown_outcome_to_a_node_that_is_gone_has_failed():

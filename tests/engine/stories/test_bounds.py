@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.cluster.recounting import recounted
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import NodeStatus, ResourceRequirements
 from tutti.cluster.capacity import allocatable_of_nodes, sum_over_nodes
@@ -40,7 +41,7 @@ def test_pods_that_are_on_a_node_without_being_asked_leave_no_room_however_much_
     world.run()
     assert world.where("p") == {"p": "n0"}
     cluster = world.engine.state.cluster
-    assert (cluster.nodes.requested == cluster.recount()).all()
+    assert (cluster.nodes.requested == recounted(cluster)).all()
     assert requested(world, "n0", GPU) == 5
 
 
@@ -145,5 +146,5 @@ def test_made_up_resources_cost_no_columns_and_are_insufficient():
     world.tell(NodeSeen(world.nodes["n1"]))
     world.run()
     assert "greedy.example/0" in world.engine.state.cluster.nodes.resource_index
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
     assert not world.replay().differences

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.cluster.recounting import recounted
 from tests.engine.world import World
 
 
@@ -286,7 +287,7 @@ def test_a_pod_recreated_under_its_name_is_another_pod():
     world.answer(world.pending_binds[0])
     world.run()
     assert world.where() == {"p": "n1"}
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
 
 
 def test_a_pod_group_without_a_gang_policy_places_its_members_one_by_one():

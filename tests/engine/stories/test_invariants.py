@@ -15,6 +15,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.cluster.recounting import recounted
 from tests.drawing import TIMES, examples
 from tests.engine.invariants import Invariants
 from tests.engine.lifecycle.test_permit import TEMPLATE
@@ -519,7 +520,7 @@ class Histories(RuleBasedStateMachine):
     def room_is_what_the_pods_hold(self) -> None:
         if hasattr(self, "world"):
             cluster = self.world.engine.state.cluster
-            assert (cluster.nodes.requested == cluster.recount()).all()
+            assert (cluster.nodes.requested == recounted(cluster)).all()
 
     @invariant()
     def members_are_counted_as_what_they_do(self) -> None:

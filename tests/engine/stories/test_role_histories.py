@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.cluster.recounting import recounted
 from tests.drawing import examples
 from tests.engine.stories.test_conventions import KOORD, annotated, put
 from tests.engine.stories.test_yunikorn import PREFIX
@@ -120,7 +121,7 @@ def bound(world: World, kind: str) -> bool:
 
 def check(world: World) -> None:
     state = world.engine.state
-    assert (state.cluster.nodes.requested == state.cluster.recount()).all()
+    assert (state.cluster.nodes.requested == recounted(state.cluster)).all()
     workloads = list(state.workloads.values())
     for group in (group for workload in workloads for group in workload.groups.values()):
         doing = [member.pod.doing for member in group.members.values()]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.recounting import recounted
 from tests.engine.lifecycle.test_permit import free
 from tests.engine.stories.test_conventions import annotated, put
 from tests.engine.world import World
@@ -72,7 +73,7 @@ def test_the_driver_starts_when_there_is_room_for_its_executors_and_this_is_kept
     assert "exec-3" in world.where()
     (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
     assert (made.name, made.spec["schedulingPolicy"]) == ("spark", {"gang": {"minCount": 4}})
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
     assert not world.replay().differences
 
 
@@ -188,7 +189,7 @@ def test_a_node_that_is_lost_takes_only_the_room_that_was_kept_on_it():
         app(world, f"exec-{rank}", "executor")
     world.run()
     assert len(world.where()) == 4
-    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert (world.engine.state.cluster.nodes.requested == recounted(world.engine.state.cluster)).all()
 
 
 def test_an_application_that_finds_no_nodes_for_too_long_is_placed_pod_by_pod():

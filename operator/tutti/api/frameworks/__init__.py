@@ -21,7 +21,7 @@ from tutti.api.frameworks.records import (
     SaidByPod,
     UnusableOwner,
 )
-from tutti.api.frameworks.table import KindTable, described_kinds
+from tutti.api.frameworks.table import KindTable
 from tutti.api.frameworks.terms import InheritedTerms, inherited_terms
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "ProjectedOwner",
     "SaidByPod",
     "UnusableOwner",
-    "described_kinds",
     "gang_of",
     "inherited_terms",
     "marked",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -164,13 +165,14 @@ def _member_of(
         problem = f"{size.minimum} pods would have to start at once: at most {MOST_MEMBERS} can be one gang"
         return UnusableOwner(deciding.numbers.title, (problem,))
     workload = "/".join(one for one in (deciding.top.uid, part, _attempt(pod, deciding.numbers_kind)) if one)
-    names = [_stage_name(deciding, stages, index, workload) for index in range(len(stages))]
+    firsts = tuple(one.roles[0] if len(stages) > 1 else "" for one in stages)
+    names = _stage_names(deciding.top.kind, deciding.top.name, firsts, workload)
     later = later_stages(ours, stages, stage, [one[1] for one in names])
     sub_group, found = _sub_group(pod, deciding.numbers_kind), ours.get(role)
     shared = deciding.numbers_kind.replica_groups is not None or not sub_group
     return OwnedGang(
         workload=workload,
-        workload_name=_name(deciding.top, "", workload),
+        workload_name=_name(deciding.top.kind, deciding.top.name, "", workload),
         group=names[stage][0],
         group_name=names[stage][1],
         starts_with=names[_first_beside(stages, stage)][1],
@@ -336,15 +338,15 @@ def _first_beside(stages: Sequence[StartStage], stage: int) -> int:
     return _first_beside(stages, beside[0]) if beside else stage
 
 
-def _stage_name(deciding: _Deciding, stages: Sequence[StartStage], stage: int, workload: str) -> tuple[str, str]:
-    """Return the key of the gang of a stage, and its name; those of the workload where there is one stage."""
-    first = stages[stage].roles[0] if len(stages) > 1 else ""
-    key = f"{workload}/{first}" if first else workload
-    return key, _name(deciding.top, first, key)
+@lru_cache(maxsize=256)  # each pod of an object asks for them
+def _stage_names(kind: str, owner: str, firsts: tuple[str, ...], workload: str) -> Sequence[tuple[str, str]]:
+    """Return the key of the gang of each stage, and its name; those of the workload where there is one stage."""
+    keys = [f"{workload}/{first}" if first else workload for first in firsts]
+    return tuple((key, _name(kind, owner, first, key)) for first, key in zip(firsts, keys, strict=True))
 
 
-def _name(owner: ProjectedOwner, part: str, key: str) -> str:
-    return _made_name("-".join(one for one in (owner.kind, owner.name, part) if one), key)
+def _name(kind: str, owner: str, part: str, key: str) -> str:
+    return _made_name("-".join(one for one in (kind, owner, part) if one), key)
 
 
 def _made_name(likeness: str, key: str) -> str:

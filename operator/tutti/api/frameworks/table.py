@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
+from collections.abc import Iterable, Iterator, Sequence
 
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import kueue, named_groups
 from tutti.api.framework_kind import FrameworkKind
 from tutti.api.frameworks.kinds import COMPLETION_INDEX, GANG_ANNOTATION, KNOWN_KINDS, KUEUE_LEAST
 from tutti.api.frameworks.projection import RUN_TIME_LABELS
-from tutti.api.problems import FieldProblem, problems_of
 
 
 class KindTable:
@@ -54,30 +50,6 @@ class KindTable:
                 keys.add(one.replica_groups.label)
                 keys.update(key for key in (one.replica_groups.size_annotation,) if key)
         return frozenset(keys)
-
-
-def described_kinds(documents: Iterable[Mapping[str, Any]]) -> tuple[list[FrameworkKind], list[FieldProblem]]:
-    """Read the kinds that a user describes; what is wrong with one of them leaves the others as they are.
-
-    Returns:
-        The kinds that can be used, in order, and every problem, by the place in the list.
-    """
-    kinds: list[FrameworkKind] = []
-    problems: list[FieldProblem] = []
-    for index, document in enumerate(documents):
-        try:
-            kind = FrameworkKind.model_validate(document)
-        except ValidationError as error:
-            found = problems_of(error, FrameworkKind)
-            problems += [
-                FieldProblem(f"[{index}].{one.path}" if one.path else f"[{index}]", one.message) for one in found
-            ]
-            continue
-        if any((one.group, one.kind) == (kind.group, kind.kind) for one in kinds):
-            problems.append(FieldProblem(f"[{index}].kind", f"{kind.id} is described twice; keep one of the two"))
-            continue
-        kinds.append(kind)
-    return kinds, problems
 
 
 def ignored_keys(conventions: Conventions) -> list[str]:

@@ -38,7 +38,7 @@ class FlavorUsage(Lenient):
     """What is used of each resource."""
 
 
-Gate = Literal["Gather", "Queue", "Quota", "Placement", "Permit", "Victims"]
+Gate = Literal["Gather", "Queue", "Throttle", "Quota", "Placement", "Permit", "Victims"]
 
 
 class PendingReason(Lenient):

@@ -126,7 +126,7 @@ class _Lister:
     async def _served(self, kind: OptionalKind) -> APIResource | None:
         async with self._turn:
             version = await served_version(self._client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
-        return APIResource(kind.group, version, kind.plural) if version else None
+        return APIResource(kind.group, version, kind.plural, namespaced=kind.namespaced) if version else None
 
     async def _raws(self, resource: APIResource) -> list[msgspec.Raw] | None:
         """Return all objects of a kind, or None where it is not there or may not be listed."""

@@ -104,7 +104,8 @@ def reservation_families(state: StatusState | None) -> Iterator[Metric]:
     yield gauges(
         "tutti_reservations",
         "Reservations by for whom: workloads whose victims are leaving (nomination), heads of queues (backfill), "
-        "quota that is held back from borrowers (holdback), successors of lost members (successors).",
+        "quota that is held back from borrowers (holdback), successors of lost members (successors), members that are "
+        "yet to be made (members).",
         ("kind",),
         [((kind.value,), count[kind]) for kind in kinds],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,7 +10,8 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
-from tutti.engine.records.reservations import BackfillReservations, QuotaHoldbacks, Reserved
+from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
+from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.quota.usage import UsageHistory
 
 
@@ -23,6 +25,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         consultations: What extenders are asked.
         foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         foreign_pod_group_of: The pod group of each of these.
+        throttles: Who is throttled by what.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
     """
@@ -32,6 +35,7 @@ class AdmissionState(LifecycleState, QueueFigures):
     consultations: Consultations = field(default_factory=Consultations)
     foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
+    throttles: ThrottleBook = field(default_factory=ThrottleBook)
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
 
@@ -41,3 +45,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         yield from self.backfill_reservations.of.values()
         yield from self.quota_holdbacks.of.values()
         yield from self.kept_for_successors.values()
+        for workload in self.workloads.values():
+            nodes = [hold.node for group in workload.groups.values() for hold in group.holds]
+            if nodes:
+                yield KeptForMembers(math.inf if workload.deadline is None else workload.deadline, nodes)

@@ -3,20 +3,14 @@
 `reserve` is where a gang gets its nodes; `binding.send_binds` is where they go out. Flavors are chosen by quota first
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
-
-Equal single pods, one behind the other, are admitted in one go (`reserve_batch`), each as by itself: all nodes are seen
-at once, and taken as each would have chosen. Where another has a claim or quota is borrowed, each goes alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
 
-from tutti.cluster.volumes import NO_VOLUMES
-from tutti.engine.admission import AdmissionState, extenders, quota_holdback, usage_history
+from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
@@ -37,10 +31,11 @@ from tutti.engine.admission.shortages import (
     short_of_resources,
 )
 from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
-from tutti.engine.records.members import Charge, Member, PromisedReservation
+from tutti.engine.records.members import PromisedReservation
 from tutti.engine.records.pod_sets import (
     PodSetRequest,
     PreemptionOption,
@@ -50,12 +45,11 @@ from tutti.engine.records.pod_sets import (
 )
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.gang import place_ask, place_in_turn
+from tutti.placement.gang import place_ask
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
-from tutti.quota.flavors import FlavorByResource, PodSet, Queue
-from tutti.quota.ledger import Account
+from tutti.quota.flavors import FlavorByResource, PodSet
 from tutti.quota.policy import NOBODY
 
 
@@ -87,6 +81,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
     scarce = short_of_resources(state, workload) if workload.min_resources else None
+    scarce = scarce or throttling.throttled(state, entry.needs)
     if scarce is not None:
         return Refusal(scarce)
     with state.cluster.transaction() as transaction:
@@ -97,6 +92,8 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             attempt.refund()
             raise
         if refusal is not None:
+            transaction.rollback()
+            free_unavailable(state, workload)
             return refusal
         if not attempt.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
@@ -120,7 +117,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    needs: Sequence[PodSetRequest] = entry.needs
+    needs = throttling.within_throttles(state, entry.needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
         needs = _take_most(attempt, needs)
@@ -171,7 +168,7 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
-        why = _take_required(attempt, needs, pod_sets, choice)
+        why = throttling.throttled(state, needs) or _take_required(attempt, needs, pod_sets, choice)
     return attempt.taken if why is None else why
 
 
@@ -197,7 +194,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     pod_sets = quota_pod_sets([need])
     choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
-        why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
+        attempt = AdmissionAttempt(state, workload, queue, transaction)
+        why = throttling.throttled(state, [need]) or _take_required(attempt, [need], pod_sets, choice)
     return why or no_room_left()
 
 
@@ -354,97 +352,3 @@ def _assign(state: AdmissionState, taken: list[Taken]) -> None:
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.pod_class, row)
             one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))
-
-
-MOST_IN_BATCH = 1024
-"""So many are admitted together at most."""
-
-
-def batch_of(
-    state: AdmissionState,
-    head: QueueEntry,
-    choice: WorkloadAssignment | None,
-    behind: Iterable[QueueEntry],
-    most: float,
-) -> list[QueueEntry]:
-    """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
-    if not _stands_alone(state, head):
-        return [head]
-    count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head.queue, choice))
-    followers = takewhile(_is_single, behind)
-    return [head, *islice(followers, max(0, count - 1))]
-
-
-def _is_single(entry: QueueEntry) -> bool:
-    """Whether a workload is one pod that waits for a node."""
-    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
-
-
-def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
-    """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
-    if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
-        return False
-    need, workload = entry.needs[0], entry.workload
-    if need.required != 1 or need.topology is not None or need.pod_class.volumes is not NO_VOLUMES:
-        return False
-    if (
-        any(kept.spots for kept in state.kept_for_successors.values())
-        or state.nominations.ours
-        or state.nominations.others
-        or state.backfill_reservations.of
-        or state.backfill_reservations.pauses
-    ):
-        return False
-    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
-
-
-def reserve_batch(state: AdmissionState, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:
-    """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
-
-    Args:
-        state: The engine's memory.
-        batch: The pods (`batch_of`).
-        choice: The flavors that each of them could have by quota; None where none is needed.
-
-    Returns:
-        How many of them have it now, the first ones; the next is to be tried by itself.
-    """
-    first = batch[0]
-    queue = first.queue
-    with state.cluster.transaction() as transaction:
-        attempt = AdmissionAttempt(state, first.workload, queue, transaction)
-        terms = terms_of(attempt, first.needs, first.equivalence.pod_sets, choice)
-        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(batch))
-        if not len(rows):
-            first.equivalence.apart = True
-            return 0
-        transaction.commit()
-    admitted = batch[: len(rows)]
-    members = [one.needs[0].members[0] for one in admitted]
-    state.cluster.assume_all([member.pod for member in members], rows.tolist())
-    for one in admitted:
-        one.workload.cluster_queue = queue.name if queue else ""
-        one.workload.reserved_at = state.now
-    if terms.charges[0] is not None:
-        _charge_batch(state, members, [one.workload for one in admitted], terms.charges[0])
-    return len(admitted)
-
-
-def _without_borrowing(state: AdmissionState, queue: Queue | None, choice: WorkloadAssignment | None) -> int:
-    """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
-    if queue is None or choice is None:
-        return MOST_IN_BATCH
-    if choice.mode is not AssignmentMode.FIT or choice.level:
-        return 0
-    return state.ledger.tree.queues[queue.name].times_without_borrowing(choice.usage, MOST_IN_BATCH)
-
-
-def _charge_batch(
-    state: AdmissionState, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge
-) -> None:
-    """Let pods use quota, each for the workload that it is, as a charge says of one of them."""
-    accounts = []
-    for member, workload in zip(members, workloads, strict=True):
-        member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
-        accounts.append(Account(quota_usage.holder_of(state, workload, usage), usage, pods=1, described=True))
-    state.ledger.admit(charge.queue, accounts)

@@ -49,7 +49,9 @@ def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanatio
     carry = counted(number, "more pod", verb=("carries", "carry"))
     text = f"{carry} its label but {agreeing(number, HAS)} schedulerName {names}"
     text += f"; give {agreeing(number, ('it', 'them'))} {ours}"
-    return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(number)})
+    return Explanation(
+        why.gate, why.reason, f"{why.message} ({text})", {**why.details, "podsOfOtherSchedulers": str(number)}
+    )
 
 
 def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:

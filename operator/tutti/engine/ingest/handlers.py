@@ -101,12 +101,15 @@ def _priority_class_gone(state: IngestState, gone: observations.PriorityClassGon
 def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> None:
     meta = seen.namespace.metadata
     state.catalog.put_namespace(seen.namespace)
+    if state.cluster.nodes.namespaces.namespace_labels(meta.name) != meta.labels:
+        state.throttles.namespace_changed()
     state.cluster.put_namespace(meta.name, meta.labels)
 
 
 def _namespace_gone(state: IngestState, gone: observations.NamespaceGone) -> None:
     state.catalog.drop_namespace(gone.name)
     state.cluster.drop_namespace(gone.name)
+    state.throttles.namespace_changed()
 
 
 def _selecting_seen(state: IngestState, seen: observations.SelectingSeen) -> None:
@@ -135,6 +138,14 @@ def _allowance_seen(state: IngestState, seen: observations.AllowanceSeen) -> Non
 def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> None:
     state.allowances.get(gone.namespace, {}).pop(gone.name, None)
     allowances_changed(state, gone.namespace)
+
+
+def _throttle_seen(state: IngestState, seen: observations.ThrottleSeen) -> None:
+    state.cluster.watch_labels(state.throttles.put(seen.kind, seen.raw))
+
+
+def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
+    state.throttles.drop((gone.kind, gone.namespace, gone.name))
 
 
 def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
@@ -256,6 +267,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.BudgetGone: _budget_gone,
     observations.AllowanceSeen: _allowance_seen,
     observations.AllowanceGone: _allowance_gone,
+    observations.ThrottleSeen: _throttle_seen,
+    observations.ThrottleGone: _throttle_gone,
     observations.OwnerSeen: owner_seen,
     observations.OwnerGone: _owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
@@ -270,7 +283,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
     observations.ClaimWritten: binding.claim_written,
-    observations.DeviceClaimWritten: devices.claim_written,
+    observations.DeviceClaimWritten: devices.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
     observations.PodGroupWritten: pod_group_written,

@@ -192,12 +192,20 @@ def _telling(gangs: Iterable[OwnedGang]) -> list[OwnedGang]:
 
 def keep_in_domains(workload: Workload, answers: Iterable[Owned]) -> None:
     """Have those whose nodes must be within one domain, such as a rack, placed so, with those that are made later."""
+    everywhere: PodSetTopology | None = None
+    led: dict[str, PodSetTopology] = {}
     for gang in owned_gangs(answers):
         if gang.domain and (_is_led(gang) or gang.domain_key == gang.group):
-            names = (group_in(gang),) if _is_led(gang) else tuple(workload.groups)
-            together = f"pod group {group_in(gang) if _is_led(gang) else gang.starts_with}"
-            for name in names:
-                workload.groups[name].topology = PodSetTopology((gang.domain,), together=together, by_labels=True)
+            named = group_in(gang) if _is_led(gang) else gang.starts_with
+            topology = PodSetTopology((gang.domain,), together=f"pod group {named}", by_labels=True)
+            if _is_led(gang):
+                led[named] = topology
+            else:
+                everywhere, led = topology, {}  # it is said of all of them, whatever was said before
+    for group in workload.groups.values() if everywhere is not None else ():
+        group.topology = everywhere
+    for name, topology in led.items():
+        workload.groups[name].topology = topology
 
 
 def tell_notes(state: IngestState, workload: Workload, answers: Iterable[Owned]) -> None:

@@ -27,6 +27,7 @@ from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.device_release import free_claim
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back
 from tutti.engine.records.decisions import DeviceClaimChange, WriteDeviceClaim
@@ -43,17 +44,17 @@ _DONE = BindingProgress(BindingStage.BOUND)
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
-    _touch(state, state.cluster.put_device(found))
+    _touch(state, state.cluster.device_users.put(found))
 
 
 def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
     """Forget a slice, class or claim of devices, and look at the workloads that it concerns."""
     if kind == "ResourceClaim":
         state.device_writes.pop((namespace, name), None)
-    _touch(state, state.cluster.drop_device(kind, namespace, name))
+    _touch(state, state.cluster.device_users.drop(kind, namespace, name))
 
 
-def claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
+def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
     """Take in what became of a WriteDeviceClaim."""
     key = (result.namespace, result.name)
     write = state.device_writes.get(key)
@@ -68,7 +69,7 @@ def claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
 
 def pass_time(state: LifecycleState) -> None:
     """Look again at workloads whose devices should be ready by now and are not."""
-    _touch(state, state.cluster.pass_time(state.now))
+    _touch(state, state.cluster.device_users.pass_time(state.now))
 
 
 def next_late_due(state: LifecycleState) -> float | None:
@@ -133,19 +134,6 @@ def time_out_devices(state: LifecycleState, workload: Workload) -> None:
     _give_up_devices(state, workload, list(outlook.unready), why)
 
 
-def free_ended(state: LifecycleState) -> None:
-    """Take off claims what was written on them for reservations that have been given back."""
-    for key, uid in state.cluster.take_ended_claims().items():
-        write = state.device_writes.pop(key, None)
-        claim = state.cluster.nodes.devices.book.claims.get(key)
-        if write is None or write.change != "allocate" or claim is None or claim.metadata.uid != write.uid:
-            continue
-        if write.failure:
-            continue  # what stands there is somebody else's
-        version = _later(write.version, claim.metadata.resource_version)
-        _free(state, key, write.uid, version, [*write.pods, ("", uid)])
-
-
 def free_unavailable(state: LifecycleState, workload: Workload) -> None:
     """Take devices away from claims that keep waiting members off nodes, where only these use them.
 
@@ -166,7 +154,7 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
             write = state.device_writes.get(claim.key)
             if mine and (write is None or write.change != "free"):
                 state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free")
-                _free(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
+                free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
                 break
 
 
@@ -282,16 +270,6 @@ def _share_ids(uid: str, version: str) -> Iterator[str]:
         number += 1
 
 
-def _free(state: LifecycleState, key: ClaimKey, uid: str, version: str, pods: Iterable[tuple[str, str]]) -> None:
-    state.out.append(WriteDeviceClaim(*key, uid, "free", version, pods=list(pods)))
-
-
-def _later(one: str, other: str) -> str:
-    if one.isdecimal() and other.isdecimal():
-        return max(one, other, key=int)
-    return one or other
-
-
 def _give_up_devices(state: LifecycleState, workload: Workload, members: list[PodKey], why: str) -> None:
     """Give back what is reserved: all of it for a gang that is not bound, else what these members have."""
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
@@ -300,7 +278,6 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
         member = state.members[key]
         if member.pod.assumed:
             give_back(state, member)
-    free_ended(state)
     state.back_off(workload)
     text = f"its reservation is given back: {why}"
     details = {"attempts": str(workload.attempts), "members": str(len(members))}

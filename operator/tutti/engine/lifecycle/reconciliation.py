@@ -18,6 +18,7 @@ from tutti.engine.lifecycle import (
     quota_usage,
     reservation,
 )
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
@@ -82,8 +83,16 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
 
 
+def next_held_due(state: LifecycleState) -> float | None:
+    """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
+    times = (permits.next_permit_due(state), devices.next_late_due(state))
+    return min((time for time in times if time is not None), default=None)
+
+
 def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+    devices.pass_time(state)
+    free_ended(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:

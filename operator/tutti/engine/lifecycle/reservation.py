@@ -21,6 +21,7 @@ from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
@@ -43,6 +44,7 @@ def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
     state.cluster.forget(member.pod)
+    free_ended(state)
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
@@ -120,13 +122,25 @@ def give_back_all(state: LifecycleState, workload: Workload) -> None:
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
+        if not group.holds:
+            continue
+        standing = [hold for hold in group.holds if _stands(state, hold)]
+        handed: set[int] = set()
+        unlike: set[PodClass] = set()
         for member in group.members.values():
-            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.pod_class, member.pod.pod_class))
-            hold = next(held, None) if member.pod.placeable else None
-            if hold is not None:
-                group.holds.remove(hold)
-                state.cluster.adopt((hold.node, hold.number), member.pod)
-                member.charge = hold.charge
+            pod = member.pod
+            if not pod.placeable or pod.pod_class in unlike:
+                continue
+            hold = next((h for h in standing if _is_promised(h.pod_class, pod.pod_class)), None)
+            if hold is None:
+                unlike.add(pod.pod_class)  # nor is there any for others of its class: what is held only gets less
+                continue
+            standing.remove(hold)
+            handed.add(id(hold))
+            state.cluster.adopt((hold.node, hold.number), pod)
+            member.charge = hold.charge
+        if handed:
+            group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
 
 
 def release_holds(state: LifecycleState, group: MemberGroup, count: int) -> None:

@@ -236,20 +236,22 @@ def told_by_name(state: QueueState, line: PendingQueue, head: QueueEntry) -> dic
     """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
     if not state.discreet:
         return dict.fromkeys(line.next_behind(head, len(state.workloads)))
-    near: dict[QueueEntry, None] = {}
+    told: dict[QueueEntry, None] = {}
     pods = 0
     for one in line.next_behind(head, MOST_NAMED):
         pods += sum(len(need.members) for need in one.needs)
         if pods > MOST_NAMED_PODS:
             break
-        near[one] = None
-    return near
+        told[one] = None
+    return told
 
 
-def explain_behind(state: QueueState, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
+def explain_behind(
+    state: QueueState, line: PendingQueue, head: QueueEntry, *, reader: str, by_name: bool
+) -> Explanation:
     """Return why somebody waits behind a head, as it is told in a namespace."""
     strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
-    if not near:
+    if not by_name:
         return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
     text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.equivalence.why.reason) if head.equivalence.why is not None else None
@@ -258,20 +260,20 @@ def explain_behind(state: QueueState, line: PendingQueue, head: QueueEntry, *, r
 
 def explain_those_behind(state: QueueState, line: PendingQueue) -> list[Workload]:
     """Tell those behind a head that blocks its strict queue, and return whom that is news for, the head among them."""
-    head, before = line.blocked, line.near
+    head, before = line.blocked, line.told_head
     behind = line.behind()
     if head is None:
         return []
     assert head.equivalence.why is not None  # it is parked
     news = [head.workload] if explain_waiting(head.workload, head.equivalence.why) else []
-    near = line.near = told_by_name(state, line, head)
+    told = line.told_head = told_by_name(state, line, head)
     said: dict[tuple[str, bool], Explanation] = {}
-    for one in dict.fromkeys(chain(near, before, behind)):
+    for one in dict.fromkeys(chain(told, before, behind)):
         if one.left or line.order(one) <= line.order(head):
             continue
-        case = (one.workload.key[1], one in near)
+        case = (one.workload.key[1], one in told)
         if case not in said:
-            said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
+            said[case] = explain_behind(state, line, head, reader=case[0], by_name=case[1])
         if explain_waiting(one.workload, said[case], whole=True):
             news.append(one.workload)
     return news

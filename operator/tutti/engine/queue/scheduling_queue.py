@@ -14,7 +14,7 @@ from itertools import chain
 from math import inf
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import admission, quota_holdback, usage_history
+from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reconciliation
@@ -92,9 +92,10 @@ class SchedulingQueue:
         self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
         self._for_nodes: dict[EquivalenceClass, None] = {}
         self._for_answers: dict[EquivalenceClass, None] = {}
+        self._for_throttles: dict[EquivalenceClass, None] = {}
         self._roused: dict[EquivalenceClass, None] = {}  # woken while they rested
         self._pending = pending
-        self._seen = (0, 0)
+        self._seen = (0, 0, 0)
         self._ordered_at = 0.0
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
@@ -115,8 +116,8 @@ class SchedulingQueue:
 
     def update(self, state: QueueState, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
-        catalog, room = self._seen
-        self._seen = (state.catalog.version, state.cluster.freed)
+        catalog, room, helped = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed, state.throttles.helped)
         freed = state.ledger.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
@@ -132,6 +133,9 @@ class SchedulingQueue:
             self._follow_holdbacks(state)
         if self._for_nodes and room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
+            self._activate(state, woken)
+        if self._for_throttles and helped != state.throttles.helped:
+            woken, self._for_throttles = self._for_throttles, {}
             self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
         for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
@@ -170,7 +174,7 @@ class SchedulingQueue:
         times = 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
             at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
-            entries = admission.batch_of(state, head.entry, head.choice, head.followers(), at_most)
+            entries = batches.batch_of(state, head.entry, head.choice, head.followers(), at_most)
             yield Batch(entries, head.choice)
             tried = [head.entry, *(one for one in entries[1:] if one.left)]
             tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
@@ -232,6 +236,8 @@ class SchedulingQueue:
             self._for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
         if why.reason == ASKING:
             self._for_answers[equals] = None
+        if why.gate is Gate.THROTTLE:
+            self._for_throttles[equals] = None
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]
         return [workload for workload in waiting if explain_waiting(workload, why)]
 
@@ -267,7 +273,7 @@ class SchedulingQueue:
             queue.clear()
         for index in (self._gated, self._entries, self._queues, self._active, self._by_root):
             index.clear()
-        for parked in (self._for_nodes, self._for_answers, self._roused):
+        for parked in (self._for_nodes, self._for_answers, self._for_throttles, self._roused):
             parked.clear()
         self._pending.clear()
         state.quota_holdbacks.clear()
@@ -429,6 +435,7 @@ class SchedulingQueue:
     def _helped_meanwhile(self, state: QueueState) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
+        room = room or (bool(self._for_throttles) and self._seen[2] != state.throttles.helped)
         return room or state.ledger.has_freed(self._by_root.keys())
 
     def _has_reclassed(self, state: QueueState) -> bool:

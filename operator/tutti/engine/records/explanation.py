@@ -20,6 +20,7 @@ class Gate(enum.StrEnum):
 
     GATHER = "Gather"
     QUEUE = "Queue"
+    THROTTLE = "Throttle"
     QUOTA = "Quota"
     PLACEMENT = "Placement"
     VICTIMS = "Victims"

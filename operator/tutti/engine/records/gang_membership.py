@@ -283,9 +283,12 @@ class OwnerGraph:
             at = ahead.pop()
             if at not in self._gone or at in self._members:
                 return []
-            lower = [one for one in self._controlled.get(at, ()) if one not in seen]
-            seen.update(dict.fromkeys(lower))
-            ahead += lower
+            for one in self._controlled.get(at, ()):
+                if one not in self._gone:  # so there is no need to look at the others, of which there may be thousands
+                    return []
+                if one not in seen:
+                    seen[one] = None
+                    ahead.append(one)
         return list(seen)
 
     def _unlink(self, found: ProjectedOwner) -> None:

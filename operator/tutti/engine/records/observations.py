@@ -122,6 +122,21 @@ class AllowanceGone(Observation, frozen=True, tag="allowance-gone"):
     name: str
 
 
+class ThrottleSeen(Observation, frozen=True, tag="throttle"):
+    """A Throttle or ClusterThrottle was added or changed."""
+
+    kind: str
+    raw: dict[str, Any]
+
+
+class ThrottleGone(Observation, frozen=True, tag="throttle-gone"):
+    """A Throttle or ClusterThrottle does not exist any more."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class OwnerSeen(Observation, frozen=True, tag="owner"):
     """Something that owns pods, or owns what does, was added or changed."""
 

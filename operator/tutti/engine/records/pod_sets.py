@@ -124,9 +124,11 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             needs.extend(_split(group, waiting, missing, promised))
     if short:
         return _gathering(sorted(short, key=lambda group: group.name))
-    for need in needs:
-        if need.topology is not None:
-            _look_around(need, workload)
+    if any(need.topology is not None for need in needs):
+        around = _placed_around(workload)
+        for need in needs:
+            if need.topology is not None:
+                around.tell(need)
     return needs
 
 
@@ -141,14 +143,34 @@ def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waitin
     return missing
 
 
-def _look_around(need: PodSetRequest, workload: Workload) -> None:
-    """Find the others of a need's pod set group that have their node, or have one reserved, and are not leaving it.
+@dataclass(slots=True)
+class _PlacedAround:
+    """Where the members are that have their node, or have one reserved, and are not leaving it.
 
-    They keep to the flavors of these.
+    Attributes:
+        nodes: By pod set group, the node of each.
+        own: The same, by pod group and pod set group.
+        flavors: By pod set group, in which these are counted.
     """
-    there: list[str] = []
-    own: list[str] = []
-    kept: set[str] = set()
+
+    nodes: dict[object, tuple[str, ...]]
+    own: dict[tuple[str, object], tuple[str, ...]]
+    flavors: dict[object, frozenset[str]]
+
+    def tell(self, need: PodSetRequest) -> None:
+        """Tell a need of the others of its pod set group; it keeps to the flavors of these."""
+        of, group = need.pod_set_group, need.group
+        need.there, need.own = self.nodes.get(of, ()), self.own.get((group.name, of), ())
+        need.kept = need.kept | self.flavors.get(of, frozenset())
+        expected = (group.count or 0) - len(need.own) - need.required if group.topology is not None else 0
+        need.growth = max(need.extra, expected)
+
+
+def _placed_around(workload: Workload) -> _PlacedAround:
+    """Return where the members of a workload are; looked at once for all that it needs."""
+    nodes: dict[object, list[str]] = {}
+    own: dict[tuple[str, object], list[str]] = {}
+    flavors: dict[object, set[str]] = {}
     for group in workload.groups.values():
         placed = [
             (m.pod.pod_class, m.topology, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting
@@ -156,13 +178,16 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
         placed += [(hold.pod_class, None, hold.node, hold.charge) for hold in group.holds]
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
-            if node and topology is not None and _pod_set_group(group, pod_class, topology) == need.pod_set_group:
-                there.append(node)
-                own += [node] if group is need.group else []
-                kept.update(() if charge is None else charge.flavors.values())
-    need.there, need.own, need.kept = tuple(there), tuple(own), need.kept | kept
-    expected = (need.group.count or 0) - len(own) - need.required if need.group.topology is not None else 0
-    need.growth = max(need.extra, expected)
+            if node and topology is not None:
+                of = _pod_set_group(group, pod_class, topology)
+                nodes.setdefault(of, []).append(node)
+                own.setdefault((group.name, of), []).append(node)
+                flavors.setdefault(of, set()).update(() if charge is None else charge.flavors.values())
+    return _PlacedAround(
+        {of: tuple(each) for of, each in nodes.items()},
+        {of: tuple(each) for of, each in own.items()},
+        {of: frozenset(each) for of, each in flavors.items()},
+    )
 
 
 def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:

@@ -148,13 +148,13 @@ class PendingQueue:
         name: That of the ClusterQueue, and what sets the line apart from others at it.
         strict: Whether a head that must wait blocks those behind it.
         used: Tells what a LocalQueue has used lately; within one turn that only grows.
-        near: Who was told by name which head blocks the line.
+        told_head: Who was told by name which head blocks the line.
     """
 
     name: tuple[str, str]
     strict: bool
     used: Callable[[str], float] = _nothing
-    near: dict[QueueEntry, None] = field(default_factory=dict)
+    told_head: dict[QueueEntry, None] = field(default_factory=dict)
     _classes: dict[Shape, EquivalenceClass] = field(default_factory=dict)
     _active: dict[EquivalenceClass, None] = field(default_factory=dict)
     _parked: dict[EquivalenceClass, None] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class PendingQueue:
     def leave(self, entry: QueueEntry) -> None:
         """Let a workload go; a head that blocked the line blocks it no more."""
         entry.left = True
-        self.near.pop(entry, None)
+        self.told_head.pop(entry, None)
         equivalence = entry.equivalence
         equivalence.size -= 1
         if not equivalence.size:
@@ -218,7 +218,7 @@ class PendingQueue:
             equivalence.clear()
         for index in (self._classes, self._active, self._parked):
             index.clear()
-        self._next, self._fresh, self._told, self.near = [], [], None, {}
+        self._next, self._fresh, self._told, self.told_head = [], [], None, {}
 
     def park(self, equivalence: EquivalenceClass, why: Explanation) -> None:
         """Let an equivalence class wait until something happens; in a strict line so does all behind its first."""

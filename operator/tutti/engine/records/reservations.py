@@ -40,6 +40,8 @@ class ReservationKind(StrEnum):
     """The head of a queue that waits for quota of its own: quota, from borrowers."""
     SUCCESSORS = "successors"
     """A gang that has lost members: room and quota, for those that come in their place."""
+    MEMBERS = "members"
+    """A gang some of whose members are yet to be made: room and quota, for these."""
 
 
 class Reserved(Protocol):
@@ -351,6 +353,20 @@ class KeptForSuccessors:
     def nodes(self) -> list[str]:
         """Where there is room kept."""
         return [node for node, _ in self.spots]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptForMembers:
+    """What one gang keeps for members that are yet to be made (`MemberGroup.holds`).
+
+    Attributes:
+        until: When it gives them up, Unix seconds; infinity where only something else ends it.
+        nodes: Where there is room kept, a node for each of them.
+    """
+
+    until: float
+    nodes: list[str]
+    kind: ClassVar = ReservationKind.MEMBERS
 
 
 @dataclass(slots=True)

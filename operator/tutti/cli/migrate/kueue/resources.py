@@ -78,7 +78,7 @@ def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
     spec = mapping(template, "spec")
     where = f"{path}." if path else ""
     if spec.get("resourceClaims"):
-        happens = "its devices count against no quota: Tutti places by spec.resourceClaims, and has no quota of device classes"
+        happens = "its devices count against no quota: Tutti places by them, and has no quota of device classes"
         do = "bound devices by a ResourceQuota (CLASS.deviceclass.resource.k8s.io/devices) instead"
         notes.add(NoteLevel.LOST, f"{where}spec.resourceClaims", happens, do)
     parts = _HAMI.intersection(requested_resources(spec))

@@ -1,0 +1,225 @@
+"""Whom throttles are about, and what those use: followed pod by pod, never read from a status.
+
+A pod counts as used from when it is bound to a node until it has ended, whatever becomes of it there; as reserved from
+when it is promised one. Room that is kept for members which are yet to be made is reserved as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tutti.api.throttles import CLUSTER_KIND, spec_of
+from tutti.cluster.classes import PodClass
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.placed_pods import Hold
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.signatures import selector_keys
+from tutti.quota.throttles import JUST_AFTER, NOTHING, Limits, Load, Throttle, load_of, throttle_of
+
+ThrottleKey = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+_MOST_ANSWERS = 4096
+
+
+class _Counted(NamedTuple):
+    """What is counted of a pod, and where."""
+
+    keys: tuple[ThrottleKey, ...]
+    load: Load
+    is_used: bool
+
+
+class ThrottleBook:
+    """Every throttle, what its pods use, and which threshold is in force.
+
+    Args:
+        name: The throttler that those must name which are looked at.
+        schedulers: Whose pods count.
+        labels_of: Returns the labels of a namespace.
+        merge: Whether overrides leave as usual what they do not name.
+
+    Attributes:
+        throttles: By key, in the order they were first seen.
+        used: By pods that are bound, as far as there are any.
+        reserved: By pods that are promised a node, as far as there are any.
+        limits: The threshold in force.
+        told: The status that each object has, as far as it is known here.
+        told_at: When that was written last, Unix seconds.
+        changed: Those whose status may be out of date.
+        helped: Grows whenever somebody who is throttled may start.
+        changes_at: When another threshold may be in force, Unix seconds.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        schedulers: Collection[str] = (),
+        labels_of: Callable[[str], Mapping[str, str]] = lambda _: {},
+        *,
+        merge: bool = False,
+    ) -> None:
+        self._name = name
+        self._schedulers = frozenset(schedulers)
+        self._labels_of = labels_of
+        self.throttles: dict[ThrottleKey, Throttle] = {}
+        self.used: dict[ThrottleKey, Load] = {}
+        self.reserved: dict[ThrottleKey, Load] = {}
+        self.limits: dict[ThrottleKey, Limits] = {}
+        self.told: dict[ThrottleKey, Mapping[str, Any]] = {}
+        self.told_at: dict[ThrottleKey, float] = {}
+        self.changed: dict[ThrottleKey, None] = {}
+        self.helped = 0
+        self.changes_at = math.inf
+        self._merge = merge
+        self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
+        self._counted: dict[PodKey | Hold, _Counted] = {}
+        self._answers: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ThrottleKey, ...]] = {}
+        self._stale: dict[ThrottleKey, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.throttles)
+
+    def put(self, kind: str, raw: Mapping[str, Any]) -> Sequence[str]:
+        """Take in a Throttle or ClusterThrottle, or what has changed about one; one of another throttler is nothing.
+
+        Returns:
+            The keys of labels of pods that it reads.
+        """
+        spec = spec_of(dict(raw))
+        found = throttle_of(kind, raw["metadata"], spec)
+        key = (kind, found.namespace, found.name)
+        if not isinstance(spec, str) and spec.throttler_name != self._name:
+            self.drop(key)
+            return ()
+        status = raw.get("status")
+        self.told[key] = status if isinstance(status, dict) else {}
+        self.changed[key] = None
+        before = self.throttles.get(key)
+        if before != found:
+            self.throttles[key] = found
+            self._by_namespace.setdefault(found.namespace, {})[key] = None
+            self.changes_at = -math.inf
+            self.helped += 1
+            if before is None or before.terms != found.terms:
+                self._selects_others(key)
+        return [label for pods, _ in found.terms for label in selector_keys(pods)]
+
+    def drop(self, key: ThrottleKey) -> None:
+        """Forget one that is gone."""
+        found = self.throttles.pop(key, None)
+        if found is None:
+            return
+        del self._by_namespace[found.namespace][key]
+        for about in (self.used, self.reserved, self.limits, self.told, self.told_at, self.changed):
+            about.pop(key, None)
+        self.helped += 1
+        self._selects_others(key)
+
+    def _selects_others(self, key: ThrottleKey) -> None:
+        self._answers.clear()
+        self._stale[key] = None
+
+    def namespace_changed(self) -> None:
+        """Note that the labels of a namespace are others."""
+        self._answers.clear()
+        for key in self.throttles:
+            if key[0] == CLUSTER_KIND:
+                self._stale[key] = None
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[ThrottleKey, ...]:
+        """Return the throttles that are about pods with these labels, first those of all namespaces.
+
+        Args:
+            namespace: Theirs.
+            labels: As far as any selector reads them, at least.
+        """
+        about = (namespace, tuple(sorted(labels.items())))
+        known = self._answers.get(about)
+        if known is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            asked = (*self._by_namespace.get("", ()), *self._by_namespace.get(namespace, ()))
+            spaces = self._labels_of(namespace)
+            known = tuple(key for key in asked if self.throttles[key].selects(namespace, spaces, labels))
+            self._answers[about] = known
+        return known
+
+    def seen(self, record: PodRecord) -> None:
+        """Count a pod as what it is now: used, reserved, or neither."""
+        keys: tuple[ThrottleKey, ...] = ()
+        if self.throttles and record.place and record.scheduler in self._schedulers:
+            keys = self.of(record.namespace, record.pod_signature.labels)
+        load = load_of(record.pod_class.requests) if keys else NOTHING
+        self._count(record.key, _Counted(keys, load, bool(record.node)) if keys else None)
+
+    def kept(self, hold: Hold, pod_class: PodClass) -> None:
+        """Count room that is kept for a pod of a class which is yet to be made."""
+        keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
+        if keys:
+            self._count(hold, _Counted(keys, load_of(pod_class.requests), is_used=False))
+
+    def gone(self, about: PodKey | Hold) -> None:
+        """Count a pod that is gone, or room that is kept no more, as nothing."""
+        self._count(about, None)
+
+    def _count(self, about: PodKey | Hold, now: _Counted | None) -> None:
+        before = self._counted.get(about)
+        if before == now:
+            return
+        if before is not None:
+            del self._counted[about]
+            self._add(before, -1)
+        if now is not None:
+            self._counted[about] = now
+            self._add(now, 1)
+        if before is not None and (now is None or before.keys != now.keys):
+            self.helped += 1
+
+    def _add(self, counted: _Counted, sign: int) -> None:
+        amounts = self.used if counted.is_used else self.reserved
+        for key in counted.keys:
+            if key not in self.throttles:
+                continue
+            before = amounts.get(key, NOTHING)
+            amounts[key] = before + counted.load if sign > 0 else before - counted.load
+            if counted.is_used:
+                self.changed[key] = None
+
+    def recount(self, cluster: Cluster) -> None:
+        """Count anew the pods of those that select others by now, if there are any."""
+        if not self._stale:
+            return
+        stale, self._stale = self._stale, {}
+        for about, counted in list(self._counted.items()):
+            if not stale.keys().isdisjoint(counted.keys):
+                del self._counted[about]
+                self._add(counted, -1)
+        for key in stale:
+            self.used.pop(key, None)
+            self.reserved.pop(key, None)
+        spaces = {key[1] for key in stale}
+        for record in cluster.pods.values():
+            if "" in spaces or record.namespace in spaces:
+                self.seen(record)
+        for hold, pod_class in cluster.holds():
+            self.kept(hold, pod_class)
+
+    def turn(self, now: float) -> None:
+        """Have the thresholds in force that hold now."""
+        if now < self.changes_at:
+            return
+        self.changes_at = math.inf
+        for key, one in self.throttles.items():
+            limits = one.limits_at(now, merge=self._merge)
+            if self.limits.get(key) != limits:
+                self.limits[key] = limits
+                self.changed[key] = None
+                self.helped += 1
+            self.changes_at = min(self.changes_at, one.next_change(now - JUST_AFTER) + JUST_AFTER)
+
+    def changes(self, key: ThrottleKey, now: float) -> Sequence[tuple[float, Limits]]:
+        """Return the thresholds that come after that in force, each with from when on, Unix seconds."""
+        return self.throttles[key].changes(now, merge=self._merge)

@@ -1,0 +1,269 @@
+"""Throttles: which pods one is about, how much these may use together at a moment, and who has to wait.
+
+Rules and names are kube-throttler's (pfnet/kube-throttler 42dd1ec, pkg/apis/schedule/v1alpha1: resource_amount.go,
+temporary_threshold_override.go, throttle_types.go and clusterthrottle_types.go), with two differences that only a gang
+sees. A gang is asked about as a whole under either kind, never pod by pod, so that it cannot be placed in half. And a
+term whose selector cannot be read selects nobody, where kube-throttler then lets no pod of the namespace start.
+
+Nothing here remembers who uses what; that is the engine's (`tutti.engine.records.throttled_pods`).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tutti.api.resources import PODS, AmountError, Amounts
+from tutti.api.selectors import LabelSelector
+from tutti.api.throttles import CLUSTER_KIND, SelectorTerm, Threshold, ThrottleSpec, instant
+
+JUST_AFTER = 0.001
+"""An override holds at its end still, and no longer so many seconds after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What some pods are together.
+
+    Attributes:
+        pods: How many; None where there are none to count, which no limit is compared with.
+        requests: What they request, in scheduling units.
+    """
+
+    pods: int | None = None
+    requests: Amounts = field(default_factory=dict)
+
+    def __add__(self, other: Load) -> Load:
+        """Both together."""
+        pods = None if self.pods is None and other.pods is None else (self.pods or 0) + (other.pods or 0)
+        names = dict.fromkeys((*self.requests, *other.requests))
+        return Load(pods, {name: self.requests.get(name, 0) + other.requests.get(name, 0) for name in names})
+
+    def __sub__(self, other: Load) -> Load:
+        """What is left without some of them; without the last of them there is nothing to count."""
+        pods = (self.pods or 0) - (other.pods or 0) or None
+        left = {name: amount - other.requests.get(name, 0) for name, amount in self.requests.items()}
+        return Load(pods, {} if pods is None else left)
+
+    def times(self, count: int) -> Load:
+        """So many times that; none of it is nothing to count."""
+        pods = None if self.pods is None or not count else self.pods * count
+        return Load(pods, {name: amount * count for name, amount in self.requests.items()} if count else {})
+
+
+NOTHING = Load()
+
+
+def load_of(requests: Amounts) -> Load:
+    """Return one pod that requests this."""
+    return Load(1, {name: amount for name, amount in requests.items() if name != PODS})
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What is over a limit.
+
+    Attributes:
+        pods: Whether the number is.
+        requests: Of each resource that the limit names, whether it is.
+    """
+
+    pods: bool
+    requests: Mapping[str, bool]
+
+    def hit(self, pod: Load) -> bool:
+        """Whether they concern a pod: the number every one, a resource those that request some of it."""
+        return self.pods or any(is_over and pod.requests.get(name, 0) > 0 for name, is_over in self.requests.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may be used together.
+
+    Attributes:
+        pods: How many pods; None: any number.
+        requests: By resource, in scheduling units; a resource that is not here is not limited.
+    """
+
+    pods: int | None = None
+    requests: Amounts = field(default_factory=dict)
+
+    def over(self, used: Load, *, on_equal: bool) -> Flags:
+        """Return what is over, where with `on_equal` it is so as soon as all is used (resource_amount.go)."""
+        more = int(not on_equal)
+        number = self.pods is not None and used.pods is not None and used.pods >= self.pods + more
+        requests = {
+            name: name in used.requests and used.requests[name] >= limit + more for name, limit in self.requests.items()
+        }
+        return Flags(number, requests)
+
+
+class ThrottleStatus(enum.StrEnum):
+    """What a throttle says to a pod, in kube-throttler's words (its plugin's reasons)."""
+
+    NOT_THROTTLED = "not-throttled"
+    EXCEEDS = "pod-requests-exceeds-threshold"
+    ACTIVE = "active"
+    INSUFFICIENT = "insufficient"
+    INSUFFICIENT_FOR_GROUP = "insufficient-including-pod-group"
+
+
+def check(
+    limits: Limits, used: Load, reserved: Load, pod: Load, *, rest: Load = NOTHING, cluster: bool = False
+) -> ThrottleStatus:
+    """Say whether a pod, and the rest of its gang with it, may start; the first rule that it breaks counts.
+
+    Args:
+        limits: The threshold in force.
+        used: By the pods on nodes that the throttle selects.
+        reserved: By those that are promised a node.
+        pod: The pod.
+        rest: The others of its gang that the throttle selects and that have no node yet.
+        cluster: Whether it is a ClusterThrottle, which lets all be reserved that there is (throttle_types.go and
+            clusterthrottle_types.go, `CheckThrottledFor`).
+    """
+    if limits.over(pod, on_equal=False).hit(pod):
+        return ThrottleStatus.EXCEEDS
+    if limits.over(used, on_equal=True).hit(pod):
+        return ThrottleStatus.ACTIVE
+    held = used + reserved
+    if limits.over(held, on_equal=not cluster).hit(pod):
+        return ThrottleStatus.ACTIVE
+    if limits.over(held + pod, on_equal=False).hit(pod):
+        return ThrottleStatus.INSUFFICIENT
+    if rest != NOTHING and limits.over(held + pod + rest, on_equal=False).hit(pod):
+        return ThrottleStatus.INSUFFICIENT_FOR_GROUP
+    return ThrottleStatus.NOT_THROTTLED
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleOverride:
+    """Limits for a time.
+
+    Attributes:
+        begin: Unix seconds, and so is `end`; both belong to it.
+    """
+
+    begin: float
+    end: float
+    limits: Limits
+
+    def is_active(self, now: float) -> bool:
+        """Whether it holds now."""
+        return self.begin <= now <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A Throttle or ClusterThrottle.
+
+    Attributes:
+        kind: Which of the two.
+        namespace: Whose pods it is about; "": those of the namespaces that its terms match.
+        terms: The pods, and the namespaces, of which each term is about.
+        limits: What holds while no override does.
+        overrides: In the order in which they are written; those that cannot be read are left out.
+        begins: Of these, when those begin of which that can be read, Unix seconds; kube-throttler looks again then.
+        problems: What cannot be read, each with its place.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    terms: tuple[tuple[LabelSelector, LabelSelector | None], ...]
+    limits: Limits
+    overrides: tuple[ThrottleOverride, ...] = ()
+    begins: tuple[float, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is a ClusterThrottle."""
+        return self.kind == CLUSTER_KIND
+
+    def selects(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+        """Whether it is about a pod: any term matches, in all that the term says."""
+        if self.namespace and self.namespace != namespace:
+            return False
+        return any(
+            pods.matches(labels) and (spaces is None or spaces.matches(namespace_labels)) for pods, spaces in self.terms
+        )
+
+    def limits_at(self, now: float, *, merge: bool = False) -> Limits:
+        """Return the threshold in force.
+
+        Of the overrides that hold, the first one that names a number or a resource counts for that. Together they
+        stand in place of the usual threshold as a whole, unless that is to `merge` with them: then what none of
+        them names is as usual.
+        """
+        active = [one.limits for one in self.overrides if one.is_active(now)]
+        if not active:
+            return self.limits
+        if merge:
+            active.append(self.limits)
+        pods = next((one.pods for one in active if one.pods is not None), None)
+        requests: Amounts = {}
+        for one in active:
+            requests = {**one.requests, **requests}
+        return Limits(pods, requests)
+
+    def next_change(self, now: float) -> float:
+        """Return when an override begins or ends next, Unix seconds; infinity: never."""
+        times = [at for one in self.overrides for at in (one.begin, one.end) if at > now]
+        return min([*times, *(at for at in self.begins if at > now)], default=math.inf)
+
+    def changes(self, now: float, *, merge: bool = False) -> Sequence[tuple[float, Limits]]:
+        """Return the thresholds that come after that in force, each with from when on, Unix seconds."""
+        found, at, before = list[tuple[float, Limits]](), now, self.limits_at(now, merge=merge)
+        while math.isfinite(at := self.next_change(at)):
+            limits = self.limits_at(at + JUST_AFTER, merge=merge)
+            if limits != before:
+                found.append((at, limits))
+            before = limits
+        return found
+
+
+def throttle_of(kind: str, metadata: Mapping[str, Any], spec: ThrottleSpec | str) -> Throttle:
+    """Return a Throttle or ClusterThrottle; what cannot be read of it limits nobody, and is told as its problem."""
+    namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+    uid = str(metadata.get("uid", ""))
+    if isinstance(spec, str):
+        return Throttle(kind, namespace, name, uid, (), Limits(), problems=(spec,))
+    problems: list[str] = []
+    overrides: list[ThrottleOverride] = []
+    begins: list[float] = []
+    for index, one in enumerate(spec.temporary_threshold_overrides):
+        begin = None
+        try:
+            begin = instant(one.begin)
+            end = instant(one.end)
+            limits = limits_of(one.threshold)
+        except ValueError as error:
+            problems.append(f"index {index}: {error}")
+            begins += [] if begin is None else [begin]
+        else:
+            bounds = (-math.inf if begin is None else begin, math.inf if end is None else end)
+            overrides.append(ThrottleOverride(*bounds, limits))
+    try:
+        limits = limits_of(spec.threshold)
+    except AmountError as error:
+        return Throttle(kind, namespace, name, uid, (), Limits(), problems=(f"threshold: {error}",))
+    terms = tuple(_term_of(one, cluster=kind == CLUSTER_KIND) for one in spec.selector.selector_terms)
+    return Throttle(kind, namespace, name, uid, terms, limits, tuple(overrides), tuple(begins), tuple(problems))
+
+
+def limits_of(threshold: Threshold) -> Limits:
+    """Return a threshold in scheduling units.
+
+    Raises:
+        AmountError: A quantity cannot be read.
+    """
+    return Limits(threshold.pods, threshold.amounts())
+
+
+def _term_of(said: SelectorTerm, *, cluster: bool) -> tuple[LabelSelector, LabelSelector | None]:
+    return said.pod_selector, said.namespace_selector if cluster else None
