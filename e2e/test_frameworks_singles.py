@@ -186,3 +186,42 @@ def test_a_native_pod_group_says_whether_the_pods_of_a_job_are_a_gang(story: Sto
 
     player.wait_bound(4)
     player.wait_used(4)
+
+
+def test_a_native_minimum_may_change_while_its_gang_runs(story: Story) -> None:
+    """KEP-5547: minCount is mutable; nobody is taken out for it, and what is added joins as there is room."""
+    player = Player(story)
+    serve(story.api, "scheduling.k8s.io", "v1alpha2", "PodGroup")
+    story.queue(QUEUE, 100)
+    player.fill(2)
+    story.start_operator(onMemberLoss={"windowSeconds": 1})
+    job = player.make(INDEXED_JOB)
+    body = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "train-pgt-0"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    group = player.make(body, job)
+    spec = {**job["spec"]["template"]["spec"], "schedulingGroup": {"podGroupName": "train-pgt-0"}}
+
+    def more(*indexes: int) -> None:
+        for index in indexes:
+            labels = {"batch.kubernetes.io/job-name": "train", "batch.kubernetes.io/job-completion-index": str(index)}
+            player.pod(f"train-{index}-{player.suffix()}", {"spec": spec}, job, group, labels=labels)
+
+    more(0, 1)
+    player.wait_bound(2)
+    first = player.bound()
+    player.change(group, {"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}})
+    more(2, 3)
+    player.wait_waiting("Unschedulable")
+    assert player.bound() == first
+
+    player.clear()
+
+    player.wait_bound(3)
+    assert first <= player.bound()
+    player.change(group, {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}})
+    player.clear()
+    player.wait_bound(4)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.conftest import serving, status
+from tutti.api.frameworks import KindTable
 from tutti.controller.dispatch import Dispatch, composed
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
@@ -59,7 +60,9 @@ def test_the_composition_of_flat_patches_does_what_they_do_one_after_the_other(d
 
 def dispatch_of(client, fence, observe):
     metrics = Metrics()
-    return Dispatch(client, fence=fence, observe=observe, metrics=metrics, times=GangTimes(metrics), instance="a")
+    return Dispatch(
+        client, fence=fence, observe=observe, metrics=metrics, times=GangTimes(metrics), instance="a", kinds=KindTable()
+    )
 
 
 async def test_a_process_that_has_lost_its_lease_starts_nothing():
@@ -158,3 +161,27 @@ async def test_what_a_write_raises_costs_that_write_alone():
     assert answers[Deactivated].generation == 0
     assert answers[PodGroupWritten].done is False
     assert [one.outcome for one in observed if one.name == "even"] == [BindAnswer.BOUND]
+
+
+async def test_a_pod_that_is_bound_is_not_told_any_more_why_it_waited():
+    """Its condition stood in line when its reservation was let go, and would be written over what the bind says."""
+    paths, hold = [], asyncio.Event()
+
+    async def answer(request):
+        paths.append(request.path.removeprefix("/api/v1/namespaces/default/pods/"))
+        await hold.wait()
+        return status(201, "Success", "") if request.method == "POST" else status(200, "Success", "")
+
+    async with serving(answer) as server:
+        dispatch = dispatch_of(server.client, lambda: 10.0, lambda _: None)
+        running = asyncio.ensure_future(dispatch.run())
+        await asyncio.sleep(0)
+        names = [f"p-{rank}" for rank in range(9)]  # one more than are written at once
+        dispatch.carry_out([SetPodCondition("default", name, name, "WaitingForApproval", "held") for name in names])
+        dispatch.carry_out([Bind("default", "p-8", "p-8", "node", "Pod/default/p-8", {})])
+        hold.set()
+        await dispatch.drain(within_seconds=5)
+        running.cancel()
+    assert "p-8/binding" in paths
+    assert "p-8/status" not in paths
+    assert "p-7/status" in paths

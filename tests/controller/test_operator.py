@@ -194,6 +194,19 @@ async def test_quota_of_a_window_holds_from_its_beginning_and_its_condition_says
     assert told["reason"] == "NoWindows"
 
 
+async def test_a_cohort_with_windows_has_the_condition_as_well(cluster, running):
+    quotas = [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 3}]}]
+    windows = [{"name": "sale", "begin": "2020-01-01T00:00:00Z", "flavors": quotas}]
+    groups = cluster_queue(cpu="2")["spec"]["resourceGroups"]
+    spec = {"resourceGroups": groups, "temporaryQuotas": windows}
+    await cluster.create(COHORTS, obj("Cohort", "all", spec))
+    told = await until(lambda: says(cluster.condition(COHORTS, "all", kind="TemporaryQuotas"), status="True"))
+    assert (told["reason"], told["message"]) == ("WindowOn", "window sale is on")
+    await cluster.patch(COHORTS, "all", spec={"temporaryQuotas": None})
+    told = await until(lambda: says(cluster.condition(COHORTS, "all", kind="TemporaryQuotas"), status="False"))
+    assert told["reason"] == "NoWindows"
+
+
 async def said_of(cluster, reason):
     return [event["regarding"]["name"] for event in await cluster.list(EVENTS) if event["reason"] == reason]
 

@@ -19,6 +19,7 @@ from tutti.kube.errors import ApiError
 from tutti.kube.resources import (
     EVENTS,
     NAMESPACES,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
@@ -143,6 +144,39 @@ async def _devices(cluster):
     await cluster.create(PODS, member)
 
 
+async def _move(cluster):
+    """A pod that wants all of a node, for which another is moved."""
+    slot = "example.com/slot"
+    offers = {"cpu": "8", "memory": "64Gi", "pods": "110", slot: "2"}
+    status = {"allocatable": offers, "capacity": offers, "conditions": [{"type": "Ready", "status": "True"}]}
+    quotas = [{"name": one, "nominalQuota": "64Gi" if one == "memory" else "8"} for one in ("cpu", "memory", slot)]
+    group = {"coveredResources": ["cpu", "memory", slot], "flavors": [{"name": "f", "resources": quotas}]}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group], "consolidation": {"maxMoves": 1}}
+    await cluster.create(OUR_RESOURCES["ClusterQueue"], obj("ClusterQueue", "moving", spec))
+    await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue("moving", "moving"))
+
+    async def put(name, slots, selector=None, **metadata):
+        made = pod(name, **metadata)
+        resources = made["spec"]["containers"][0]["resources"]
+        resources |= {"requests": {**resources["requests"], slot: slots}, "limits": {slot: slots}}
+        made["spec"]["nodeSelector"] = selector or {}
+        await cluster.create(PODS, made)
+
+    async def bound(name):
+        found = await cluster.get(PODS, name, "default")
+        return found["spec"].get("nodeName")
+
+    for name, moves in (("m0", True), ("m1", False)):
+        here = {"kubernetes.io/hostname": name}
+        await cluster.create(NODES, {"kind": "Node", "metadata": {"name": name, "labels": here}, "status": status})
+        said = {"annotations": {"scheduling.tutti.dev/movable": "true"}} if moves else {}
+        await put(f"on-{name}", "1", None if moves else here, **said)
+        await until(lambda name=name: bound(f"on-{name}"))
+    await put("wide", "2", labels={"scheduling.tutti.dev/queue-name": "moving"})
+    await until(lambda: bound("wide"))
+    await cluster.delete(OUR_RESOURCES["ClusterQueue"], "moving")
+
+
 async def _native_gang(cluster):
     """A pod group of Kubernetes' own, which is told in its status what became of it."""
     kind = GANG_KINDS[0]
@@ -217,6 +251,7 @@ async def _live(cluster):
         return over and all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
 
     await until(settled)
+    await _move(cluster)
     for kind, name in (("ClusterQueue", "cq"), ("ResourceFlavor", "f"), ("Topology", "t")):
         await cluster.delete(OUR_RESOURCES[kind], name)
     for one in await cluster.list(PODS):

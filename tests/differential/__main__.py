@@ -24,6 +24,7 @@ MODULES = {
     "quota-": "tests.differential.quota_topics",
     "kube-scheduler-": "tests.differential.scheduler",
     "dra-": "tests.differential.devices",
+    "numa": "tests.differential.numa",
     "throttles": "tests.differential.throttles",
 }
 """How a file's name starts -> the module that compares it."""

@@ -7,19 +7,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.engine.records.explanation import ASKING, DeactivationCause, EvictionReason, Gate
+from tutti.engine.records.explanation import AFTER_OTHERS, ASKING, DeactivationCause, EvictionReason, Gate
 from tutti.quota.assignment import NoFit
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"
 PAGE = ROOT / "docs" / "operations" / "troubleshooting.md"
 CHOSEN_ELSEWHERE = {
-    "a constant among the records": {ASKING},
+    "a constant among the records": {ASKING, *AFTER_OTHERS},
     "reasons of quota": {reason.reason for reason in NoFit if reason},
     "engine/admission/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
     "engine/ingest/specs.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
+    "engine/lifecycle/owner_starts.py, settle_write": {"StartRefused"},
     "engine/lifecycle/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
     "engine/lifecycle/eviction.py, _take_out": {*map(str, EvictionReason), *(f"{EvictionReason.DEACTIVATED}DueTo{why}" for why in DeactivationCause)},
 }  # fmt: skip

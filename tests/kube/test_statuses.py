@@ -291,3 +291,18 @@ async def test_a_deposed_leader_stops_writing(serve, kube):
         await writer.run()
     assert caught.group_contains(LeadershipLost, match="another leads")
     assert server.calls == []
+
+
+async def test_the_conditions_of_one_gang_are_written_before_those_of_the_next(serve, kube):
+    """Autoscalers act on the pods that they see at one moment: half a gang would get nodes for half a gang."""
+    server = await serve(Statuses(kube).handle)
+    async with writing(server, concurrency=8) as writer:
+        for gang in ("a", "b"):
+            for rank in range(200):
+                writer.put_pod_condition("team-a", f"{gang}-{rank}", f"uid-{gang}-{rank}", verdict=VERDICT)
+            writer.put(StatusTarget(WORKLOADS, "team-a", gang, f"uid-{gang}"), {"members": 200})
+        await writer.flush()
+    order = [call.path.split("/")[-2].partition("-")[0] for call in server.calls]
+    last, first = max(i for i, one in enumerate(order) if one == "a"), order.index("b")
+    assert len(order) == 402
+    assert last - first < 8  # no further apart than what is under way at once

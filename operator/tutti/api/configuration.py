@@ -232,6 +232,10 @@ class TuttiConfiguration(Model):
     """How long a gang may be bound in part, before `onBindFailure` decides."""
     on_member_loss: OnMemberLoss = OnMemberLoss()
     """What becomes of a gang that runs and has lost members, where it does not say itself."""
+    autoscaler: Literal["ClusterAutoscaler", "Karpenter", "None"] = "ClusterAutoscaler"
+    """How members of which quota and nodes are held, but which are not bound yet, show that to who adds and removes
+    nodes. ClusterAutoscaler: `status.nominatedNodeName` names the node, so that it counts as used. Karpenter, which
+    looks away from pods that name a node: they say `Unschedulable`, and name none. None: nothing of the kind."""
     victims_timeout_seconds: Positive = 300
     """How long room and quota are held for whom others are being taken out."""
     backoff: BackoffSettings = BackoffSettings()

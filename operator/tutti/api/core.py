@@ -271,6 +271,7 @@ class PodCondition(View, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    observed_generation: int = 0
 
 
 class ContainerStatus(View, frozen=True):

@@ -20,7 +20,7 @@ from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
-from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
+from tutti.cluster.requests import POD_LEVEL, Scored, is_guaranteed, pod_requests, scored_requests, scored_weight
 from tutti.cluster.signatures import (
     NO_LABELS,
     UNCONSTRAINED,
@@ -76,7 +76,9 @@ class Feature:
     """Nodes say which images they hold."""
     FLAVOR_LABELS = 1 << 16
     """The pod was admitted into a flavor that names labels of nodes."""
-    DEVICES = 1 << 17
+    NUMA_ZONES = 1 << 17
+    """Something that zones of nodes may have too little of; it counts where any node tells of its zones."""
+    DEVICES = 1 << 18
     """Claims on devices, or extended resources that devices can stand in for."""
 
 
@@ -160,6 +162,7 @@ def _features(pod_class: PodClass) -> int:
         Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
         Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
         Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),
+        Feature.NUMA_ZONES: any(amount and name != "pods" for name, amount in pod_class.requests.items()),
     }
     return Feature.ANY | sum(feature for feature, there in has.items() if there)
 
@@ -341,8 +344,10 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
 def _placement_spec(spec: PodSpec) -> PodSpec:
     """Strip what differs between equal pods: where they are bound, priority, membership, names of volumes and claims.
 
-    What claims ask of a node stands apart from the spec (`VolumeNeeds`, `DeviceNeeds`).
+    What claims ask of a node stands apart from the spec (`VolumeNeeds`, `DeviceNeeds`). Limits matter only in that they
+    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others.
     """
+    pinned = is_guaranteed(spec)
     return msgspec.structs.replace(
         spec,
         node_name="",
@@ -354,16 +359,18 @@ def _placement_spec(spec: PodSpec) -> PodSpec:
         scheduling_group=None,
         workload_ref=None,
         resource_claims=[],
-        containers=[_plain(c) for c in spec.containers],
-        init_containers=[_plain(c) for c in spec.init_containers],
+        containers=[_plain(c, pinned=pinned) for c in spec.containers],
+        init_containers=[_plain(c, pinned=pinned) for c in spec.init_containers],
         volumes=[msgspec.structs.replace(v, name="") for v in spec.volumes if has_disk(v)],
     )
 
 
-def _plain(container: Container) -> Container:
+def _plain(container: Container, *, pinned: bool) -> Container:
     if not container.resources.limits and not container.name:
         return container
-    kept = msgspec.structs.replace(container.resources, limits={})
+    said = container.resources.limits
+    limits = {name: said[name] for name in POD_LEVEL if name in said} if pinned else {}
+    kept = msgspec.structs.replace(container.resources, limits=limits)
     return msgspec.structs.replace(container, name="", resources=kept)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
+from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
@@ -59,6 +60,7 @@ class Cluster:
         self._kins = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
+        self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
         self.device_users = PodsByDevice(
             self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
@@ -168,6 +170,8 @@ class Cluster:
         record.recount()
         if uses and record.terminated:
             self._claimants.leave(key, uses)
+        if self.nodes.numa and record.place:
+            self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
         self._classing.by_labels()
         self.follower.seen(record)
         return record
@@ -221,6 +225,14 @@ class Cluster:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
 
+    def put_topology(self, report: NodeTopology) -> None:
+        """Take in what the agent of a node reports of its NUMA zones, whether the node is known yet or not."""
+        self.freed += self.nodes.numa.put(report)
+
+    def drop_topology(self, node: str) -> None:
+        """Forget what the agent of a node has reported: nobody is kept off it for its zones any more."""
+        self.freed += self.nodes.numa.drop(node)
+
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
         return self._classing.take_changed()
@@ -249,6 +261,9 @@ class Cluster:
         for (one, gone), found in signatures.items():
             self.nodes.label_index.add_all(one, found, leaving=gone)
         self.pod_columns.reserve(records, rows)
+        if self.nodes.numa:
+            for row in rows:
+                self.nodes.numa.touch(names[row])
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
@@ -265,6 +280,7 @@ class Cluster:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
+        self.nodes.numa.touch(self.nodes.names[row])
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
         self.device_users.hold(hold, pod_class.signature)
         self.follower.kept(hold, pod_class)
@@ -289,20 +305,28 @@ class Cluster:
 
     def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
         """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
-        row, sign = self.nodes.rows[hold[0]], 1 if back else -1
+        self._charge_hold(pod_class, hold[0], 1 if back else -1)
         self.device_users.lend(hold, back=back)
-        self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
-        self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+        if self.nodes.numa:
+            self.nodes.numa.lend(pod_class, hold[0], back=back)
 
     def release(self, hold: Hold) -> None:
         """Give back held room; nothing happens where the node is gone."""
         pod_class = self._occupants.end(hold)
         if pod_class is not None:
-            self.lend(pod_class, hold)
-            self.device_users.lend(hold, back=True)
+            self._charge_hold(pod_class, hold[0], -1)
+            self.nodes.numa.touch(hold[0])
             self.device_users.end_hold(hold)
             self.freed += 1
             self.follower.gone(hold)
+
+    def class_elsewhere(self, record: PodRecord) -> PodClass:
+        """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
+        of = record.pod_class
+        if not record.uses:
+            return of
+        volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
+        return self.classes.of(of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, waits=False)
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -413,9 +437,15 @@ class Cluster:
             self._charge(row, record, 1)
             self._may_help()
 
+    def _charge_hold(self, pod_class: PodClass, node: str, sign: int) -> None:
+        row = self.nodes.rows[node]
+        self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
+        self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
         self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
+        self.nodes.numa.touch(self.nodes.names[row])
         if record.uses:
             self._claimants.move(record, self.nodes.names[row], sign)
 

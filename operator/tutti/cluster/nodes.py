@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,12 +22,22 @@ from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, 
 from tutti.cluster.devices.asks import DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
 
 def normalised(name: str) -> str:
     """Return an image name with its tag; one without tag or digest means `latest` (plugins/imagelocality)."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+_TIMED = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
+"""Taints whose value is the time at which they were set (cluster-autoscaler 1.36, utils/taints)."""
+
+
+def untimed(taint: Taint) -> Taint:
+    """Return a taint without the time: it tells nodes apart that are alike, and no pod can name it."""
+    return msgspec.structs.replace(taint, value="") if taint.key in _TIMED else taint
 
 
 class ImageTable:
@@ -142,6 +153,7 @@ class NodeColumns:
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
         devices: Devices, and who holds them.
+        numa: The NUMA zones of the nodes that tell of them.
     """
 
     def __init__(self) -> None:
@@ -164,6 +176,7 @@ class NodeColumns:
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
         self.devices = DeviceState()
+        self.numa = NumaColumns(self.rows, self.names)
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -198,7 +211,7 @@ class NodeColumns:
         self._allocatable[row, : len(vector)] = vector
         self.capacity_version += bool((self._allocatable[row] != before).any())
         self.images.put(row, node.status.images)
-        taints, features = tuple(node.spec.taints), frozenset(node.status.declared_features)
+        taints, features = tuple(map(untimed, node.spec.taints)), frozenset(node.status.declared_features)
         if self._is_unchanged(row, node, taints, features):
             return row
         self._unschedulable[row] = node.spec.unschedulable
@@ -220,6 +233,8 @@ class NodeColumns:
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
         row = self.rows.pop(name)
+        if self.numa:
+            self.numa.empty(row)
         self._present[row] = False
         self._allocatable[row] = 0
         self._requested[row] = 0
@@ -320,6 +335,8 @@ class NodeColumns:
             self.labels.append({})
             self._renew_views()
         self.rows[name] = row
+        if self.numa:
+            self.numa.touch(name)
         self._requested[row] = 0
         self._scored[row] = 0
         return row

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.nodes import NodeColumns
@@ -38,6 +38,7 @@ class Transaction:
         self.unshown: list[_Placed] = []
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
+        self._zoned: list[_Placed] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -85,6 +86,10 @@ class Transaction:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 for _ in range(count):
                     self.allot(pod_class, row)
+        if self._nodes.numa and pod_class.features & Feature.NUMA_ZONES:
+            self._nodes.numa.hold(pod_class, rows, counts, 1)
+            self._zoned.append(placed)
+            self._log.append(self._unzone)
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
@@ -154,6 +159,8 @@ class Transaction:
             self._count(self._shown.pop(), -1)
         while self._attached:
             self._detach()
+        while self._zoned:
+            self._unzone()
         while self._settled:
             self._unsettle()
         self.unshown.clear()
@@ -179,6 +186,11 @@ class Transaction:
     def _detach(self) -> None:
         """Take back what the last `put` of pods with volumes attached."""
         self._attach(self._attached.pop(), -1)
+
+    def _unzone(self) -> None:
+        """Take back what the last `put` of pods took of NUMA zones."""
+        pod_class, rows, counts = self._zoned.pop()
+        self._nodes.numa.hold(pod_class, rows, counts, -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed

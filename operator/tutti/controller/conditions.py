@@ -1,7 +1,8 @@
 """Keeps the conditions of queues, cohorts, flavors and topologies true: written on change, and only then.
 
 `Active` is on all of them. `QuotaExceeded` comes with the first time that a ClusterQueue or Cohort uses more than there
-is, as the engine finds it, and stays as False when that is over. `TemporaryQuotas` is on ClusterQueues with windows.
+is, as the engine finds it, and stays as False when that is over. `TemporaryQuotas` is on those of them
+that have windows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tutti.controller.references import ActiveCondition, KindKey, active_conditi
 from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.status.queue_statuses import QUOTA_EXCEEDED
 from tutti.kube.statuses import StatusTarget, StatusWriter
+from tutti.quota.tree import cohort_key
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +76,8 @@ class ConditionKeeper:
             statuses: Writes.
             overused: Returns the ClusterQueues and Cohorts that use more quota than there is, and what they are told;
                 None while nobody has looked yet, so that what is said of it stands.
-            windows: Returns what ClusterQueues are told of their windows, by name; None as with `overused`.
+            windows: Returns what ClusterQueues are told of their windows, by name, and Cohorts, by `cohort_key`; None
+                as with `overused`.
             clock: Unix seconds.
         """
         self._catalogue = catalogue
@@ -99,7 +102,7 @@ class ConditionKeeper:
             if stored is not None:
                 readable = key not in self._catalogue.specs.broken
                 exceeded = () if overused is None else _exceeded(stored, overused.get(key, ""), readable=readable)
-                note = windows.get(key[2]) if windows is not None and key[0] == "ClusterQueue" else None
+                note = None if windows is None else _note_of(key, windows)
                 turns = () if windows is None else _temporary(stored, note, readable=readable)
                 self._say(key, stored, (_active(verdict), *exceeded, *turns))
         for key in self._said.keys() - self._catalogue.stored.keys():
@@ -131,6 +134,12 @@ def _exceeded(stored: CachedObject, message: str, *, readable: bool) -> tuple[_W
     if readable and stored.condition(QUOTA_EXCEEDED).get("status") == "True":
         return (_Wanted(QUOTA_EXCEEDED, False, "WithinQuota", "no more is used than there is quota for"),)
     return ()
+
+
+def _note_of(key: KindKey, windows: Mapping[str, WindowNote]) -> WindowNote | None:
+    """Return what a ClusterQueue or Cohort is told of its windows; None where it has none."""
+    kind, _, name = key
+    return windows.get(cohort_key(name) if kind == "Cohort" else name if kind == "ClusterQueue" else "")
 
 
 def _temporary(stored: CachedObject, note: WindowNote | None, *, readable: bool) -> tuple[_Wanted, ...]:

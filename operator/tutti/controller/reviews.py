@@ -83,7 +83,7 @@ def review(kind: str, raw: Raw, old: Raw | None, specs: References, *, classes: 
             return Review(problems=[FieldProblem("spec.parentName", ring_problem(ring).message)])
     warnings = [_missing(one, specs) for one in references_of(found) if not _is_there(one.of, specs, classes)]
     warnings = warnings or list(_unusable((kind, text_at(raw, "metadata", "namespace"), name), written))
-    if isinstance(found, ClusterQueue):
+    if isinstance(found, ClusterQueue | Cohort):
         warnings += [f"spec.temporaryQuotas: {wrong}" for wrong in read_windows(found)[1]]
     if old is not None and isinstance(found, ClusterQueue):
         warnings += list(shrunk(found, old))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import numa
 from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
@@ -57,6 +58,8 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -229,8 +232,22 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
+    aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
+    zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*_DEVICES, *gangs, *(_owner(one, table.ignored) for one in table), *throttles]
+    return [*_DEVICES, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+
+
+_NODE_TOPOLOGY = OptionalKind(
+    numa.GROUP,
+    numa.PLURAL,
+    numa.VERSIONS,
+    numa.NodeResourceTopology,
+    seen=lambda resource, found: NodeTopologySeen(numa.read_topology(found, resource.api_version)),
+    gone=lambda _, gone: NodeTopologyGone(gone.key.name),
+    may_be_built_in=False,
+    told=False,
+)
 
 
 def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
@@ -283,7 +300,7 @@ def _owner(kind: FrameworkKind, ignored: frozenset[str]) -> OptionalKind:
         kind.plural,
         tuple(kind.versions),
         dict[str, Any],
-        seen=lambda _, raw: OwnerSeen(projected(raw, kind, ignored)),
+        seen=lambda resource, raw: OwnerSeen(projected(raw, kind, ignored, resource.version)),
         gone=lambda _, gone: OwnerGone(gone.uid),
         following=lambda followed: OwnerKindFollowed(kind.group, kind.kind, followed),
         may_be_built_in=kind.group in BUILT_IN,

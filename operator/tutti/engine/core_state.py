@@ -18,7 +18,9 @@ from tutti.engine.reading.catalog import Catalog
 from tutti.engine.records.counters import QueueCounts
 from tutti.engine.records.decisions import AnyDecision, EmitEvent
 from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
+from tutti.engine.records.followers import Followers
 from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.moves import Moves
 from tutti.engine.records.plugins import PluginHost, Plugins
 from tutti.engine.records.reservations import Nominations
 from tutti.engine.records.timers import Timers
@@ -27,6 +29,7 @@ from tutti.placement.profile import Profile
 from tutti.quota.ledger import UsageLedger
 from tutti.quota.ordering import backoff_seconds
 from tutti.quota.preemption import PreemptionRules
+from tutti.quota.tree import cohort_key
 from tutti.quota.windows import QuotaStep
 
 Address = tuple[WorkloadKey, str]
@@ -54,7 +57,9 @@ class CoreState:
         pod_group_of: Where each member is filed.
         timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         keeping_room: Gangs that run and keep room for members that are yet to be made, and perhaps some that did.
+        followers: Those who wait for others to end.
         nominations: Room held for those whose victims are leaving.
+        moves: What is moved so that others fit, and was lately.
         out: What has been decided in this turn.
         lifecycle_events: What workloads have come to in this turn.
     """
@@ -76,13 +81,20 @@ class CoreState:
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     timers: Timers = field(default_factory=Timers)
     keeping_room: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    followers: Followers = field(default_factory=Followers)
     nominations: Nominations = field(default_factory=Nominations)
+    moves: Moves = field(default_factory=Moves)
     out: list[AnyDecision] = field(default_factory=list)
     lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
 
     def touch(self, key: WorkloadKey) -> None:
         """Note that a workload must be looked at again."""
         self.dirty[key] = None
+
+    def touch_followers(self, namespace: str, name: str) -> None:
+        """Have those looked at again who wait for whatever has this name to end."""
+        for key in self.followers.of((namespace, name)):
+            self.touch(key)
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""
@@ -115,12 +127,13 @@ class CoreState:
         return found.cluster_queue if found else ""
 
     def quota_steps(self, queue: str) -> list[QuotaStep]:
-        """Return when any ClusterQueue in the tree of one next has other quotas, the first time first."""
+        """Return when any queue or cohort in the tree of a ClusterQueue next has other quotas, the first time first."""
         windows, node = self.catalog.windows, self.ledger.tree.queues.get(queue)
         if not windows.calendars or node is None:
             return []
-        names = (leaf.name for leaf in node.root().leaves() if leaf.name in windows.calendars)
-        return windows.steps(tuple(sorted(names)), self.now)
+        root = node.root()
+        keys = (one.name if one.leaf else cohort_key(one.name) for one in (root, *root.below()))
+        return windows.steps(tuple(sorted(key for key in keys if key in windows.calendars)), self.now)
 
     def charge(self, charge: Charge, pods: int = 1) -> None:
         """Use quota for so many pods of one charge."""

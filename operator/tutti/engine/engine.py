@@ -28,14 +28,14 @@ from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import specs
+from tutti.engine.ingest import specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.ingest.specs import read_workload
-from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
-from tutti.engine.preemption import by_priority, nominated_room, nominations
+from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
+from tutti.engine.queue import predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.counters import NOT_COUNTED
@@ -133,10 +133,8 @@ class Engine:
 
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
-        if not self._synced:
-            return None
-        if self._again:
-            return self.state.now
+        if not self._synced or self._again:
+            return self.state.now if self._synced else None
         times = (
             self._queue.next_due(self.state),
             reconciliation.next_held_due(self.state),
@@ -181,7 +179,8 @@ class Engine:
         self._reconcile()
         if not self._restored:
             self._restored = True
-            state.lifecycle_events.clear()  # these were reached before
+            moves.restore_moves(state)
+            state.lifecycle_events = []  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
 
@@ -189,7 +188,7 @@ class Engine:
         """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
-        while state.dirty:
+        while state.dirty or state.followers.stale or moves.follow_moves(state):
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)
@@ -200,6 +199,8 @@ class Engine:
                     self._forget(workload)
                 else:
                     self._changed[key], seen[key] = workload, None
+                    predecessors.notice(state, key)
+            predecessors.follow_rings(state)
             state.follow_classes()
         return [key for key in seen if key in state.workloads]
 
@@ -239,10 +240,12 @@ class Engine:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
-        has_kept, nomination = workload.key in state.kept_for_successors, state.nominations.ours.get(workload.key)
+        has_kept = moves.has_kept(state, workload) or workload.held_since is not None
+        nomination = state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
-            member_loss.lending_kept(state, workload),
+            moves.lending_kept(state, workload),
+            checks.lending_held(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
@@ -306,11 +309,11 @@ class Engine:
             why = permits.unapproved(why, approver)
         elif not backfill.lacks_only_overdue(state, entry, against):
             with backfill.withholding(state, entry, against):
-                preemption = preempt(state, entry, why, refusal.options, priority=priority)
+                preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=state.may_move)
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
-            why = backfill.why_kept_off(state, entry, why, against)
+            why = checks.with_quota_held(workload, backfill.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
@@ -332,6 +335,9 @@ class Engine:
     def _bind(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
         state, before = self.state, workload.phase
+        if before is Phase.CHECKING:
+            self._changed[workload.key] = workload
+            return
         if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
             explain(workload, why_surplus_waits(state, workload))
             reservation.explain_kept_nodes(state, workload)
@@ -354,6 +360,7 @@ class Engine:
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
+        volcano_jobs.report_phases(state, living)
         if uncounted or unreported:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
@@ -430,11 +437,12 @@ class Engine:
         self._queue.drop(workload)
         state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.queue_positions.put(workload)
+        predecessors.forget(state, key)
 
 
 def _bring_up_to_date(state: State, workload: Workload) -> None:
     """Read what a workload asks for, and do what follows from what was observed of it."""
-    read_workload(state, workload)
+    specs.read_workload(state, workload)
     reconciliation.reconcile(state, workload)
     backfill.note_expected_end(state, workload)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
-from tutti.api.kinds import ClusterQueue
+from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
-from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import EmitEvent
@@ -22,7 +22,7 @@ from tutti.quota.flavors import Flavor
 
 
 @dataclass(kw_only=True)
-class State(QueueState, IngestState, StatusState):
+class State(QueueState, StatusState):
     """The engine's memory: what each room keeps, and how what was written is taken over.
 
     Attributes:
@@ -63,13 +63,15 @@ class State(QueueState, IngestState, StatusState):
             return
         self.stale = False
         self.respec()
+        follow_all_held(self)
         self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
         self.catalog.compile(self._offered, self.now)
         catalog = self.catalog
-        self.ledger.rebuild(catalog.queues, catalog.cohorts, catalog.cohort_weights, catalog.worth)
+        weights, most = catalog.cohort_weights, catalog.most_of_cohorts
+        self.ledger.rebuild(catalog.queues, catalog.cohorts, weights, catalog.worth, most)
 
     def _offered(self, flavor: Flavor, resource: str) -> int:
         """Return what the nodes of a flavor offer of a resource now."""
@@ -98,10 +100,12 @@ class State(QueueState, IngestState, StatusState):
         self.respec()
         self.catalog.version += 1  # whoever waits is looked at again
         self.changed_queues.update(dict.fromkeys(self.catalog.queues))
-        for name, note in others.items():
-            found = self.catalog.get(ClusterQueue, "", name)
+        for key, note in others.items():
+            of, _, name = key.rpartition("/")
+            kind = Cohort if of else ClusterQueue
+            found = self.catalog.get(kind, "", name)
             if found is not None:
-                about = (API_VERSION, ClusterQueue.KIND, "", name, found.metadata.uid)
+                about = (API_VERSION, kind.KIND, "", name, found.metadata.uid)
                 self.out.append(EmitEvent(*about, "Normal", "QuotaChanged", "Admitting", note.message))
 
     def follow_classes(self) -> None:

@@ -258,7 +258,7 @@ class StatusWriter:
             await self._client.write(
                 PriorityLevel.STATUS,
                 "PATCH",
-                target.resource.path(target.namespace, target.name, "status"),
+                _status_path(target),
                 body=write.body,
                 fence=self._fence,
                 content_type=write.content_type,
@@ -292,7 +292,7 @@ class StatusWriter:
                 slot.wanted = write
             return slot.backoff.next(retry_after(error))
         slot.backoff.reset()  # what is wanted next has as many tries
-        gone = isinstance(error, ApiError) and _is_gone(error)
+        gone = isinstance(error, ApiError) and is_no_more(error)
         self._count("gone" if gone else "refused")
         say = log.debug if gone else log.error
         say(
@@ -309,7 +309,13 @@ class StatusWriter:
         self._client.metrics.writes.labels("status", outcome).inc()
 
 
-def _is_gone(error: ApiError) -> bool:
+def _status_path(target: StatusTarget) -> str:
+    """Return where a status is written: Volcano's kinds have no subresource for it (ed72c7c8, config/crd)."""
+    subresource = None if target.resource.group == "scheduling.volcano.sh" else "status"
+    return target.resource.path(target.namespace, target.name, subresource)
+
+
+def is_no_more(error: ApiError) -> bool:
     """Whether there is no such object, or another of that name."""
     causes = error.details.causes or ()
     return error.status == HTTPStatus.NOT_FOUND or any(cause.field == _UID for cause in causes)

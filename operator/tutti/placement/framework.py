@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
@@ -40,11 +41,24 @@ MAX_SCORE = 100
 Kind = TypeVar("Kind", bound=np.generic)
 
 
+class KeptOff(IntEnum):
+    """Which nodes that leave are ruled out, whatever pods tolerate (`plugins/leaving_nodes.py`)."""
+
+    NOTHING = 0
+    LEAVING = 1
+    CANDIDATES = 2
+    """Those, and nodes that will leave unless they are needed."""
+
+
 class FlavorConstraints(msgspec.Struct, frozen=True):
-    """What a flavor adds to its pods' own constraints: labels a node must carry, taints that are tolerated."""
+    """What a flavor adds to its pods' own constraints: labels a node must carry, taints that are tolerated.
+
+    Beside that stands which nodes gangs are kept off.
+    """
 
     node_labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    kept_off: KeptOff = KeptOff.NOTHING
 
 
 NO_FLAVOR = FlavorConstraints()

@@ -30,6 +30,7 @@ from tutti.placement.framework import (
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.devices import DynamicResources
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
+from tutti.placement.plugins.leaving_nodes import LeavingNodes
 from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources import (
@@ -66,7 +67,13 @@ class Profile:
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
     """
 
-    filters: tuple[NodeFilter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
+    filters: tuple[NodeFilter, ...] = (
+        NodeUnschedulable(),
+        TaintToleration(),
+        LeavingNodes(),
+        NodeAffinity(),
+        FlavorLabels(),
+    )
     ports: InterPodFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
@@ -178,6 +185,8 @@ def pre_score(pod_class: PodClass, nodes: NodeColumns, profile: Profile) -> list
 def features_of(pod_class: PodClass, nodes: NodeColumns) -> int:
     """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
     features = pod_class.features
+    if not nodes.numa:
+        features &= ~Feature.NUMA_ZONES
     if nodes.label_index.with_terms:
         features |= Feature.PLACED_TERMS
     if pod_class.namespace in nodes.namespaces.services:

@@ -184,8 +184,8 @@ class _Outlook:
     back: tuple[NDArray[np.int64], Amounts, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
-        known = self.tree.queues
-        self.usual = {name: known[name].quotas for step in self.steps[:1] for name in step.quotas if name in known}
+        known = ((name, self.tree.node(name)) for step in self.steps[:1] for name in step.quotas)
+        self.usual = {name: node.quotas for name, node in known if node is not None}
         self._line_up()
 
     def ends_needed(self, one: PendingWorkload, least: int) -> int:

@@ -137,6 +137,7 @@ class UsageLedger:
         cohorts: Cohorts,
         cohort_weights: Mapping[str, int] | None = None,
         worth: Mapping[FlavorResource, int] | None = None,
+        most_of_cohorts: Mapping[str, Mapping[FlavorResource, Quota]] | None = None,
     ) -> None:
         """Take over new specs. Cohorts and queues in a ring must have been left out.
 
@@ -145,6 +146,7 @@ class UsageLedger:
             cohorts: By name.
             cohort_weights: Of fair sharing, in milli-units; 1 for those that are not there.
             worth: What one unit of a flavor and resource counts in fair sharing, likewise.
+            most_of_cohorts: The most that cohorts may have later, of those that have other quotas at times.
         """
         tree = self.tree = QuotaTree(
             {name: (queue.cohort, queue.quotas) for name, queue in queues.items()},
@@ -154,7 +156,9 @@ class UsageLedger:
             worth=worth or {},
         )
         most = {name: (queue.cohort, queue.most or queue.quotas) for name, queue in queues.items()}
-        self.highest = QuotaTree(most, cohorts) if any(queue.most for queue in queues.values()) else None
+        shared = {name: (parent, (most_of_cohorts or {}).get(name, has)) for name, (parent, has) in cohorts.items()}
+        changes = bool(most_of_cohorts) or any(queue.most for queue in queues.values())
+        self.highest = QuotaTree(most, shared) if changes else None
         policies = {name: queue.policy for name, queue in queues.items()}
         self.snapshot = Snapshot(tree, policies, protected=self.protected, used_lately=self.used_lately)
         for account in self._accounts.values():

@@ -215,6 +215,11 @@ class QuotaNode:
         return None if quota is None else quota.borrowing_limit
 
 
+def cohort_key(name: str) -> str:
+    """Return what a Cohort is called among ClusterQueues; no object can be called so."""
+    return f"cohort/{name}"
+
+
 class QuotaTree:
     """All ClusterQueues and Cohorts, joined.
 
@@ -289,22 +294,28 @@ class QuotaTree:
                     break
                 left = min(left, shared)
 
+    def node(self, key: str) -> QuotaNode | None:
+        """Return a queue by its name, or a cohort by its `cohort_key`; None where there is none."""
+        kind, _, name = key.rpartition("/")
+        return self.cohorts.get(name) if kind else self.queues.get(name)
+
     def change_quotas(
         self, others: Mapping[str, Mapping[FlavorResource, Quota]]
     ) -> dict[str, Mapping[FlavorResource, Quota]]:
-        """Give some queues other quotas; what is used stays.
+        """Give some queues and cohorts (`cohort_key`) other quotas; what is used stays.
 
         Returns:
             What those that had others had, so that the same call takes it back.
         """
         before = {
-            name: self.queues[name].quotas
+            name: node.quotas
             for name, quotas in others.items()
-            if name in self.queues and self.queues[name].quotas != quotas
+            if (node := self.node(name)) is not None and node.quotas != quotas
         }
         roots: dict[tuple[str, bool], QuotaNode] = {}
         for name in before:
-            node = self.queues[name]
+            node = self.node(name)
+            assert node is not None  # it has just been found
             node.quotas = others[name]
             roots[node.root().name, node.root().leaf] = node.root()
         for root in roots.values():

@@ -287,3 +287,13 @@ def test_whatever_is_written_in_a_manifest_the_result_can_be_read_or_is_told_of_
         if one["apiVersion"] == API_VERSION and not told:
             parse_object(one["kind"], one)
     assert kueue(found.text).text == found.text
+
+
+@pytest.mark.parametrize("word", ["pod-group-pod-index", "pod-group-pod-index-label", "pod-index-offset"])
+def test_words_on_ranks_are_left_out_with_what_ranks_go_by_here_and_are_no_loss(word):
+    """It used to say that pods are not placed in order of rank; they are, by the numbers in their names."""
+    said = report(kueue(job(template=f'kueue.x-k8s.io/{word}: "1"')))
+    (line,) = [one for one in said.splitlines() if word in one]
+    assert "note: " in line
+    assert "pods are placed in the order of the numbers in their names" in line
+    assert "0 lost" in said

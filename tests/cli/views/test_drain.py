@@ -277,3 +277,21 @@ def test_the_scene_can_be_asked_of_every_node():
         "h100-1": 1,
         "h100-2": 0,
     }
+
+
+def test_it_names_who_keeps_autoscalers_from_taking_the_node_away():
+    made = gang(2)
+    ours_too, own = made[1]["metadata"], pod("d", "own", 0, on="n0", owner="Job")
+    kept = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+    ours_too["annotations"] = {**kept, f"{TUTTI}/scale-down-protection": ",".join(kept)}
+    own["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "4h"}
+    free = pod("d", "free", 0, on="n0", owner="Job")
+    free["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+    found = drained(*nodes(3), *made, own, free)
+
+    assert found.protected == (
+        "d/g-0: d/g needs it (scaleDownProtection)",
+        "d/own: karpenter.sh/do-not-disrupt",
+    )
+    assert found.problems == ()  # kubectl drain does not look at it
+    assert "2 pods keep autoscalers from taking it away: d/g-0: d/g needs it" in plain(draw_drain(found))

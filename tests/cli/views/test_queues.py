@@ -104,6 +104,19 @@ def test_a_queue_tells_which_window_is_on_and_which_is_next():
     assert found.windows in console.file.getvalue()
 
 
+def test_a_cohort_tells_of_its_windows_too():
+    cohort = scene.ours("Cohort", "research", {"parentName": "company"})
+    quotas = [{"name": "a100", "resources": [{"name": scene.GPU, "nominalQuota": 4}]}]
+    groups = scene.queue("x", "", "a100", 2)["spec"]["resourceGroups"]
+    windows = [{"name": "night", "begin": "1970-01-01T00:00:00Z", "flavors": quotas}]
+    cohort["spec"] |= {"resourceGroups": groups, "temporaryQuotas": windows}
+    (company,) = roots(cohort)
+    (found,) = (one for one in company.children if one.name == "research")
+
+    assert found.windows == "window night is on"
+    assert company.windows == ""
+
+
 def test_a_queue_is_told_with_who_runs_and_who_waits_in_order():
     asked = scene.told()
     engine = asked.stock()

@@ -256,6 +256,17 @@ def test_those_who_wait_are_told_that_they_start_when_a_window_begins():
     assert len(world.where("large")) == 2
 
 
+def test_who_starts_after_others_is_told_no_time_and_delays_nobody_elses():
+    world = world_of(8, once("sale", 16, 10_000, 20_000))
+    for name, more in (("small", {}), ("follower", {"after": [{"workload": "small"}]}), ("large", {})):
+        world.workload(name, {"name": "main", "count": 2}, queueName="queue", **more)
+        for rank in range(2):
+            world.pod(f"{name}-{rank}", gpus=4, workload=name)
+        world.run()
+    assert expected(world, "large") == 10_000
+    assert expected(world, "follower") is None
+
+
 def reserving(gpus: int, *windows: dict[str, Any]) -> World:
     """One node of 8 GPUs, and a queue that keeps room for its head."""
     return world_of(gpus, *windows, nodes=1, backfill="Reserved")
@@ -330,3 +341,104 @@ def test_nobody_is_given_more_than_holds_at_the_time_whatever_windows_there_are(
     world.restart()
     world.run()
     assert world.engine.state.ledger.tree.queues["cq"].quotas == quotas
+
+
+def sharing(*windows: dict[str, Any], gpus: int = 0) -> World:
+    """A cohort with so many GPUs of its own, of which two queues without any may borrow."""
+    world = World()
+    world.flavor()
+    world.node("n0", gpus=8)
+    put_cohort(world, *windows, gpus=gpus)
+    for name in ("one", "two"):
+        world.queue(name, 0, cohort="all", local=name)
+    world.run()
+    return world
+
+
+def put_cohort(world: World, *windows: dict[str, Any], gpus: int) -> None:
+    quotas = [{"name": GPU, "nominalQuota": gpus}, {"name": "cpu", "nominalQuota": 100}]
+    quotas.append({"name": "memory", "nominalQuota": "1Ti"})
+    groups = [{"coveredResources": [GPU, "cpu", "memory"], "flavors": [{"name": "default", "resources": quotas}]}]
+    world.object("Cohort", "all", {"resourceGroups": groups, "temporaryQuotas": list(windows)})
+
+
+def cohort_note(world: World) -> tuple[bool, str, str]:
+    found = world.engine.state.catalog.windows.notes["cohort/all"]
+    return found.is_on, found.reason, found.message
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_cohort_shares_is_otherwise_for_a_time(restarted):
+    world = sharing(once("sale", 6, 100, 300))
+    world.pod("p", gpus=4, queue="one")
+    world.run()
+    assert world.where() == {}
+    why = world.why("Pod", "p")
+    assert (why.reason, "never" in why.message) == ("WaitingForQuota", False)
+    assert f"that of cohort all is 6 from {timestamp(START + 100)} on (temporaryQuotas)" in why.message
+    assert cohort_note(world) == (False, "NoWindowOn", f"window sale begins at {timestamp(START + 100)}")
+    world.until(99)
+    assert world.where() == {}
+    world.until(1)
+    if restarted:
+        world.restart()
+        world.run()
+    assert list(world.where()) == ["p"]
+    assert cohort_note(world)[:2] == (True, "WindowOn")
+    assert [(one.kind, one.name) for one in world.events("QuotaChanged")] == [("Cohort", "all")]
+    world.until(200)
+    assert list(world.where()) == ["p"]  # nobody is taken out for that
+    told = world.engine.state.overuses.reported["Cohort", "", "all"].message
+    assert told.startswith(f"more is used than there is quota for: 4 of 0 {GPU} of flavor default")
+    world.pod("q", gpus=1, queue="two")
+    world.run()
+    assert world.reason("Pod", "q") == "ExceedsMaxQuota"  # for there will never be more again
+
+
+def test_windows_of_a_cohort_are_in_expected_starts_and_end_when_they_are_taken_away():
+    world = sharing(once("sale", 6, 10_000, 20_000))
+    world.workload("w", {"name": "main", "count": 1}, queueName="one")
+    world.pod("w-0", gpus=4, workload="w")
+    world.run()
+    assert expected(world, "w") == 10_000
+    world.until(11_000)
+    assert list(world.where()) == ["w-0"]
+    put_cohort(world, gpus=0)
+    world.run()
+    assert "cohort/all" not in world.engine.state.catalog.windows.notes
+    assert world.engine.state.ledger.tree.cohorts["all"].nominal(("default", GPU)) == 0
+
+
+def test_a_queue_and_a_cohort_of_one_name_have_windows_of_their_own():
+    world = sharing(once("sale", 6, 100, 300))
+    world.queue("all", 1, local="all", temporaryQuotas=[once("feast", 3, 100, 200)])
+    world.until(150)
+    tree = world.engine.state.ledger.tree
+    assert (tree.queues["all"].nominal(("default", GPU)), tree.cohorts["all"].nominal(("default", GPU))) == (3, 6)
+    world.until(100)
+    tree = world.engine.state.ledger.tree
+    assert (tree.queues["all"].nominal(("default", GPU)), tree.cohorts["all"].nominal(("default", GPU))) == (1, 6)
+
+
+def test_a_head_has_room_kept_for_it_from_a_window_of_its_cohort_on():
+    world = World()
+    world.flavor()
+    world.node("n0", gpus=8)
+    put_cohort(world, once("sale", 8, 1000, 5000), gpus=4)
+    world.queue("one", 0, cohort="all", backfill="Reserved")
+    world.run()
+    job(world, "head", 6)
+    assert world.why("Workload", "head").details["startsAt"] == timestamp(START + 1000)
+    job(world, "longer", 4, 1100)
+    job(world, "short", 3, 900)
+    assert list(world.where()) == ["short-0"]
+    world.until(1000)
+    assert "head-0" in world.where()
+
+
+def test_a_bad_window_of_a_cohort_costs_it_a_condition():
+    world = sharing({**once("odd", 6), "schedule": "0 25 * * *", "durationSeconds": 60}, gpus=2)
+    assert cohort_note(world)[1] == "InvalidWindow"
+    world.pod("p", gpus=2, queue="one")
+    world.run()
+    assert list(world.where()) == ["p"]

@@ -252,6 +252,18 @@ def test_the_timeout_of_its_object_is_how_long_a_gang_holds_its_reservation():
     assert world.engine.state.workloads["PodGroup", "default", "g"].permit_seconds == 10
 
 
+def test_a_soft_topology_of_volcano_is_a_wish_and_holds_nobody_back():
+    """It used to be refused like a hard one, and the gang never started (design/network-topology-aware-scheduling.md)."""
+    world = World()
+    world.node("n1")
+    spec = {"minMember": 2, "networkTopology": {"mode": "soft", "highestTierAllowed": 2}}
+    world.gang_object("scheduling.volcano.sh/v1beta1", "g", spec)
+    for rank in range(2):
+        put(world, f"p-{rank}", annotated(**{"scheduling.k8s.io/group-name": "g"}))
+    world.run()
+    assert len(world.where()) == 2
+
+
 # Volcano.
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from tutti.api.conditions import legible_conditions
 from tutti.api.conventions.membership import MOST_MEMBERS
+from tutti.api.core import OwnerReference
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.api.messages import join_listed
@@ -65,6 +66,8 @@ class GangObject:
         condition: The type of the condition that it is to be told by; "" where it has none.
         conditions: Its conditions as they stand.
         problem: What is wrong with it, or "".
+        made_by: The Job of Volcano that it was made for, whose controller goes by its phase; None for none.
+        phase: Of such a one, as it stands.
     """
 
     convention: str
@@ -81,6 +84,8 @@ class GangObject:
     condition: str = ""
     conditions: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
+    made_by: OwnerReference | None = None
+    phase: str = ""
 
 
 def gangs_in(api_version: str, kind: str, raw: Mapping[str, Any]) -> list[GangObject]:
@@ -205,9 +210,19 @@ def _volcano(one: _Volcano) -> _Said:
     roles = tuple((one.min_task_member or {}).items())
     if one.min_member < sum(least for _, least in roles):
         roles = ()  # as Volcano has it: the minimum of the whole is what counts then
-    beyond = "networkTopology" if one.network_topology else "subGroupPolicy" if one.sub_group_policy else ""
+    near = one.network_topology if one.network_topology and one.network_topology.get("mode") != "soft" else None
+    beyond = "networkTopology" if near else "subGroupPolicy" if one.sub_group_policy else ""
     problem = f"spec.{beyond} is not supported: leave it out" if beyond else ""
-    return _Said("", document, roles, one.min_resources or {}, problem=problem)
+    return _Said("", document, roles, _of_nodes(one.min_resources or {}), problem=problem)
+
+
+_OF_QUOTAS = ("count/", "requests.", "limits.")
+"""Begin names that ResourceQuotas have; Volcano's controller puts what pods use of these among minResources, too."""
+
+
+def _of_nodes(amounts: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
+    """Return what nodes can have of minResources (Volcano ed72c7c8, scheduler/api/resource_info.go, NewResource)."""
+    return {name: amount for name, amount in amounts.items() if not name.startswith(_OF_QUOTAS)}
 
 
 def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said) -> GangObject:
@@ -236,4 +251,23 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         condition=CONDITIONS.get(api_version, ""),
         conditions=tuple(legible_conditions(raw.get("status"))),
         problem=problem,
+        made_by=(made_by := _volcano_job(api_version, meta)),
+        phase=_phase(raw.get("status")) if made_by else "",
     )
+
+
+def _volcano_job(api_version: str, meta: Mapping[str, Any]) -> OwnerReference | None:
+    """Return the Job that a PodGroup of Volcano was made for."""
+    if not api_version.startswith("scheduling.volcano.sh/"):
+        return None
+    try:
+        owners = msgspec.convert(meta.get("ownerReferences") or [], list[OwnerReference])
+    except msgspec.ValidationError:
+        return None
+    jobs = (one for one in owners if one.controller and one.api_version.startswith("batch.volcano.sh/"))
+    return next((one for one in jobs if one.kind == "Job"), None)
+
+
+def _phase(status: object) -> str:
+    phase = status.get("phase") if isinstance(status, dict) else None
+    return phase if isinstance(phase, str) else ""

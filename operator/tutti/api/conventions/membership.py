@@ -82,6 +82,8 @@ class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, weakref=Tr
     """Whether all members are deleted with the first that is."""
     topology: PodTopologyRequest | None = None
     """How near one another pods like this want to be; None: the PodGroup object says, or nobody."""
+    after: tuple[tuple[str, str], ...] = ()
+    """Names of what has to end before it starts, and whether that must have Succeeded or only Finished."""
 
 
 def label_path(key: str) -> str:

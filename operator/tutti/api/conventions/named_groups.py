@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tutti.api.conventions.after_annotation import AFTER, read_after
 from tutti.api.conventions.membership import (
     GangMembership,
     annotation_path,
@@ -32,7 +33,7 @@ POD_GROUP = f"{GROUP}/pod-group"
 WORKLOAD = f"{GROUP}/workload"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
 _NAMES = (QUEUE_NAME, POD_GROUP, WORKLOAD, PRIORITY_CLASS)
-TUTTI_KEYS = (*_NAMES, *OUR_TOPOLOGY)
+TUTTI_KEYS = (*_NAMES, *OUR_TOPOLOGY, AFTER)
 """All that is read."""
 
 
@@ -41,7 +42,8 @@ def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noq
     labels = pod.metadata.labels
     queue, group, workload, priority_class = (existing_name(labels.get(key, ""), label_path(key)) for key in _NAMES)
     topology = read_topology_request(pod.metadata.annotations, OUR_TOPOLOGY)
-    if not (queue or group or workload or priority_class or topology):
+    after = read_after(pod.metadata.annotations.get(AFTER, ""), annotation_path(AFTER))
+    if not (queue or group or workload or priority_class or topology or after):
         return None
     return GangMembership(
         convention="tutti",
@@ -51,6 +53,7 @@ def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noq
         queue=queue,
         priority_class=priority_class,
         topology=topology,
+        after=after,
     )
 
 
@@ -86,6 +89,8 @@ def read_scheduler_plugins(pod: Pod, settings: Conventions) -> GangMembership | 
     return GangMembership(convention="schedulerPlugins", namespace=pod.metadata.namespace, group=group)
 
 
+VOLCANO = "batch.volcano.sh"
+"""The group of Volcano's Jobs."""
 VOLCANO_GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 VOLCANO_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 VOLCANO_TASK = "volcano.sh/task-spec"

@@ -50,8 +50,8 @@ def membership_keys(settings: Conventions) -> frozenset[str]:
 def membership_of(pod: Pod, settings: Conventions) -> GangMembership:
     """What a pod says of its gang, workload, queue and priority; an empty claim for an ordinary pod.
 
-    The gang comes whole from the first convention that names one; queue, priority class and topology each from the
-    first that says them: so a pod may name its gang in one convention and its queue in another.
+    The gang comes whole from the first convention that names one; queue, priority class, topology and what it starts
+    after each from the first that says them: so a pod may name its gang in one convention and its queue in another.
 
     Raises:
         ConventionError: an enabled convention says something that cannot be read.
@@ -63,9 +63,11 @@ def membership_of(pod: Pod, settings: Conventions) -> GangMembership:
     queue = next((claim.queue for claim in claims if claim.queue), "")
     priority_class = next((claim.priority_class for claim in claims if claim.priority_class), "")
     topology = next((claim.topology for claim in claims if claim.topology), None)
-    if (queue, priority_class, topology) == (chosen.queue, chosen.priority_class, chosen.topology):
+    after = next((claim.after for claim in claims if claim.after), ())
+    said = {"queue": queue, "priority_class": priority_class, "topology": topology, "after": after}
+    if all(getattr(chosen, name) == value for name, value in said.items()):
         return chosen
-    return msgspec.structs.replace(chosen, queue=queue, priority_class=priority_class, topology=topology)
+    return msgspec.structs.replace(chosen, **said)
 
 
 def _read(name: str, pod: Pod, settings: Conventions) -> GangMembership | None:

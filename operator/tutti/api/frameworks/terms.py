@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
+from tutti.api.conventions.after_annotation import AFTER, read_after
 from tutti.api.conventions.membership import (
     MOST_SECONDS,
     ConventionError,
     PodTopologyRequest,
+    annotation_path,
     existing_name,
     label_path,
     whole_number,
@@ -35,6 +37,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
         queue_by: Kind and name of the owner that names the queue.
         maximum_seconds: For how long it may run.
         schedule_timeout_seconds: How long a complete reservation is held.
+        after: Whose end it waits for, and until when: as GangMembership has it.
         problems: What cannot be read, in sentences; that then counts as not said, and the pod has to wait.
     """
 
@@ -44,6 +47,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     maximum_seconds: int | None = None
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
+    after: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -72,6 +76,7 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
     seconds, _ = nearest(lambda owner: _seconds(owner, ignored))
     timeout = next((one for owner in chain.owners if (one := owner.schedule_timeout_seconds)), None)
     topology = next((owner for owner in chain.owners if owner.topology or owner.topology_problem), None)
+    after, _ = nearest(lambda owner: owner.after if read_after(owner.after, annotation_path(AFTER)) else "")
     if topology is not None and topology.topology_problem:
         problems.append(f"{topology.title}: {topology.topology_problem}")
     return InheritedTerms(
@@ -81,6 +86,7 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
         maximum_seconds=seconds if isinstance(seconds, int) else None,
         schedule_timeout_seconds=timeout,
         topology=topology.topology if topology is not None else None,
+        after=read_after(str(after or ""), annotation_path(AFTER)),
         problems=tuple(problems),
     )
 

@@ -1,4 +1,4 @@
-"""Quotas as ClusterQueues and Cohorts state them, and the Cohort (Kueue v1beta2 fields)."""
+"""Quotas as ClusterQueues and Cohorts state them (Kueue v1beta2 fields)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from tutti.api import quantity
-from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import (
-    ACTIVE_COLUMN,
-    AGE_COLUMN,
     ATOMIC,
     QUANTITY_SCHEMA,
-    WHY_INACTIVE_COLUMN,
     Model,
     Name,
-    Object,
-    PrinterColumn,
     Quantity,
     ResourceName,
     ValidationRule,
@@ -135,34 +129,3 @@ class FairSharing(Model):
 
     weight: Quantity = Field(default=1000, json_schema_extra={"default": 1})
     """The share relative to siblings; one of 0 gives way to all others as soon as it borrows."""
-
-
-class CohortSpec(Model):
-    """Its parent, and the quota that its members share on top of their own."""
-
-    parent_name: Name = ""
-    """The cohort above; left out: none."""
-    resource_groups: ResourceGroups = []
-    """Quota that members share on top of their own."""
-    fair_sharing: FairSharing | None = None
-    """Its weight in the parent."""
-    RULES: ClassVar = (
-        APPEAR_ONCE,
-        limits_need("parentName", lambda it: it.parent_name),
-    )
-
-
-class Cohort(Object):
-    """A group of queues that lend quota to one another."""
-
-    KIND: ClassVar = "Cohort"
-    PLURAL: ClassVar = "cohorts"
-    COLUMNS: ClassVar = (
-        PrinterColumn("Parent", ".spec.parentName"),
-        ACTIVE_COLUMN,
-        WHY_INACTIVE_COLUMN,
-        AGE_COLUMN,
-    )
-
-    spec: CohortSpec = CohortSpec()
-    status: ConditionsOnly = ConditionsOnly()

@@ -1,4 +1,4 @@
-"""Quota that holds for a time: the windows of a ClusterQueue, once between two moments or again and again.
+"""Quota that holds for a time: the windows of a ClusterQueue or Cohort, once between two moments or again and again.
 
 kube-throttler has such windows on its thresholds (`temporaryThresholdOverrides`, begin and end as RFC 3339), and users
 of Kueue ask for them on quotas (its issue 8654). Two things are otherwise here: a window ends at its end, not a second

@@ -7,8 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.after import After, EndedWorkloads
+from tutti.api.kinds.checks import CheckStates
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
-from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
+from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
     AGE_COLUMN,
     ATOMIC,
@@ -183,6 +185,8 @@ class WorkloadSpec(Model):
     """Counts where it is lower than the priority of its class, or of its pods: only a class makes it go first."""
     active: bool = True
     """Whether it may be admitted; set to false, it is taken out."""
+    after: After = []
+    """Which others have to end before it is admitted. Until then it stands in nobody's way, and uses no quota."""
     pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))
     """What it is made of."""
     schedule_timeout_seconds: Seconds | None = None
@@ -192,6 +196,8 @@ class WorkloadSpec(Model):
     on_bind_failure: OnBindFailure = "Rollback"
     """What becomes of it when it is bound in part and cannot be completed in time. Rollback: bound members are taken
     out, so that it can start whole. Retry: they stay, and the others are tried on."""
+    scale_down_protection: Literal["Never", "WhileNeeded"] | None = None
+    """Whether its members are kept from scale-down while it needs them; left out: as its ClusterQueue says."""
     requeue: Requeue = Requeue()
     """How long it waits after it was taken out."""
     success_policy: SuccessPolicy | None = None
@@ -234,28 +240,6 @@ class WorkloadSpec(Model):
     )
 
 
-class PodGroupAssignment(Lenient):
-    """What one pod group was admitted with: how many members, in which flavor of each resource."""
-
-    name: str
-    """The pod group."""
-    count: int = 0
-    """How many members were charged."""
-    flavors: dict[str, str] = Field(default={}, max_length=64)
-    """The flavor of each resource."""
-    succeeded: Count = 0
-    """How many members have succeeded, those that are cleaned up since included."""
-
-
-class Admission(Lenient):
-    """What the workload was admitted with."""
-
-    cluster_queue: str
-    """The ClusterQueue that it was admitted by."""
-    pod_groups: list[PodGroupAssignment] = Field(default=[], max_length=18, json_schema_extra=list_map("name"))
-    """What each pod group got."""
-
-
 class RequeueState(Lenient):
     """How often it was requeued, and when it is tried again."""
 
@@ -273,7 +257,11 @@ class WorkloadStatus(Written):
     conditions: Conditions = []
     """How far it has come."""
     admission: Admission | None = None
-    """What it was admitted with."""
+    """What it was admitted with, or holds quota in while checks are asked."""
+    admission_checks: CheckStates = []
+    """What the checks of its ClusterQueue say, each written by the check's controller."""
+    checks_round: Count = 0
+    """Which `admission.round` the checks answer; told with each reset to Pending, and by the operator alone."""
     pending: PendingExplanation | None = None
     """Why it waits."""
     requeue: RequeueState | None = None
@@ -282,6 +270,8 @@ class WorkloadStatus(Written):
     """How long it has run before the last eviction."""
     kept: KeptMembers = []
     """What it keeps for the successors of members that it has lost."""
+    after: EndedWorkloads = []
+    """Those of `spec.after` that it need not wait for any more."""
 
 
 class Workload(Object):

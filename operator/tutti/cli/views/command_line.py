@@ -24,7 +24,7 @@ from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load_configuration as read
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.drawing import WIDE, PageWidth
-from tutti.cli.views.listing import list_cluster
+from tutti.cli.views.listing import Listed, list_cluster
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller import logs
 from tutti.controller.discovery import OUR_RESOURCES
@@ -94,21 +94,47 @@ class ViewOptions:
 
         Where the caller may not list a kind in all namespaces, it is listed in this one, or that of the context.
         """
+        ((_, found),) = self.ask_each((self.context,), namespace)
+        if isinstance(found, str):
+            fail(found)
+        for one in found.listed.unreadable:
+            echo(f"left out, as it cannot be read: {one}", err=True)
+        return found
+
+    def ask_each(
+        self, contexts: Sequence[str | None], namespace: str | None = None
+    ) -> list[tuple[str, ObservedCluster | str]]:
+        """List the clusters of several contexts at once; of one of which that cannot be done, say why.
+
+        Args:
+            contexts: Their names; None: the current one.
+            namespace: As with `ask`.
+        """
         logs.configure("console", level="error")
         try:
             configuration = TuttiConfiguration() if self.config is None else _read(self.config)
             plugins = load_plugins(configuration)
-            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration, namespace))
         except ConfigurationError as error:
             fail(f"configuration {error}")
-        except (CredentialsError, WireError) as error:
-            fail(error.message if isinstance(error, ApiError) else str(error))
-        if listed.missing:
-            unknown = "any of Tutti's kinds" if len(listed.missing) == len(OUR_RESOURCES) else ", ".join(listed.missing)
-            fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
-        for one in listed.unreadable:
-            echo(f"left out, as it cannot be read: {one}", err=True)
-        return ObservedCluster(listed, time.time(), configuration, plugins)
+
+        async def listed(context: str | None) -> Listed | str:
+            try:
+                found = await list_cluster(self.kubeconfig, context, configuration, namespace)
+            except (CredentialsError, WireError) as error:
+                return error.message if isinstance(error, ApiError) else str(error)
+            if not found.missing:
+                return found
+            unknown = "any of Tutti's kinds" if len(found.missing) == len(OUR_RESOURCES) else ", ".join(found.missing)
+            return f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)"
+
+        async def all_listed() -> list[Listed | str]:
+            return await asyncio.gather(*map(listed, contexts))
+
+        answers = asyncio.run(all_listed())
+        return [
+            (context or "", one if isinstance(one, str) else ObservedCluster(one, time.time(), configuration, plugins))
+            for context, one in zip(contexts, answers, strict=True)
+        ]
 
     def lacks(self, asked: ObservedCluster) -> str:
         """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""

@@ -3,6 +3,8 @@
 `reserve` is where a gang gets its nodes; `binding.send_binds` is where they go out. Flavors are chosen by quota first
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
+
+Where admission checks come before nodes, the quota is taken alone (`lifecycle/checks.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from tutti.engine.admission.shortages import (
     closest,
     gang_full,
     misfit,
+    no_object_for_checks,
     no_room_left,
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import checks, quota_usage
 from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
@@ -45,7 +48,9 @@ from tutti.engine.records.pod_sets import (
 )
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.gang import place_ask
+from tutti.placement.framework import KeptOff, Rows
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.leaving_nodes import kept_off, some_are_candidates
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
@@ -80,7 +85,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     workload = entry.workload
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
-    scarce = short_of_resources(state, workload) if workload.min_resources else None
+    scarce = short_of_resources(state, workload, entry.queue) if workload.min_resources else None
     scarce = scarce or throttling.throttled(state, entry.needs)
     if scarce is not None:
         return Refusal(scarce)
@@ -95,6 +100,9 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             transaction.rollback()
             free_unavailable(state, workload)
             return refusal
+        if attempt.held and entry.queue is not None:
+            checks.hold_quota(state, workload, entry.queue.name, attempt.held)
+            return None
         if not attempt.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
             why = why_surplus_waits(state, workload)
@@ -105,7 +113,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
         charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
         usage_history.count_admission(state, workload, charged)
     workload.cluster_queue = entry.queue.name if entry.queue else ""
-    if workload.phase is Phase.WAITING:
+    if workload.phase is Phase.WAITING and workload.held_since is None:
         workload.reserved_at = state.now
     quota_usage.describe_holder(state, workload)
     return None
@@ -117,6 +125,8 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
+    if attempt.held:
+        return None
     needs = throttling.within_throttles(state, entry.needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
@@ -219,7 +229,12 @@ def _take_required(
         kept = None
         if choice.level and state.quota_holdbacks.of:
             kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
-        found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
+        if kept is not None:
+            found: _Unplaced | None = _Unplaced(_borrowing(choice), kept)
+        else:
+            found = _hold_for_checks(attempt, needs, pod_sets, choice)
+            if found is None and not attempt.held:
+                found = _place(attempt, needs, pod_sets, choice)
         if found is None:
             return None
         if found.why.reason == ASKING:
@@ -236,6 +251,30 @@ def _take_required(
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
+
+
+def _hold_for_checks(
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment,
+) -> _Unplaced | None:
+    """Take the quota of these flavors alone where admission checks come before nodes (`held`).
+
+    Returns:
+        Why it cannot be held, where nothing can tell what checks say of it; None: it is, or there are none.
+    """
+    if attempt.queue is None or not attempt.queue.checks.on_flavors:
+        return None
+    terms = terms_of(attempt, needs, pod_sets, choice)
+    ahead = attempt.checks_ahead(terms)
+    if not ahead:
+        return None
+    if attempt.workload.key[0] == "Pod":
+        return _Unplaced(0, no_object_for_checks(attempt.queue, ahead))
+    each = zip(needs, terms.charges, strict=True)
+    attempt.held = [(need.group, need.required, charge) for need, charge in each if charge is not None]
+    return None
 
 
 def _borrowing(choice: WorkloadAssignment) -> int:
@@ -266,7 +305,9 @@ def _place(
         waits = extenders.consult(state, queries, profile)
         if waits is not None:
             return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
+    found = _place_on_lasting(attempt, needs, terms.asks) or place_together(
+        state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart
+    )
     if isinstance(found, Diagnosis):
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
@@ -276,6 +317,18 @@ def _place(
     each = zip(needs, found, terms.charges, strict=True)
     attempt.taken = [Taken(need, 0, rows, charge) for need, rows, charge in each]
     return None
+
+
+def _place_on_lasting(
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], asks: Sequence[Ask]
+) -> list[Rows] | None:
+    """Place a gang on nodes that no autoscaler has its eye on, where there are others; None where it does not fit."""
+    nodes = attempt.state.cluster.nodes
+    if not (any(need.in_gang for need in needs) and some_are_candidates(nodes)):
+        return None
+    lasting = [replace(ask, where=kept_off(ask.where, KeptOff.CANDIDATES)) for ask in asks]
+    found = place_together(nodes, attempt.transaction, lasting, attempt.profile, apart=attempt.apart)
+    return None if isinstance(found, Diagnosis) else found
 
 
 def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:

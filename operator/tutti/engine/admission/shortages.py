@@ -21,7 +21,7 @@ from tutti.placement.plugins.extensions import FAILED
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
 from tutti.quota.policy import Preemptible, PreemptionMode
-from tutti.quota.tree import FlavorResource, Usage, add_to
+from tutti.quota.tree import FlavorResource, Usage, add_to, cohort_key
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
@@ -52,6 +52,15 @@ def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanatio
     return Explanation(
         why.gate, why.reason, f"{why.message} ({text})", {**why.details, "podsOfOtherSchedulers": str(number)}
     )
+
+
+def no_object_for_checks(queue: Queue, names: Sequence[str]) -> Explanation:
+    """Say that a single pod cannot pass admission checks, because there is no object on which they could answer."""
+    text = (
+        f"ClusterQueue {queue.name} asks AdmissionCheck {', '.join(names[:MOST_NAMES])} before admission; answers are "
+        "written on a Workload or PodGroup, and a single pod has neither: make it a gang of one (PodGroup, minCount 1)"
+    )
+    return Explanation(Gate.CHECKS, "NoObjectForChecks", text, {"checks": ",".join(names[:MOST_NAMES])})
 
 
 def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
@@ -135,12 +144,17 @@ def _short_of(
 
 
 def _rise(state: AdmissionState, queue: Queue, what: FlavorResource) -> str:
-    """Say when a queue next has more of its own, by its windows; "" where it is not known to."""
-    (flavor, resource), now = what, state.ledger.tree.queues[queue.name].nominal(what)
-    for step in state.catalog.windows.steps((queue.name,), state.now):
-        nominal = step.quotas[queue.name][flavor, resource].nominal
-        if nominal > now:
-            return f"; its own is {format_amount(resource, nominal)} from {timestamp(step.at)} on (temporaryQuotas)"
+    """Say when a queue next has more of its own, or a cohort above it, by their windows; "" where none is known to."""
+    windows, node = state.catalog.windows, state.ledger.tree.queues[queue.name]
+    above = {cohort_key(one.name): one for one in node.path[1:]}
+    holding = {key: one for key, one in {queue.name: node, **above}.items() if key in windows.calendars}
+    for step in windows.steps(tuple(holding), state.now) if holding else ():
+        for key, one in holding.items():
+            quota = step.quotas[key].get(what)
+            if quota is not None and quota.nominal > one.nominal(what):
+                whose = "its own" if one is node else f"that of cohort {one.name}"
+                amount = format_amount(what[1], quota.nominal)
+                return f"; {whose} is {amount} from {timestamp(step.at)} on (temporaryQuotas)"
     return ""
 
 
@@ -193,13 +207,15 @@ def _reason(found: FitError) -> str:
     return "Impossible" if found.never else "Unschedulable"
 
 
-def short_of_resources(state: AdmissionState, workload: Workload) -> Explanation | None:
+def short_of_resources(state: AdmissionState, workload: Workload, queue: Queue | None) -> Explanation | None:
     """Say of what less is free on all nodes together than a gang wants to see free before it starts (minResources).
 
     Nobody is taken out for that (scheduler-plugins, pkg/coscheduling: no preemption follows).
     """
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
+    if workload.held_since is None and (queue is not None and queue.checks.on_flavors):
+        return None  # it asks for no nodes yet
     nodes = state.cluster.nodes
     found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.resource_index.column

@@ -15,29 +15,34 @@ from tutti.api.core import Pod
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.kinds import PodGroup
 from tutti.api.limits import remaining
+from tutti.api.numa import KIND as NODE_TOPOLOGY
+from tutti.api.numa import NodeTopology
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
-from tutti.engine.ingest import IngestState
+from tutti.engine.ingest import IngestState, managed_owners
 from tutti.engine.ingest.implicit_gangs import pod_group_written
 from tutti.engine.ingest.membership import (
     drop_foreign_pod,
     drop_member,
     note_foreign_owner,
     note_foreign_pod,
+    owner_gone,
     owner_kind_followed,
     owner_seen,
     put_member,
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, devices, eviction, limits, quota_usage
-from tutti.engine.lifecycle.reservation import lost_node, note_loss
+from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.moves import told_moves
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
+from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
@@ -77,10 +82,12 @@ def _pod_gone(state: IngestState, gone: observations.PodGone) -> None:
 
 def _node_seen(state: IngestState, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before = quota_usage.labels_of(state, name)
+    before, stayed = quota_usage.labels_of(state, name), not is_leaving(state.cluster.nodes, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.pod_group_of:
             state.touch(state.pod_group_of[record.key][0])
+    if stayed and is_leaving(state.cluster.nodes, name):
+        node_leaves(state)
     quota_usage.node_relabelled(state, name, before)
 
 
@@ -148,10 +155,6 @@ def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:
     state.throttles.drop((gone.kind, gone.namespace, gone.name))
 
 
-def _owner_gone(state: IngestState, gone: observations.OwnerGone) -> None:
-    state.owner_graph.drop(gone.uid)
-
-
 def _storage_seen(state: IngestState, seen: observations.StorageSeen) -> None:
     binding.storage_seen(state, seen.found)
 
@@ -166,6 +169,22 @@ def _device_object_seen(state: IngestState, seen: observations.DeviceObjectSeen)
 
 def _device_object_gone(state: IngestState, gone: observations.DeviceObjectGone) -> None:
     devices.object_gone(state, gone.kind, gone.namespace, gone.name)
+
+
+def _node_topology_seen(state: IngestState, seen: observations.NodeTopologySeen) -> None:
+    found = seen.found
+    numa = state.cluster.nodes.numa
+    before = numa.problem_of(found.name)
+    state.cluster.put_topology(found)
+    problem = numa.problem_of(found.name)
+    if problem and problem != before:
+        about = (found.api_version, NODE_TOPOLOGY, "", found.name, found.uid)
+        note = f"{problem}. Until then no pod that has to be aligned to NUMA zones goes to this node"
+        state.out.append(EmitEvent(*about, "Warning", "InvalidNodeTopology", "Scheduling", note))
+
+
+def _node_topology_gone(state: IngestState, gone: observations.NodeTopologyGone) -> None:
+    state.cluster.drop_topology(gone.name)
 
 
 def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
@@ -199,6 +218,8 @@ def _evicted(state: IngestState, result: observations.EvictFinished) -> None:
 
 def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
+    if kind == "ClusterQueue":
+        state.moves.heard[meta["name"]] = told_moves(seen.raw.get("status"))
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
             return  # their statuses are not the engine's
@@ -270,12 +291,15 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ThrottleSeen: _throttle_seen,
     observations.ThrottleGone: _throttle_gone,
     observations.OwnerSeen: owner_seen,
-    observations.OwnerGone: _owner_gone,
+    observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
+    observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
     **dict.fromkeys(get_args(observations.DeviceObjectSeen), _device_object_seen),
     observations.DeviceObjectGone: _device_object_gone,
+    observations.NodeTopologySeen: _node_topology_seen,
+    observations.NodeTopologyGone: _node_topology_gone,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,
@@ -286,7 +310,9 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.DeviceClaimWritten: devices.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
+    observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
+    observations.ChecksReset: checks.checks_reset,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }
@@ -358,6 +384,8 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, NodeTopology):
+            return NODE_TOPOLOGY, "", about.name
         if isinstance(about, ProjectedOwner | PodSelecting):
             return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

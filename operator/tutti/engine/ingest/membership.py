@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tutti.api.conventions import GangMembership, PodTopologyRequest
 from tutti.api.conventions.membership import within_bounds
-from tutti.api.conventions.named_groups import POD_GROUP
+from tutti.api.conventions.named_groups import POD_GROUP, VOLCANO
 from tutti.api.core import Pod
 from tutti.api.frameworks import OwnedGang, OwnerAwaited, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -19,6 +19,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
@@ -26,7 +27,10 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import (
     ADMISSION_ANNOTATION,
     GATE_ANNOTATION,
+    SCALE_DOWN_MARK,
     PodTexts,
+    says_movable,
+    scale_down_annotations,
     task_role,
 )
 from tutti.engine.records.members import (
@@ -37,7 +41,7 @@ from tutti.engine.records.members import (
     Reported,
     admission_in_status,
 )
-from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.observations import OwnerGone, OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.placement.topology.request import Slice
 
@@ -66,7 +70,13 @@ def put_member(state: IngestState, pod: Pod) -> None:
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
-    member.reported = member.reported if member.reported[0] else _told(pod)
+    if member.nominated and not pod.spec.node_name:
+        state.workloads[state.pod_group_of[record.key][0]].nominates = True
+    member.scale_down = scale_down_annotations(pod.metadata.annotations)
+    if SCALE_DOWN_MARK in member.scale_down:
+        state.workloads[state.pod_group_of[record.key][0]].some_protected = True
+    if not member.reported[0]:
+        member.reported, member.told_generation = _told(pod)
 
 
 def note_foreign_pod(state: IngestState, pod: Pod) -> None:
@@ -170,6 +180,10 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     state.owner_graph.join(member)
     member.owned = owned_by(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
+    movable = says_movable(pod.metadata.annotations)
+    if movable is not member.movable and member.pod.place:
+        state.cluster.freed += 1  # it may be moved now for who waits, or may not
+    member.movable = movable
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
 
@@ -190,12 +204,12 @@ def _names(claim: GangMembership) -> dict[tuple[str, str], None]:
     return {(claim.namespace, name): None for name in (claim.group, claim.workload, said_by) if name}
 
 
-def _told(pod: Pod) -> Reported:
-    """Return what the pod's condition already says, so that a restart does not write it again."""
+def _told(pod: Pod) -> tuple[Reported, int]:
+    """Return what the pod's condition already says, and for which generation: a restart does not write it again."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason, condition.message, 0.0
-    return "", "", 0.0
+            return (condition.reason, condition.message, 0.0), condition.observed_generation
+    return ("", "", 0.0), 0
 
 
 def _group_in(state: IngestState, claim: GangMembership) -> str:
@@ -235,7 +249,24 @@ PATIENCE_SECONDS = 10.0
 
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
-    _file_again(state, state.owner_graph.put(seen.found))
+    found, before = seen.found, state.owner_graph.known(seen.found.uid)
+    members = state.owner_graph.put(found)
+    follow_held(state, found)
+    follow_held_below(state, found)
+    _file_again(state, members)
+    if before is None or before.ended != found.ended:
+        state.touch_followers(found.namespace, found.name)
+    if found.group == VOLCANO:
+        state.gang_objects.stirred = True
+
+
+def owner_gone(state: IngestState, gone: OwnerGone) -> None:
+    """Forget what owned pods; who waited for its end is told that it is there no more."""
+    found = state.owner_graph.known(gone.uid)
+    state.owner_graph.drop(gone.uid)
+    held_gone(state, gone.uid)
+    if found is not None:
+        state.touch_followers(found.namespace, found.name)
 
 
 def note_foreign_owner(state: IngestState, pod: Pod) -> None:

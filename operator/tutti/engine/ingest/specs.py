@@ -17,8 +17,10 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conventions import ConventionError
+from tutti.api.conventions.after_annotation import AFTER, AfterName, read_after
+from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
-from tutti.api.frameworks import OwnedGang
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
@@ -33,12 +35,14 @@ from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
     keep_in_domains,
+    keep_running,
+    owned_gangs,
     take_sizes,
     tell_notes,
     what_is_wrong,
 )
 from tutti.engine.ingest.restore import restore
-from tutti.engine.lifecycle import limits
+from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
@@ -61,6 +65,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
+    if workload.checks:
+        for name, group in workload.groups.items():
+            group.added = checks.additions_of(checks.answers(workload), name)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
@@ -70,12 +77,14 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     if found is None:
         workload.problem = _missing(state, workload)
         return
-    _identify(workload, found)
+    _identify(state, workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
     limits.read_limits(workload, found)
+    workload.after = tuple((one.workload, one.when) for one in spec.after)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
+    workload.scale_down_protection = spec.scale_down_protection or ""
     for one in spec.pod_groups:
         group = workload.group(one.name)
         group.count = group.most = one.count
@@ -131,7 +140,12 @@ def _promised(
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
-    return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
+    # What was not there at its start is looked at when the pods come.
+    return (
+        None
+        if has_claims(spec) and workload.managed is None
+        else state.cluster.classes.of(spec, workload.key[1], labels)
+    )
 
 
 def _read_pod_group(
@@ -142,14 +156,15 @@ def _read_pod_group(
     A PodGroup that was made for such a gang is there to be read by people.
     """
     name, first = workload.key[2], next(workload.members(), None)
-    own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
-    owned = first is not None and isinstance(first.owned.gang, OwnedGang)
+    has_maker = first is not None or workload.managed is not None
+    own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
+    owned = any(owned_gangs(answers[:1]))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)
     if written is not None:
-        _identify(workload, written)
+        _identify(state, workload, written)
     else:
         workload.uid = ""
     if gang is not None and gang.problem:
@@ -157,11 +172,13 @@ def _read_pod_group(
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
     elif gang is not None:
         take_gang_sizes(workload, gang, name)
+        keep_running(workload)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, answers, partial(_promised, state, workload))
+        workload.problem = workload.problem or owner_starts.why_not_tried(workload)
         tell_notes(state, workload, answers)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
@@ -172,6 +189,8 @@ def _read_pod_group(
     _read_wishes(state, workload, gang.spec if gang is not None else said)
     if owned and not own:
         keep_in_domains(workload, answers)
+    if workload.managed is not None:
+        workload.created = workload.managed.created
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
@@ -246,6 +265,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     workload.problem = workload.problem or workload.given_up
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
+        named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
+        workload.after = _after_object(state, workload) or next(named, ())
+    if workload.after or state.followers:
+        _follow(state, workload)
     if answers:
         _read_terms(state, workload, answers)
     if not asked and answers:
@@ -258,6 +281,26 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
     limits.limit_by_queue(state, workload)
+
+
+def _after_object(state: IngestState, workload: Workload) -> tuple[AfterName, ...]:
+    """Return whom the annotation of a PodGroup names; one that cannot be read is a problem of its gang."""
+    found = state.catalog.find(workload.key)
+    said = "" if found is None else found.metadata.annotations.get(AFTER, "")
+    try:
+        return read_after(said, annotation_path(AFTER)) if said else ()
+    except ConventionError as error:
+        text = f"{workload.name}: {error}"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
+        return ()
+
+
+def _follow(state: IngestState, workload: Workload) -> None:
+    """Note for whom a workload waits, and by which names others may wait for it."""
+    ended, waits = workload.ended_before, workload.phase is Phase.WAITING
+    owners = (one for m in workload.members() for one in (m.owned.top, m.marks.owner) if one is not None)
+    names = {workload.key[2], *(one.name for one in owners)} if workload.after else ()
+    state.followers.put(workload.key, [name for name, _ in workload.after if waits and name not in ended], names)
 
 
 def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
@@ -313,12 +356,13 @@ def _missing(state: IngestState, workload: Workload) -> Explanation:
     )
 
 
-def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
+def _identify(state: IngestState, workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
     """Take over whose object this is; of one that was not known before, also what it says of its life so far."""
     meta = found.metadata
     if workload.uid != meta.uid:
         workload.status = {}
-        restore(workload, found)
+        restore(state, workload, found)
+    workload.checks, workload.checks_round = found.status.admission_checks, found.status.checks_round
     workload.uid, workload.generation = meta.uid, meta.generation
     created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
@@ -327,7 +371,7 @@ def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> Non
 def _drop_empty_groups(workload: Workload) -> None:
     known = dict(workload.groups) if len(workload.groups) > 1 else {}
     for name, group in known.items():
-        if not group.members and group.count is None and not group.holds:
+        if not group.members and group.count is None and not group.holds and group.held is None:
             del workload.groups[name]
 
 

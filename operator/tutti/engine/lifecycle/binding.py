@@ -20,6 +20,7 @@ from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
+from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
 from tutti.engine.records import members
 from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
@@ -42,14 +43,23 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
         return
     unready = {**volumes, **devices}
     name = workload.name
+    protecting = protects(state, workload)
     annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
+            added = workload.groups[state.pod_group_of[pod.key][1]].added if workload.checks else None
+            if added is not None:
+                told = {**added.annotations, **_annotations(member)}
+                more = dict(added.labels), list(added.tolerations)
+                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more))
+                continue
             said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
                 said = annotations[id(member.charge)] = _annotations(member)
+            if protecting:
+                said = {**said, **annotations_at_bind(workload, member)}
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         open_bind_window(state, workload)

@@ -10,13 +10,16 @@ from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
+    checks,
     devices,
     eviction,
     limits,
     member_loss,
+    owner_starts,
     permits,
     quota_usage,
     reservation,
+    scale_down,
 )
 from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
@@ -25,8 +28,8 @@ from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
 
-_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
-"""Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
+_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED, Phase.CHECKING)
+"""Phases in which no nodes are looked for: members are to have none any more, or not yet, or all that wait have one."""
 
 
 def reconcile(state: LifecycleState, workload: Workload) -> None:
@@ -42,10 +45,26 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     limits.enforce_limits(state, workload)
     if leaving:
         eviction.leave_together(state, workload)
+    owner_starts.follow_owner(state, workload)
+    checks.follow_checks(state, workload)
     before = workload.phase
+    _follow_phase(state, workload)
+    member_loss.follow_losses(state, workload)
+    limits.watch_limits(state, workload)
+    scale_down.follow_protection(state, workload)
+    quota_usage.describe_holder(state, workload)
+    quota_usage.note_exposure(state, workload)
+    if before is Phase.WAITING and workload.phase in ADMITTED:
+        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
+
+
+def _follow_phase(state: LifecycleState, workload: Workload) -> None:
+    """Do what is to be done in the phase that a workload is in."""
     match workload.phase:
         case Phase.WAITING:
             _reconcile_waiting(state, workload)
+        case Phase.CHECKING:
+            pass  # it waits for answers, which have been looked at
         case Phase.RESERVED:
             _reconcile_reserved(state, workload)
         case Phase.BINDING:
@@ -59,12 +78,6 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
                 if not workload.leaves_by_pod:
                     eviction.keep_needed(workload)
                 eviction.ask_to_leave(state, workload)
-    member_loss.follow_losses(state, workload)
-    limits.watch_limits(state, workload)
-    quota_usage.describe_holder(state, workload)
-    quota_usage.note_exposure(state, workload)
-    if before is Phase.WAITING and workload.phase in ADMITTED:
-        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
 def start(state: LifecycleState, workload: Workload) -> bool:
@@ -76,6 +89,7 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
     if workload.phase is Phase.WAITING and not is_whole:
         reservation.await_members(state, workload)
+        owner_starts.ask_to_start(state, workload)
         return False
     if not permits.may_bind(state, workload):
         return False
@@ -128,6 +142,10 @@ def expire(state: LifecycleState, workload: Workload) -> None:
     """
     if workload.deadline is None or state.now < workload.deadline:
         return
+    if workload.held_since is not None:
+        checks.time_out(state, workload)
+        state.touch(workload.key)
+        return
     awaited = _time_out_claims(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
@@ -135,20 +153,26 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         permits.time_out_approval(state, workload)
     elif workload.phase is Phase.RESERVED:
         reservation.time_out_members(state, workload)
+        owner_starts.give_up_start(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
-        if workload.counts().bound and reservation.awaits_late_members(workload):
-            reservation.time_out_late_members(state, workload)
-        elif workload.counts().bound and _has_no_object(state, workload):
-            workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
-        elif workload.counts().bound and workload.keeps_trying:
-            binding.keep_trying(state, workload)
-        elif workload.counts().bound:
-            binding.roll_back(state, workload)
-        else:
-            reservation.break_up(state, workload)
+        _end_bind_window(state, workload)
     elif not awaited:
         return
     state.touch(workload.key)
+
+
+def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
+    """Do what is due when the bind window of a workload is over."""
+    if workload.counts().bound and reservation.awaits_late_members(workload):
+        reservation.time_out_late_members(state, workload)
+    elif workload.counts().bound and _has_no_object(state, workload):
+        workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+    elif workload.counts().bound and workload.keeps_trying:
+        binding.keep_trying(state, workload)
+    elif workload.counts().bound:
+        binding.roll_back(state, workload)
+    else:
+        reservation.break_up(state, workload)
 
 
 def _awaits_binds(workload: Workload) -> bool:
@@ -187,7 +211,7 @@ def is_gone(state: LifecycleState, workload: Workload) -> bool:
     for group in workload.groups.values():
         if group.members or group.holds:
             return False
-    return not state.catalog.stands_alone(workload.key)
+    return workload.managed is None and not state.catalog.stands_alone(workload.key)
 
 
 def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
@@ -198,6 +222,7 @@ def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
     tally = workload.counts()
     if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
+        workload.outcome = ""
         workload.ran = 0.0
     decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= workload.required
     if decided and _has_ended(workload, tally):
@@ -269,13 +294,14 @@ def _reconcile_scheduled(state: LifecycleState, workload: Workload) -> None:
         _finished(state, workload)
     elif tally.bound or workload.complete or awaits_successors(workload):
         transit(workload, Transition.RUN_ON)
-        workload.was_finished = False
+        workload.was_finished, workload.outcome = False, ""
         if workload.running_since is None:
             workload.running_since = state.now
     else:
         workload.running_since = None
         transit(workload, Transition.START_ANEW)
         workload.was_scheduled = workload.was_finished = False
+        workload.outcome = ""
         workload.forget_ended()
     if not tally.waiting:
         explain(workload, None)
@@ -304,6 +330,8 @@ def _finished(state: LifecycleState, workload: Workload) -> None:
         tally = workload.counts()
         ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
         how = "Succeeded" if workload.has_succeeded else "Failed"
+        if not workload.was_finished:  # else its object has said how, and perhaps no member is left by now
+            workload.outcome = how
         state.reached(workload, LifecycleStep.FINISHED, seconds=ran, pods=ended, reason=how)
     left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
     if left:

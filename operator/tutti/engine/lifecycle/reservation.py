@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
@@ -26,6 +27,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
+from tutti.placement.plugins.leaving_nodes import is_leaving
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -86,6 +88,13 @@ def note_losses(state: LifecycleState, workload: Workload) -> None:
             note_loss(state, member)
 
 
+def node_leaves(state: LifecycleState) -> None:
+    """Look again at all that is reserved: a node is being taken away."""
+    for workload in state.timers:
+        if workload.phase is Phase.RESERVED:
+            state.touch(workload.key)
+
+
 def lost_node(state: LifecycleState, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
     for workload in state.timers:
@@ -112,11 +121,23 @@ def give_back_leaving(state: LifecycleState, workload: Workload) -> None:
 
 def give_back_all(state: LifecycleState, workload: Workload) -> None:
     """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
+    release_quota(state, workload)
     for group in workload.groups.values():
         _release_holds(state, group)
     for member in workload.members():
         if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
+
+
+def release_quota(state: LifecycleState, workload: Workload) -> None:
+    """Give back the quota that is held for a workload without nodes, if any is."""
+    if workload.held_since is None:
+        return
+    workload.held_since = None
+    for group in workload.groups.values():
+        if group.held is not None:
+            state.refund(group.held.charge)
+            group.held = None
 
 
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
@@ -162,7 +183,8 @@ def trim_holds(state: LifecycleState, workload: Workload) -> None:
 def is_whole(state: LifecycleState, workload: Workload) -> bool:
     """Whether a reservation still covers every required member.
 
-    It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
+    It does not where a member came that is not what was promised, or where a node has become too small meanwhile, or is
+    being taken away.
     """
     for group in workload.groups.values():
         tally = group.counts()
@@ -175,6 +197,8 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
         if any(_is_overfull(state, pod_class, node) for pod_class, node in reserved):
+            return False
+        if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node in reserved):
             return False
     return True
 
@@ -224,6 +248,13 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
     state.back_off(workload)
     explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", reason, text)
+
+
+def backing_off(workload: Workload) -> Explanation:
+    """Say that a workload rests after a failure, and until when."""
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
 
 
 def break_up(state: LifecycleState, workload: Workload) -> None:

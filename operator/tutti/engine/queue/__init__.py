@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tutti.engine.backfill import BackfillState
-from tutti.engine.preemption import PreemptionState
+from tutti.engine.ingest import IngestState
 
 
 @dataclass(kw_only=True)
-class QueueState(BackfillState, PreemptionState):
+class QueueState(IngestState, BackfillState):
     """What the rules of queues need: all that decides whether a workload is tried now, and that ends when it waits."""

@@ -13,19 +13,19 @@ from functools import partial
 from itertools import chain
 from math import inf
 
-from tutti.api.conditions import timestamp
 from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.backfill import backfill
-from tutti.engine.lifecycle import reconciliation
+from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
-from tutti.engine.queue import QueueState
+from tutti.engine.queue import QueueState, predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
     class_of,
     fails_again,
+    may_block,
     queue_name_of,
     shape_of,
     sort_key,
@@ -85,10 +85,8 @@ class SchedulingQueue:
         self._entries: dict[WorkloadKey, QueueEntry] = {}
         self._queues: dict[tuple[str, str], PendingQueue] = {}
         self._active: dict[tuple[str, str], None] = {}
-        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = (
-            {},
-            [],
-        )  # of this turn: what was active, of it
+        # What was active in this turn, and which queues these are.
+        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = ({}, [])
         self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
         self._for_nodes: dict[EquivalenceClass, None] = {}
         self._for_answers: dict[EquivalenceClass, None] = {}
@@ -300,12 +298,15 @@ class SchedulingQueue:
         if not reconciliation.wants_nodes(workload):
             self.drop(workload)
             return
+        waits_for = predecessors.waits_for_others(state, workload)
         if workload.not_before > state.now:
             self.drop(workload)
             if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
-                explain(workload, _backing_off(workload))
+                explain(workload, reservation.backing_off(workload))
             return
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        if waits_for is not None and not isinstance(queue, Explanation):
+            queue = waits_for
         if isinstance(queue, Explanation):
             nominations.abandon_nomination(state, workload.key)  # it may not have it
             self._gate(workload, queue)
@@ -320,7 +321,7 @@ class SchedulingQueue:
         if never is not None:
             nominations.abandon_nomination(state, workload.key)
             self._gate(workload, never)
-        elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
+        elif waits is not None and not may_block(workload, queue):
             self._gate(workload, waits)
         else:
             entry = self._enqueue(state, workload, queue, needs)
@@ -366,7 +367,7 @@ class SchedulingQueue:
         """Return the queue of a name, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
-            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
             line = self._queues[name] = PendingQueue(name, strict, used)
         return line
@@ -448,9 +449,3 @@ def _activate_after_victims(equals: EquivalenceClass) -> None:
     """Have those tried again that are parked while victims of the first of them are leaving."""
     if equals.why is not None and equals.why.gate is Gate.VICTIMS:
         equals.line.activate(equals)
-
-
-def _backing_off(workload: Workload) -> Explanation:
-    again = timestamp(workload.not_before)
-    text = f"its last attempt was given up; it is tried again at {again}"
-    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})

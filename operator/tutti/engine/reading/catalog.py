@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from tutti.api.conditions import is_true
 from tutti.api.core import Namespace, PriorityClass
 from tutti.api.kinds import (
+    AdmissionCheck,
     ClusterQueue,
     Cohort,
     LocalQueue,
@@ -25,10 +27,10 @@ from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import WrittenObjects
 from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
-from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem
+from tutti.quota.flavors import NO_CHECKS, Flavor, FlavorGroup, Queue, QueueChecks, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
-from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
-from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
+from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
+from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage, cohort_key
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
 """What the nodes of a flavor offer of a resource together, in scheduling units."""
@@ -78,9 +80,22 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
         permit_seconds=spec.schedule_timeout_seconds,
+        protects=spec.scale_down_protection == "WhileNeeded",
         limit_seconds=spec.default_maximum_execution_time_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
+        checks=checks_of(found),
+        max_moves=(spec.consolidation.max_moves or 0) if spec.consolidation else 0,
+        movable=spec.consolidation is not None and spec.consolidation.movable,
     )
+
+
+def checks_of(found: ClusterQueue) -> QueueChecks:
+    """Return the admission checks that a ClusterQueue asks for."""
+    strategy = found.spec.admission_checks_strategy
+    if strategy is None:
+        return NO_CHECKS
+    on_flavors = {one.name: tuple(one.on_flavors) for one in strategy.admission_checks}
+    return QueueChecks(on_flavors, strategy.pending_timeout_seconds, strategy.placement_timeout_seconds)
 
 
 def _policy(said: Preemption) -> PreemptionPolicy:
@@ -162,9 +177,10 @@ class Catalog(WrittenObjects):
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
+        most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
         parts: What was offered of each flavor and resource of which some quota is a part.
-        windows: The queues of which other quotas hold at times.
+        windows: The queues and cohorts of which other quotas hold at times.
     """
 
     def __init__(self) -> None:
@@ -176,6 +192,7 @@ class Catalog(WrittenObjects):
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
+        self.most_of_cohorts: dict[str, Mapping[FlavorResource, Quota]] = {}
         self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
         self.windows = QuotaWindows()
@@ -207,15 +224,22 @@ class Catalog(WrittenObjects):
         in_units = in_units_of(self.flavors, offered, self.parts)
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
-        self.cohorts = {
-            name: (one.spec.parent_name or "", quotas_in(one.spec.resource_groups, in_units))
-            for name, one in cohorts.items()
-            if name not in caught
+        shared: dict[str, Mapping[FlavorResource, Quota]] = {
+            name: quotas_in(one.spec.resource_groups, in_units) for name, one in cohorts.items()
         }
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
         written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.all(ClusterQueue)]
-        temporary = {one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas}
+        temporary: dict[str, tuple[ClusterQueue | Cohort, Mapping[FlavorResource, Quota]]] = {
+            one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas
+        }
+        turning = {name: cohort_key(name) for name, one in cohorts.items() if one.spec.temporary_quotas}
+        temporary |= {key: (cohorts[name], shared[name]) for name, key in turning.items()}
         self.windows.compile(temporary, in_units, now)
+        self.most_of_cohorts = {name: self.windows.most_of(key, now) for name, key in turning.items()}
+        shared |= {name: self.windows.quotas_of(key) for name, key in turning.items()}
+        self.cohorts = {
+            name: (one.spec.parent_name or "", shared[name]) for name, one in cohorts.items() if name not in caught
+        }
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
         for one, usual in written:
@@ -236,6 +260,7 @@ class Catalog(WrittenObjects):
         """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
         problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
         problem = problem or self._topology_problem(queue)
+        problem = problem or self._checks_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
     def _topology_problem(self, queue: Queue) -> QuotaProblem | None:
@@ -248,6 +273,13 @@ class Catalog(WrittenObjects):
             if problem is not None:
                 return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
         return None
+
+    def _checks_problem(self, queue: Queue) -> QuotaProblem | None:
+        """Return the first problem that a queue has with the checks that it asks for."""
+        if not queue.checks.on_flavors:
+            return None
+        active = {one.metadata.name: is_true(one.status.conditions, "Active") for one in self.all(AdmissionCheck)}
+        return checks_problem(queue.checks.on_flavors, active, unreadable=self.all_unreadable(AdmissionCheck))
 
     def local_queue(self, namespace: str, name: str) -> LocalQueueTarget | None:
         """Return where a LocalQueue leads, or None where it does not exist."""
@@ -273,6 +305,15 @@ class Catalog(WrittenObjects):
         if queue is None or queue.limit_seconds is None:
             return None
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
+
+    def keeps_suspended(self, namespace: str, name: str) -> bool:
+        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue."""
+        local = self.get(LocalQueue, namespace, name)
+        if local is None:
+            return False
+        queue = self.get(ClusterQueue, "", local.spec.cluster_queue)
+        said = local.spec.manage or (queue.spec.manage if queue is not None else "Pods")
+        return said == "Suspend"
 
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.

@@ -1,4 +1,4 @@
-"""The windows of ClusterQueues as they are written, what is wrong with them, and what is on now.
+"""The windows of ClusterQueues and Cohorts as they are written, what is wrong with them, and what is on now.
 
 What is wrong with a window costs that window, or what it names in vain, and the condition `TemporaryQuotas` of its
 queue says so. The queue goes on with what is left.
@@ -14,7 +14,7 @@ from itertools import combinations
 import msgspec
 
 from tutti.api.conditions import timestamp
-from tutti.api.kinds import ClusterQueue
+from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.kinds.quotas import Nominal
 from tutti.api.kinds.temporary_quotas import TemporaryQuota, seconds_of
 from tutti.api.resources import from_milli
@@ -27,6 +27,9 @@ MOST_STEPS = 16
 
 _MOST_PROBLEMS = 5
 """How many problems of one queue are told; the rest is counted."""
+
+Turning = ClusterQueue | Cohort
+"""What may have windows."""
 
 InUnits = Callable[[str, str, Nominal], int]
 """What a flavor's nominal quota of a resource comes to, in scheduling units."""
@@ -50,10 +53,10 @@ class WrittenWindow:
 
 
 class QuotaWindows:
-    """The windows of all queues.
+    """The windows of all queues and cohorts.
 
     Attributes:
-        calendars: Of each queue that has any.
+        calendars: Of each queue that has any, by name, and of each cohort, by its `cohort_key`.
         notes: What these are told.
         turns_at: When anything is otherwise next, Unix seconds.
         version: Grows whenever a note changes.
@@ -65,14 +68,14 @@ class QuotaWindows:
         self.turns_at = math.inf
         self.version = 0
         self._now: dict[str, QuotasNow] = {}
-        self._read: dict[str, tuple[ClusterQueue, list[WrittenWindow], list[str]]] = {}
+        self._read: dict[str, tuple[Turning, list[WrittenWindow], list[str]]] = {}
         self._steps: dict[tuple[str, ...], list[QuotaStep]] = {}
 
-    def compile(self, queues: Mapping[str, tuple[ClusterQueue, Quotas]], in_units: InUnits, now: float) -> None:
+    def compile(self, queues: Mapping[str, tuple[Turning, Quotas]], in_units: InUnits, now: float) -> None:
         """Work out what holds now.
 
         Args:
-            queues: Each queue with any windows, and its usual quotas, by name.
+            queues: Each queue with any windows, and its usual quotas, by name; each such cohort by its `cohort_key`.
             in_units: Says what an amount or a part comes to.
             now: Unix seconds.
         """
@@ -110,7 +113,7 @@ class QuotaWindows:
             self._steps[queues] = steps_ahead(those, now, MOST_STEPS) if those else []
         return self._steps[queues]
 
-    def _read_anew(self, name: str, found: ClusterQueue) -> tuple[ClusterQueue, list[WrittenWindow], list[str]]:
+    def _read_anew(self, name: str, found: Turning) -> tuple[Turning, list[WrittenWindow], list[str]]:
         known = self._read.get(name)
         if known is not None and known[0] is found:
             return known
@@ -150,7 +153,7 @@ def _listed(problems: list[str]) -> list[str]:
     return [*problems[:_MOST_PROBLEMS], *([f"and {more} more problems"] if more > 0 else [])]
 
 
-def read_windows(found: ClusterQueue) -> tuple[list[WrittenWindow], list[str]]:
+def read_windows(found: Turning) -> tuple[list[WrittenWindow], list[str]]:
     """Return the windows of a queue that can be used, and what is wrong with these and the others."""
     listed = {
         (flavor.name, one.name)

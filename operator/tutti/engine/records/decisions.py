@@ -12,7 +12,9 @@ import msgspec
 
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.devices import Allocation
+from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
+from tutti.api.selectors import Toleration
 
 DeviceClaimChange = Literal["allocate", "reserve", "free"]
 
@@ -24,7 +26,8 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
 class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
-    `annotations` travel in the Binding and so reach the pod without a write of their own.
+    `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -34,6 +37,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     node: str
     workload: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    tolerations: list[Toleration] = []
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
@@ -86,6 +91,7 @@ class Evict(Decision, frozen=True, tag="evict"):
     """Take a pod out that is bound, or may be; answered by `EvictFinished`.
 
     It gets the condition DisruptionTarget with `reason` and `message`, and ends within its own grace period.
+    With `within_budgets` the API server refuses what no PodDisruptionBudget has room for.
     """
 
     namespace: str
@@ -93,11 +99,43 @@ class Evict(Decision, frozen=True, tag="evict"):
     uid: str
     reason: str
     message: str
+    within_budgets: bool = False
 
 
 class Deactivate(Decision, frozen=True, tag="deactivate"):
     """Set `spec.active` of a Workload to false; answered by `Deactivated`."""
 
+    namespace: str
+    name: str
+    uid: str
+
+
+class StartOwner(Decision, frozen=True, tag="start-owner"):
+    """Have an object that is suspended make its pods; answered by `OwnerWritten`.
+
+    `generation` is that of what was decided on: where it asks for something else by now, it is not started.
+    `added` is what the pods of each role get, by role; `at` is Unix seconds.
+    """
+
+    group: str
+    kind: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    at: int
+    added: dict[str, Directives] = {}
+
+
+class SuspendOwner(Decision, frozen=True, tag="suspend-owner"):
+    """Have an object make no pods any more, and say what it said before its start; answered by `OwnerWritten`."""
+
+    group: str
+    kind: str
+    version: str
+    plural: str
     namespace: str
     name: str
     uid: str
@@ -116,6 +154,15 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     message: str
     observed_generation: int = 0
     nominated_node: str | None = None
+
+
+class AnnotatePod(Decision, frozen=True, tag="annotate-pod"):
+    """Write annotations of a pod; one that is None is taken off. Answered by `PodAnnotated`."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: dict[str, str | None]
 
 
 class KeepAdmission(Decision, frozen=True, tag="admission"):
@@ -139,6 +186,20 @@ class PatchStatus(Decision, frozen=True, tag="status"):
     uid: str
     status: dict[str, Any]
     api_version: str = ""
+
+
+class ResetChecks(Decision, frozen=True, tag="reset-checks"):
+    """Write what admission checks say of an object anew, and which round that is; answered by `ChecksReset`.
+
+    Both are written at once: whoever sees the round sees no answer of an earlier one.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    round: int
+    checks: list[dict[str, Any]]
 
 
 class EmitEvent(Decision, frozen=True, tag="event"):
@@ -226,9 +287,13 @@ AnyDecision = (
     | WriteDeviceClaim
     | Evict
     | Deactivate
+    | StartOwner
+    | SuspendOwner
     | SetPodCondition
     | KeepAdmission
+    | AnnotatePod
     | PatchStatus
+    | ResetChecks
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup

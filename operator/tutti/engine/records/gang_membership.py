@@ -15,23 +15,51 @@ then it is what it was.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
+from tutti.api.conventions.membership import within_bounds
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import MissingOwner, ProjectedOwner
+from tutti.api.kinds.consolidation import MOVABLE_ANNOTATION
+from tutti.api.model import GROUP
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SCALE_DOWN_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
+    {SAFE_TO_EVICT: "false", "karpenter.sh/do-not-disrupt": "true"}
+)
+"""What keeps an autoscaler from taking a node away that a pod is on."""
+
+SCALE_DOWN_MARK = f"{GROUP}/scale-down-protection"
+"""The annotation that says which of these were written by us."""
+
+MOVING_KEYS = (MOVABLE_ANNOTATION, SAFE_TO_EVICT, SCALE_DOWN_MARK)
+"""The annotations that tell whether a pod may be moved."""
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
 """While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
 PodTexts: TypeAlias = tuple[Hashable, ...]
 """All that a pod says which anybody reads, in one value."""
+
+
+def says_movable(annotations: Mapping[str, str]) -> bool | None:
+    """Return whether annotations of a pod or its gang let it be moved; None where they do not say.
+
+    What cluster-autoscaler must not evict (its FAQ, "safe-to-evict") is not moved either, whatever else is said. What
+    was written here to keep its node does not count: a move gives the gang others.
+    """
+    said = annotations.get(MOVABLE_ANNOTATION)
+    ours = SAFE_TO_EVICT in annotations.get(SCALE_DOWN_MARK, "").split(",")
+    if (annotations.get(SAFE_TO_EVICT) == "false" and not ours) or (said is not None and said != "true"):
+        return False
+    return None if said is None else True
 
 
 class ParsedMemberships:
@@ -46,7 +74,7 @@ class ParsedMemberships:
     def __init__(self, settings: Conventions, noted: Iterable[str] = (), marks: Iterable[str] = ()) -> None:
         self._settings = settings
         self._marks = frozenset(marks)
-        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *MOVING_KEYS, *noted}
         self._read: WeakValueDictionary[PodTexts, GangMembership] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -89,11 +117,20 @@ GangObjectKey = tuple[str, str, str, str]
 
 
 class GangObjects:
-    """All that are known, whatever version they were read in."""
+    """All that are known, whatever version they were read in.
+
+    Attributes:
+        awaited: Those by uid of which Volcano's controller makes no pods before their phase is another.
+        phases: The phase last written to each, by uid.
+        stirred: Whether one has come that is awaited, or what one may have been made for.
+    """
 
     def __init__(self) -> None:
         self._of: dict[GangObjectKey, tuple[GangObject, ...]] = {}
         self._by_name: dict[tuple[str, str, str], dict[GangObjectKey, GangObject]] = {}
+        self.awaited: dict[str, GangObject] = {}
+        self.phases: dict[str, str] = {}
+        self.stirred = False
 
     def put(self, api_version: str, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
         """Add or change an object; returns its namespace and name."""
@@ -103,11 +140,16 @@ class GangObjects:
         self._of[source] = found = tuple(gangs_in(api_version, kind, raw))
         for one in found:
             self._by_name.setdefault((one.convention, one.namespace, one.name), {})[source] = one
+            if one.made_by and one.phase in ("", "Pending"):
+                self.awaited[one.uid], self.stirred = one, True
         return source[2:]
 
     def drop(self, api_version: str, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
-        self._forget((api_version.partition("/")[0], kind, namespace, name))
+        source = (api_version.partition("/")[0], kind, namespace, name)
+        for one in self._of.get(source, ()):
+            self.phases.pop(one.uid, None)
+        self._forget(source)
 
     def of(self, claim: GangMembership) -> GangObject | None:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
@@ -116,6 +158,7 @@ class GangObjects:
 
     def _forget(self, source: GangObjectKey) -> None:
         for one in self._of.pop(source, ()):
+            self.awaited.pop(one.uid, None)
             named = self._by_name[one.convention, one.namespace, one.name]
             del named[source]
             if not named:
@@ -174,6 +217,7 @@ class OwnerGraph:
 
     def __init__(self) -> None:
         self._known: dict[str, ProjectedOwner] = {}
+        self._named: dict[tuple[str, str], dict[str, None]] = {}
         self._gone: set[str] = set()
         self._controlled: dict[str, dict[str, None]] = {}
         self._members: dict[str, dict[tuple[str, str], Member]] = {}
@@ -194,6 +238,7 @@ class OwnerGraph:
         if before is not None:
             self._unlink(before)
         self._known[found.uid] = found
+        self._named.setdefault((found.namespace, found.name), {})[found.uid] = None
         if found.owner is not None:
             self._controlled.setdefault(found.owner.uid, {})[found.uid] = None
         return list(self._below(found.uid))
@@ -203,6 +248,20 @@ class OwnerGraph:
         if uid in self._known:
             self._gone.add(uid)
             self._prune(uid)
+
+    def known(self, uid: str) -> ProjectedOwner | None:
+        """Return an object as it was seen last; None of one that has not been seen, or is gone."""
+        return None if uid in self._gone else self._known.get(uid)
+
+    def named(self, namespace: str, name: str) -> list[ProjectedOwner]:
+        """Return the objects of some name that are there, of whatever kind; pods that own pods are none."""
+        found = (self.known(uid) for uid in self._named.get((namespace, name), ()))
+        return [one for one in found if one is not None and one.group]
+
+    def siblings(self, member: Member) -> Iterable[Member]:
+        """Return the members that the same object makes as this one, itself among them; none of one of nobody's."""
+        owner = member.marks.owner
+        return () if owner is None else self._members.get(owner.uid, {}).values()
 
     def join(self, member: Member) -> None:
         """Note what controls a member."""
@@ -251,6 +310,10 @@ class OwnerGraph:
             and member.marks.owner.api_version.partition("/")[0] == group
         ]
 
+    def controlled_by(self, uid: str) -> list[str]:
+        """Return the uids of the objects that one controls."""
+        return list(self._controlled.get(uid, ()))
+
     def _below(self, uid: str) -> Iterator[Member]:
         """Yield the members below an object, through owners and through pods that own pods."""
         seen, ahead = {uid}, [uid]
@@ -292,8 +355,23 @@ class OwnerGraph:
         return list(seen)
 
     def _unlink(self, found: ProjectedOwner) -> None:
+        named = self._named[found.namespace, found.name]
+        del named[found.uid]
+        if not named:
+            del self._named[found.namespace, found.name]
         if found.owner is not None:
             here = self._controlled[found.owner.uid]
             del here[found.uid]
             if not here:
                 del self._controlled[found.owner.uid]
+
+
+_ABOUT_SCALE_DOWN = (*SCALE_DOWN_ANNOTATIONS, SCALE_DOWN_MARK)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def scale_down_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """Return those of a pod's annotations that are about scale-down."""
+    if not annotations or annotations.keys().isdisjoint(_ABOUT_SCALE_DOWN):
+        return _NOTHING
+    return {key: within_bounds(annotations[key]) for key in _ABOUT_SCALE_DOWN if key in annotations}

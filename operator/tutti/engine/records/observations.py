@@ -14,6 +14,7 @@ from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
+from tutti.api.numa import NodeTopology
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -233,6 +234,18 @@ class DeviceObjectGone(Observation, frozen=True, tag="device-object-gone"):
     name: str
 
 
+class NodeTopologySeen(Observation, frozen=True, tag="node-topology"):
+    """The agent of a node has reported of its NUMA zones, or reports otherwise than before."""
+
+    found: NodeTopology
+
+
+class NodeTopologyGone(Observation, frozen=True, tag="node-topology-gone"):
+    """The report of a node does not exist any more."""
+
+    name: str
+
+
 class ObjectSeen(Observation, frozen=True, tag="object"):
     """An object of one of our kinds was added or changed.
 
@@ -349,6 +362,16 @@ class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     message: str = ""
 
 
+class PodAnnotated(Observation, frozen=True, tag="pod-annotated"):
+    """What became of an AnnotatePod decision; `done` is False where it must be asked for again."""
+
+    namespace: str
+    name: str
+    uid: str
+    done: bool
+    message: str = ""
+
+
 class Deactivated(Observation, frozen=True, tag="deactivated"):
     """What became of a Deactivate decision: the generation of the object then; 0 where it must be asked for again."""
 
@@ -358,11 +381,28 @@ class Deactivated(Observation, frozen=True, tag="deactivated"):
     generation: int
 
 
+class OwnerWritten(Observation, frozen=True, tag="owner-written"):
+    """What became of a StartOwner or SuspendOwner; `problem` says why it was not done, "" that it was."""
+
+    uid: str
+    problem: str = ""
+
+
 class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     """What became of a CreatePodGroup or DeletePodGroup; `done` is False where it must be asked for again."""
 
     namespace: str
     name: str
+    done: bool
+
+
+class ChecksReset(Observation, frozen=True, tag="checks-reset"):
+    """What became of a ResetChecks; `done` is False where it must be asked for again."""
+
+    kind: str
+    namespace: str
+    name: str
+    round: int
     done: bool
 
 

@@ -45,6 +45,7 @@ class PodSetRequest:
         kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
         they
             keep to them.
+        in_gang: Whether others must run together with them, so that they are kept off nodes that leave.
     """
 
     group: MemberGroup
@@ -58,6 +59,7 @@ class PodSetRequest:
     own: tuple[str, ...] = ()
     growth: int = 0
     kept: frozenset[str] = frozenset()
+    in_gang: bool = False
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -71,6 +73,7 @@ class PodSetRequest:
             self.there,
             self.own,
             self.kept,
+            self.in_gang,
         )
 
 
@@ -124,6 +127,9 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             needs.extend(_split(group, waiting, missing, promised))
     if short:
         return _gathering(sorted(short, key=lambda group: group.name))
+    if workload.required > 1:
+        for need in needs:
+            need.in_gang = True
     if any(need.topology is not None for need in needs):
         around = _placed_around(workload)
         for need in needs:
@@ -179,7 +185,7 @@ def _placed_around(workload: Workload) -> _PlacedAround:
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
             if node and topology is not None:
-                of = _pod_set_group(group, pod_class, topology)
+                of = pod_set_group_of(group, pod_class, topology)
                 nodes.setdefault(of, []).append(node)
                 own.setdefault((group.name, of), []).append(node)
                 flavors.setdefault(of, set()).update(() if charge is None else charge.flavors.values())
@@ -190,7 +196,8 @@ def _placed_around(workload: Workload) -> _PlacedAround:
     )
 
 
-def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 
 
@@ -293,14 +300,19 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
 
 
 def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
     return PodSetRequest(
         group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
     )
 
 
 def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
-    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
+    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue).
+
+    Before they have nodes these are the flavors in which quota is held for them.
+    """
+    if group.held is not None:
+        return frozenset(flavor for flavor, _ in group.held.charge.usage)
     tally = group.counts()
     if group.holds or tally.placed or tally.reserved:
         parts = [(hold.pod_class, hold.charge) for hold in group.holds]

@@ -4,6 +4,8 @@ A workload is a Workload object with its pod groups, or a PodGroup on its own, o
 all three alike. Its life:
 
     WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
+     |   ^
+     +-> CHECKING   (it has quota and no nodes, and admission checks have yet to answer, see `lifecycle/checks.py`)
        ^                    |                               |                       |
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
@@ -20,15 +22,17 @@ reader may list. Each of these is told whether it is `discreet` at all: else eve
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.quota.ordering import OrderKey, order_key, queued_at
 
@@ -44,6 +48,7 @@ class Phase(enum.StrEnum):
     """Where a workload is in its life."""
 
     WAITING = "Waiting"
+    CHECKING = "Checking"
     RESERVED = "Reserved"
     BINDING = "Binding"
     LEAVING = "Leaving"
@@ -140,6 +145,10 @@ class Workload:
         inactive_from: The generation from which on its object says so; 0 where that has been asked for, None where not.
         reported: What was last written of why it waits.
         reported_explanation: What that said; statuses go by it, so that they do not change with every number.
+        scale_down_protection: As its object says: Never or WhileNeeded; "" where its queue decides.
+        some_protected: Whether members of it may have annotations of ours against scale-down.
+        reason_since: Since when it is told that it waits for this reason, Unix seconds.
+        nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
@@ -153,7 +162,16 @@ class Workload:
         gang_told: The uid of the object of another project, and the condition last written to it.
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
+        after: Whom it starts after, and whether these must have Succeeded or only Finished.
+        ended_before: Those of them that have ended as they must, and how; they are not waited for again.
+        outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
+        managed: What makes its pods, where that is started and suspended here.
+        held_since: Since when it holds quota without nodes (`MemberGroup.held`), Unix seconds; None where none is held.
+        round: How often it has held quota while checks were asked; their answers count that are given in this round.
+        checks: What checks say of it, as its object has it.
+        checks_round: Which round that is about.
+        checks_told: The round and the checks that were last asked to be written as Pending.
     """
 
     key: WorkloadKey
@@ -209,6 +227,10 @@ class Workload:
     reported: Reported = ("", "", 0.0)
     reported_explanation: Explanation | None = None
     report_at: float | None = None
+    reason_since: float = 0.0
+    scale_down_protection: str = ""
+    some_protected: bool = False
+    nominates: bool = False
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
@@ -221,7 +243,16 @@ class Workload:
     gang_told: tuple[str, Mapping[str, Any]] | None = None
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
+    after: tuple[tuple[str, str], ...] = ()
+    ended_before: Mapping[str, str] = field(default_factory=dict)
+    outcome: str = ""
     asked_for: str = ""
+    managed: ManagedOwner | None = None
+    held_since: float | None = None
+    round: int = 0
+    checks: Sequence[AdmissionCheckState] = ()
+    checks_round: int = 0
+    checks_told: tuple[int, tuple[str, ...]] = (0, ())
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -245,10 +276,17 @@ class Workload:
     def stands_since(self) -> float:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
-        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn. So
+        does one whose object was started: its pods are there or on their way.
         """
-        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
+        front = front or (self.managed is not None and self.managed.runs)
         return 0.0 if front else self.queued_at
+
+    @property
+    def waits_without_members(self) -> bool:
+        """Whether it may wait though no member exists: a Workload, or what has them made when it is admitted."""
+        return self.key[0] == "Workload" or self.managed is not None
 
     def reported_to(self, uid: str) -> dict[str, Any]:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
@@ -315,6 +353,8 @@ class Workload:
         for group in self.groups.values():
             for member in group.members.values():
                 return member.scheduler
+        if self.managed is not None:
+            return next((one.scheduler for one in self.managed.found.roles), "")
         return ""
 
     def forget_ended(self) -> None:

@@ -21,19 +21,16 @@ from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.admission import usage_history
 from tutti.engine.ingest.implicit_gangs import keep_pod_group
-from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
-from tutti.engine.records.members import Member, Reported
+from tutti.engine.records.members import Reported
 from tutti.engine.records.workloads import Workload
-from tutti.engine.status import StatusState, queue_statuses, statuses
+from tutti.engine.status import StatusState, pod_conditions, queue_statuses, statuses
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
 from tutti.engine.status.statuses import PositionReport, reported_start
 
 PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
-
-SILENT = ("WaitingForMembers", "SchedulingGated")
-"""Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 
 def count(state: StatusState, workload: Workload) -> None:
@@ -74,23 +71,27 @@ def report_workload(state: StatusState, workload: Workload) -> None:
 
 def _report_explanation(state: StatusState, workload: Workload) -> None:
     why = workload.explanation
+    if workload.nominates and (why is None or why.reason in PASSING):
+        pod_conditions.take_back_nominations(state, workload)
     if why is None:
         workload.reported, workload.report_at, workload.reported_explanation = ("", "", 0.0), None, None
         return
     if why.reason in PASSING:
         return  # it lasts as long as a call, or a round of tries; what was told before stands until then
-    gathering = why.gate is Gate.GATHER and why.reason in SILENT
+    gathering = pod_conditions.gathers(why)
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.reported[0] and not gathering and not announced:
         state.announce(workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.reported):
         _put_off(state, workload, why)
-        _report_to_new_members(state, workload, why)
+        shown = workload.reported_explanation
+        if shown is not None and shown.reason == why.reason:
+            pod_conditions.tell_others(state, workload, shown)
         return
+    if why.reason != workload.reported[0]:
+        workload.reason_since = state.now
     workload.reported, workload.reported_explanation = (why.reason, why.message, state.now), why
-    if not gathering:
-        for member in workload.members():
-            _report_to_pod(state, member, why)
+    pod_conditions.tell_members(state, workload, why)
 
 
 def is_reported_later(state: StatusState, workload: Workload) -> bool:
@@ -105,26 +106,6 @@ def is_reported_later(state: StatusState, workload: Workload) -> bool:
 def _put_off(state: StatusState, workload: Workload, why: Explanation) -> None:
     if why.message != workload.reported[1]:
         state.report_in_time(workload)
-
-
-def _report_to_new_members(state: StatusState, workload: Workload, why: Explanation) -> None:
-    """Tell members that have come since what the others were told, where that is still the reason."""
-    shown = workload.reported_explanation
-    if shown is None or shown.reason != why.reason or shown.reason in SILENT:
-        return
-    for member in workload.members():
-        if not member.reported[0]:
-            _report_to_pod(state, member, shown)
-
-
-def _report_to_pod(state: StatusState, member: Member, why: Explanation) -> None:
-    pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
-    if not pod.placeable or (member.reported[:2] == (why.pod_reason, why.message) and member.nominated == node):
-        return
-    nominated = node if node or member.nominated else None
-    member.reported, member.nominated = (why.pod_reason, why.message, state.now), node
-    told = (pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation)
-    state.out.append(SetPodCondition(*told, nominated_node=nominated))
 
 
 def _is_news(state: StatusState, reason: str, message: str, told: Reported) -> bool:

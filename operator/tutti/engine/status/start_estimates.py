@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.explanation import AFTER_OTHERS, Explanation
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status import StatusState
@@ -30,8 +30,8 @@ MOST_WAYS = 4
 """How many ways to count a pod in flavors are looked at."""
 
 
-def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, float]:
-    """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
+def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> dict[WorkloadKey, float]:
+    """Return when so many heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
     something is kept (`backfill/backfill.py`) starts by the time that it is told there.
@@ -42,8 +42,10 @@ def estimated_starts(state: StatusState, queue: Queue) -> dict[WorkloadKey, floa
     if not (ends or steps):
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
-    for workload in state.queue_positions.heads(queue.name, FORESEEN):
+    for workload in state.queue_positions.heads(queue.name, most):
         needs = pending_pod_sets(workload)
+        if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
+            continue  # nobody knows when those will have ended that it starts after
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
         heads.append((workload.key, _waiting(state, queue, workload, needs)))

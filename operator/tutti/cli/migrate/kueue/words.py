@@ -72,6 +72,13 @@ class LostWord(NamedTuple):
     level: NoteLevel = NoteLevel.LOST
 
 
+RANKED_BY_NAME = LostWord(
+    "left out: pods are placed in the order of the numbers in their names",
+    "nothing, if these count as the index did",
+    NoteLevel.NOTE,
+)
+"""Of what says by which index Kueue orders pods along a topology."""
+
 _ELASTIC = LostWord(
     "left out: members that are added while it runs are charged one by one as they come",
     "nothing, if it may have some of them only",
@@ -80,6 +87,8 @@ _ELASTIC = LostWord(
 LOST: Mapping[str, LostWord] = MappingProxyType(
     {
         f"{PREFIX}elastic-job": _ELASTIC,
+        **dict.fromkeys((f"{PREFIX}pod-group-pod-index", f"{PREFIX}pod-group-pod-index-label"), RANKED_BY_NAME),
+        f"{PREFIX}pod-index-offset": RANKED_BY_NAME,
         **{
             PREFIX + name: LostWord(f"left out: {happens}", do)
             for name, happens, do in (
@@ -109,13 +118,6 @@ LOST: Mapping[str, LostWord] = MappingProxyType(
                     "a group is finished when its pods are, whatever they serve",
                     "nothing, if the pods are never finished",
                 ),
-                (
-                    "pod-group-pod-index",
-                    "pods are not placed in order of rank",
-                    "nothing, if any order of ranks will do",
-                ),
-                ("pod-group-pod-index-label", "pods are not placed in order of rank", "nothing, if any order will do"),
-                ("pod-index-offset", "pods are not placed in order of rank", "nothing, if any order of ranks will do"),
                 (
                     "job-completions-equal-parallelism",
                     "completions stay as they are when fewer pods are admitted",

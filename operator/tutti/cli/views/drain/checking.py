@@ -7,8 +7,9 @@ once ours have their nodes: which of the two schedulers would be faster, nobody 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from tutti.api.configuration import Conventions
 from tutti.api.core import Pod
@@ -34,9 +35,12 @@ from tutti.cli.views.drawing import first_few
 from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, successors, with_nodes, without_pods
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.preemption import PreemptionState
+from tutti.engine.records.gang_membership import SCALE_DOWN_ANNOTATIONS, SCALE_DOWN_MARK, scale_down_annotations
 from tutti.engine.records.observations import AnyObservation, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
+_LETS_GO: Mapping[str, tuple[str, str]] = MappingProxyType({"false": ("", "true"), "true": ("", "false")})
+"""By what an annotation says that keeps a node: what says that it may go; a time (`4h`) keeps it, too."""
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
 _NOT_BEGUN = "Pending"
@@ -71,7 +75,21 @@ def check_drain(asked: ObservedCluster, state: PreemptionState, name: str) -> Dr
         budgets,
         tuple(outcome.taken_out),
         tuple(_problems(pods, budgets, outcome)),
+        tuple(_kept_from_scale_down(state, here)),
     )
+
+
+def _kept_from_scale_down(state: PreemptionState, here: Sequence[Pod]) -> Iterator[str]:
+    """Yield which pods keep autoscalers from taking the node away, by annotations of ours or of their own."""
+    for pod in here:
+        said = scale_down_annotations(pod.metadata.annotations)
+        keeping = [key for key, value in SCALE_DOWN_ANNOTATIONS.items() if said.get(key, "") not in _LETS_GO[value]]
+        if not keeping or _fate(pod) in (PodFate.STAYS, PodFate.ENDED):
+            continue
+        group = state.pod_group_of.get(key_of(pod))
+        ours = SCALE_DOWN_MARK in said and group is not None
+        why = f"{'/'.join(group[0][1:])} needs it (scaleDownProtection)" if ours and group else f"{', '.join(keeping)}"
+        yield f"{pod.metadata.namespace}/{pod.metadata.name}: {why}"
 
 
 def _fate(pod: Pod) -> PodFate:

@@ -49,6 +49,9 @@ def _parts(found: Drain, page: PageWidth) -> Iterator[RenderableType]:
         if broken:
             gangs = counted(len(broken), "gang", verb=("runs", "run"))
             yield Text(f"Until then {gangs} with fewer members than needed: {first_few(broken)}", WAITS)
+    if found.protected:
+        pods = counted(len(found.protected), "pod", verb=("keeps", "keep"))
+        yield Text(f"{pods} autoscalers from taking it away: {first_few(found.protected)}", WAITS)
     if found.pods:
         yield Text()
         yield _pods(found, page)

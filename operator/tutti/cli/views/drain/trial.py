@@ -122,6 +122,7 @@ class Drain(msgspec.Struct, frozen=True, rename="camel"):
         cordoned: Whether the node is already.
         taken_out: Pods that Tutti would evict elsewhere to make room.
         problems: Why it should not be drained now; none where it can be.
+        protected: Pods for whose sake autoscalers do not take the node away, and who asks for that.
     """
 
     node: str
@@ -131,6 +132,7 @@ class Drain(msgspec.Struct, frozen=True, rename="camel"):
     budgets: tuple[AffectedBudget, ...]
     taken_out: tuple[str, ...]
     problems: tuple[str, ...]
+    protected: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

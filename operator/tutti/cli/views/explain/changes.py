@@ -30,7 +30,7 @@ from tutti.cli.views.what_if import (
     with_pods,
     without_pods,
 )
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
@@ -178,6 +178,9 @@ def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
     if case.why.reason == "Deactivated" and kind == "Workload":
         seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "active"], value=True))
         yield Change("its spec.active is set to true", seen)
+    if case.why.reason in AFTER_OTHERS and kind == "Workload":
+        seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "after"], []))
+        yield Change("it names nobody in spec.after", seen)
 
 
 def reclaim_lent_quota(case: UnplacedWorkload) -> Iterator[Change]:

@@ -6,7 +6,7 @@ Of a gang that runs with fewer members than it needs: what becomes of its succes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -17,8 +17,10 @@ from tutti.api.messages import counted
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
 from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for
+from tutti.cli.views.explain.autoscaling import what_autoscalers_see
 from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
+from tutti.cli.views.explain.elsewhere import UnfindableError, compare_clusters, draw_compared
 from tutti.cli.views.explain.gates import GateContext, gate_steps, node_rooms, quota_uses
 from tutti.cli.views.explain.lookup import explained_by_status, find_workload
 from tutti.cli.views.explain.model import (
@@ -31,8 +33,10 @@ from tutti.cli.views.explain.model import (
     Successors,
 )
 from tutti.cli.views.explain.remedies import remedies, why_no_remedy
+from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
+from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import EvictionReason, Explanation
@@ -107,6 +111,7 @@ class _Look:
     remedies: Sequence[Remedy] = ()
     hopeless: str = ""
     successors: Successors | None = None
+    autoscaler: Sequence[str] = ()
 
 
 def explanation_of(
@@ -160,6 +165,7 @@ def explanation_of(
         successors=found.successors,
         early=() if lacks is None else tuple(early_restarts(workload)),
         leaves_now=leaves,
+        autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
     )
 
@@ -175,7 +181,7 @@ def _look(
 ) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lending_kept(state, workload):
+    with lending_kept(state, workload), lending_held(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
@@ -184,10 +190,11 @@ def _look(
         quota: Sequence[QuotaUse] = () if at is None else quota_uses(state, at, mine)
         room: Sequence[NodeRoom] = () if isinstance(queue, Explanation) else node_rooms(state, workload, at, mine)
         told = gate_steps(GateContext(state, workload, queue, needs, quota, why))
+        seen = () if why is None else what_autoscalers_see(state, at, mine, why)
         if why is None or not trying:
-            return _Look(told, quota, room)
+            return _Look(told, quota, room, autoscaler=seen)
         remedy = remedies(UnplacedWorkload(asked, state, workload, at, why, mine, quota, room))
-    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why))
+    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why), autoscaler=seen)
 
 
 def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
@@ -229,6 +236,8 @@ def _summary(workload: Workload, why: Explanation | None, lacks: DegradedGang | 
     match workload.phase:
         case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:
             return f"it fits now: Tutti places it as soon as it looks (is the operator running?){again}"
+        case Phase.CHECKING:
+            return "it holds quota, and its admission checks are asked"
         case Phase.BINDING:
             return "it has its nodes, and is being bound"
         case Phase.SCHEDULED:
@@ -265,13 +274,25 @@ def command() -> None:
 
 
 @command.command("workload")
-@click.argument("name", metavar="[NAMESPACE/]NAME", shell_complete=names("Workload", "PodGroup"))
+@click.argument("name", metavar="[NAMESPACE/]NAME", default="", shell_complete=names("Workload", "PodGroup"))
 @click.option("-n", "--namespace", help="Its namespace, where NAME has none; that of the context if not given.")
 @click.option("--what-if/--no-what-if", default=True, help="Whether to try out what would unblock it.")
+@click.option("-f", "--filename", metavar="FILE", help="Ask about a manifest that is not submitted yet; - for stdin.")
 @view
-def explain_workload(way: ViewOptions, *, name: str, namespace: str | None, what_if: bool) -> None:
-    """Say gate by gate, with numbers, why a Workload, gang or pod waits, and what would unblock it."""
+def explain_workload(
+    way: ViewOptions, *, name: str, namespace: str | None, what_if: bool, filename: str | None
+) -> None:
+    """Say gate by gate, with numbers, why a Workload, gang or pod waits, and what would unblock it.
+
+    With --context A,B,... say in which of these clusters it would start first.
+    """
     space, _, own = name.rpartition("/")
+    if not own and filename is None:
+        fail("say which workload, or give a manifest with -f")
+    contexts = [one.strip() for one in (way.context or "").split(",") if one.strip()]
+    if filename is not None or len(contexts) > 1:
+        _compare(way, dict.fromkeys(contexts) or (None,), space or namespace, own, filename)
+        return
     asked = way.ask(space or namespace)
     space = space or namespace or asked.listed.namespace
     missing = way.lacks(asked)
@@ -285,6 +306,35 @@ def explain_workload(way: ViewOptions, *, name: str, namespace: str | None, what
     with way.busy("trying what would help ..."):
         found = explanation_of(asked, state, key, trying=what_if)
     way.show(found, lambda page: draw_explained(found, asked.at, page))
+
+
+def _compare(
+    way: ViewOptions, contexts: Iterable[str | None], namespace: str | None, name: str, filename: str | None
+) -> None:
+    """Answer in which cluster a workload would start first; one that cannot be asked costs a line."""
+    manifest = None if filename is None else _manifest(filename)
+    answers: list[tuple[str, ObservedCluster | str]] = []
+    for context, one in way.ask_each(list(contexts), namespace):
+        lacking = "" if isinstance(one, str) else way.lacks(one)
+        answers.append((context or "this cluster", lacking or one))
+    try:
+        with way.busy("asking each cluster ..."):
+            found = compare_clusters(answers, namespace, name, manifest)
+    except WantedError as error:
+        fail(str(error))
+    except UnfindableError as error:
+        fail(str(error), NO)
+    now = max(one.at for _, one in answers if isinstance(one, ObservedCluster))
+    way.show(found, lambda page: draw_compared(found, now, page))
+
+
+def _manifest(filename: str) -> str:
+    try:
+        with click.open_file(filename, encoding="utf-8") as stream:
+            text: str = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{filename} cannot be read: {error}")
+    return text
 
 
 def _tell(way: ViewOptions, asked: ObservedCluster, namespace: str, name: str, missing: str) -> None:

@@ -129,6 +129,9 @@ def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[Re
     for room in found.rooms:
         yield Text()
         yield _room(room, page)
+    if found.autoscaler:
+        yield Text()
+        yield from (Text.assemble(("! ", WAITS), one) for one in found.autoscaler)
     if found.placed or found.lost:
         yield Text()
         yield _placed(found.placed, found.lost)

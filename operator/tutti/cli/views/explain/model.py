@@ -98,16 +98,29 @@ class NodeRoom(msgspec.Struct, frozen=True, rename="camel"):
     domains: Mapping[str, int] = {}
 
 
+class MovedWork(msgspec.Struct, frozen=True, rename="camel"):
+    """Running pods of one workload that could be moved, and from which nodes to which."""
+
+    kind: str
+    namespace: str
+    name: str
+    pods: int
+    source: tuple[str, ...]
+    to: tuple[str, ...]
+
+
 class Remedy(msgspec.Struct, frozen=True, rename="camel"):
     """Something that could be done, tried out on an engine.
 
     Attributes:
         what: What would be done, or happen.
         then: What it would still wait for after that; "" where it would be placed.
+        moves: Whom it moves, where it is that running pods are moved.
     """
 
     what: str
     then: str = ""
+    moves: tuple[MovedWork, ...] = ()
 
 
 class OperatorStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -147,6 +160,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         successors: Of one that is degraded, what would become of its successors; None where nobody can tell.
         early: Of one that is degraded, what would have it restarted before its window is over.
         leaves_now: Why it is being taken out to start again whole, or "".
+        autoscaler: What an autoscaler makes of its pods, where that is wrong, and what would put it right.
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
     """
 
@@ -177,4 +191,5 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     successors: Successors | None = None
     early: tuple[str, ...] = ()
     leaves_now: str = ""
+    autoscaler: tuple[str, ...] = ()
     lost: Mapping[str, int] = {}

@@ -15,12 +15,14 @@ from tutti.api.selectors import HARD_EFFECTS, Taint
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload
 from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
-from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, with_nodes
+from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, reports_like, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
+from tutti.cluster.nodes import untimed
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.leaving_nodes import GOING
 from tutti.placement.plugins.node_state import CORDONED
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.flavors import FlavorByResource, flavor_assignments
@@ -51,7 +53,7 @@ def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
     tolerations = [one for need in case.needs for one in need.pod_class.spec.tolerations]
     sets = (nodes.taint_sets[nodes.taint_code[row]] for row in nodes.rows.values())
     for taint in dict.fromkeys(taint for taints in sets for taint in taints):
-        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations):
+        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations) or taint.key in GOING:
             continue
         tainted = sorted(name for name, row in nodes.rows.items() if taint in nodes.taint_sets[nodes.taint_code[row]])
         changes = [_without(node_of(case.seen, name), taint) for name in tainted]
@@ -97,10 +99,26 @@ def add_nodes(case: UnplacedWorkload) -> Iterator[Change]:
         if need.pod_class.refusal or (room >= need.required and need.topology is None):
             continue  # others, or the pod itself, are in the way
         for model in _models(case, need) or _larger(case, need):
-            number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
+            number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit_with_new(case, model, n)), 0)
             for many in (number * times for times in _TIMES if 0 < number * times <= _MOST_NEW):
                 told = f"{counted(many, 'more node')} {_like(case, model)}"
-                yield Change(f"{told} {agreeing(many, IS)} added", [*case.seen, *nodes_like(model, many)])
+                yield Change(f"{told} {agreeing(many, IS)} added", _and_new(case, model, many))
+
+
+def _and_new(case: UnplacedWorkload, model: Node, number: int) -> Seen:
+    return [*case.seen, *nodes_like(model, number), *reports_like(case.seen, model, number)]
+
+
+def _would_fit_with_new(case: UnplacedWorkload, model: Node, number: int) -> bool:
+    """Whether nodes would have room with so many more like one, of whose zones agents report as of that one's."""
+    cluster, reports = case.state.cluster, [one.found for one in reports_like(case.seen, model, number)]
+    for report in reports:
+        cluster.put_topology(report)
+    try:
+        return _would_fit(case, [one.node for one in nodes_like(model, number)])
+    finally:
+        for report in reports:
+            cluster.drop_topology(report.name)
 
 
 def _would_fit(case: UnplacedWorkload, changes: Sequence[Node]) -> bool:
@@ -210,16 +228,12 @@ def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
     return changed(node, metadata=changed(node.metadata, labels={**node.metadata.labels, **labels}))
 
 
-def _new(model: Node, number: int) -> list[Node]:
-    return [one.node for one in nodes_like(model, number)]
-
-
 def _uncordoned(node: Node) -> Node:
     return _without(changed(node, spec=changed(node.spec, unschedulable=False)), CORDONED)
 
 
 def _without(node: Node, taint: Taint) -> Node:
-    return changed(node, spec=changed(node.spec, taints=[one for one in node.spec.taints if one != taint]))
+    return changed(node, spec=changed(node.spec, taints=[one for one in node.spec.taints if untimed(one) != taint]))
 
 
 def _names(names: Sequence[str]) -> str:

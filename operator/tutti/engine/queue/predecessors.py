@@ -1,0 +1,174 @@
+"""Workloads that start after others have ended: whom each still waits for, and what it is told of them.
+
+Who has not ended yet is waited for by name, whether it exists already or not: a Workload, what makes the pods of a gang
+or of single pods (a Job, a RayJob), a PodGroup, or a pod, the first of them that there is. Volcano's JobFlow starts a
+job when those it depends on are Completed (pkg/controllers/jobflow); so success is what counts unless a workload says
+that any end will do.
+
+Somebody who has ended as he must is not waited for again. That is kept in the status of who waited, so that it is the
+same after a restart and when who has ended is deleted. Where there is no status, of a single pod, what the same object
+has made says so: once one of its pods has had a node, or it has begun anew after a failure, others need not wait.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tutti.engine.queue import QueueState
+from tutti.engine.records.explanation import (
+    AFTER_ITSELF,
+    PREDECESSOR_FAILED,
+    WAITING_FOR_OTHERS,
+    Explanation,
+    Gate,
+)
+from tutti.engine.records.members import Member
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+
+_MOST_NAMED = 8
+"""How many others of a ring are named."""
+
+_SAID = {
+    "Missing": "does not exist yet",
+    "Invalid": "cannot be read",
+    "Inactive": "is set inactive (spec.active)",
+    "Waiting": "waits to start",
+    "Running": "runs",
+    "Leaving": "is being taken out",
+    "Unfinished": "has not ended",
+    "Succeeded": "has succeeded",
+    "Failed": "has failed",
+}
+"""What is told of somebody, by how he fares."""
+_ENDED = ("Succeeded", "Failed")
+
+
+class Standing(NamedTuple):
+    """How somebody fares who is waited for.
+
+    Attributes:
+        title: Kind and name; the name alone of who does not exist.
+        state: One word (`_SAID`).
+    """
+
+    title: str
+    state: str
+
+
+def waits_for_others(state: QueueState, workload: Workload) -> Explanation | None:
+    """Return for whom a workload has to wait that starts after others; None where all have ended as they must.
+
+    Those that have are noted in its record, and are not asked for again.
+    """
+    if not workload.after or workload.phase is not Phase.WAITING or _has_begun(state, workload):
+        return None
+    namespace, ended = workload.key[1], dict(workload.ended_before)
+    open_: dict[str, tuple[str, Standing]] = {}
+    for name, when in workload.after:
+        if name in ended:
+            continue
+        standing = _standing(state, namespace, name)
+        state.followers.told[namespace, name] = standing.state
+        if standing.state == "Succeeded" or (standing.state == "Failed" and when == "Finished"):
+            ended[name] = standing.state
+        else:
+            open_[name] = (when, standing)
+    if len(ended) > len(workload.ended_before):
+        workload.ended_before = ended
+        state.touch(workload.key)  # whom it waits for is noted where it is read
+    if not open_:
+        return None
+    ring = state.followers.ring_of(workload.key)
+    return _in_ring(workload, ring) if ring else _waiting(open_)
+
+
+def notice(state: QueueState, key: WorkloadKey) -> None:
+    """Have those looked at again who wait for somebody that fares otherwise now than when they were last told."""
+    name = key[1:]
+    if name in state.followers.told and state.followers.told[name] != _standing(state, *name).state:
+        state.touch_followers(*name)
+
+
+def forget(state: QueueState, key: WorkloadKey) -> None:
+    """Note that somebody is gone, who may have waited for others, and others for him."""
+    state.followers.drop(key)
+    notice(state, key)
+
+
+def follow_rings(state: QueueState) -> None:
+    """Find out who waits for himself by way of others, where who waits for whom has changed."""
+    if state.followers.stale:
+        for key in state.followers.find_rings():
+            state.touch(key)
+
+
+def _standing(state: QueueState, namespace: str, name: str) -> Standing:
+    """Return how whoever has a name fares, as far as is known now."""
+    for kind in ("Workload", "", "PodGroup", "Pod"):
+        if not kind:
+            made = state.owner_graph.named(namespace, name)
+            if made:
+                left = [one for one in made if not one.ended]
+                failed = [one for one in made if one.ended == "Failed"]
+                one = (left or failed or made)[0]
+                return Standing(one.title, one.ended or "Unfinished")
+            continue
+        key = (kind, namespace, name)
+        if key in state.catalog.broken:
+            return Standing(f"{kind} {name}", "Invalid")
+        workload = state.workloads.get(key)
+        if workload is not None and (kind == "Pod" or state.catalog.stands_alone(key)):
+            return Standing(f"{kind} {name}", _state_of(workload))
+    return Standing(name, "Missing")
+
+
+def _state_of(workload: Workload) -> str:
+    match workload.phase:
+        case Phase.FINISHED:
+            return workload.outcome if workload.outcome in _ENDED else "Failed"
+        case Phase.LEAVING:
+            return "Leaving"
+        case Phase.WAITING | Phase.CHECKING:
+            return "Waiting" if workload.active else "Inactive"
+        case Phase.RESERVED | Phase.BINDING | Phase.SCHEDULED:
+            return "Running"
+
+
+def _has_begun(state: QueueState, workload: Workload) -> bool:
+    """Whether what makes the pods of a workload has begun: pods that it makes later, or anew, do not wait again."""
+    first: Member | None = next(workload.members(), None)
+    if workload.key[0] == "Workload" or first is None or first.marks.owner is None:
+        return False
+    attempts = {kind.attempt_label for kind in state.kinds if kind.attempt_label}
+    if any(first.marks.labels.get(label, "0") != "0" for label in attempts):
+        return True
+    return any(one.pod.place or one.pod.terminated for one in state.owner_graph.siblings(first))
+
+
+def _waiting(open_: dict[str, tuple[str, Standing]]) -> Explanation:
+    """Say for whom somebody waits."""
+    told, details, failed = [], {}, False
+    for name, (when, standing) in open_.items():
+        beyond = standing.state == "Failed"
+        failed = failed or beyond
+        must = " and has to succeed" if beyond else "" if when == "Succeeded" else " (it has to end, either way)"
+        told.append(f"{standing.title} {_SAID[standing.state]}{must}")
+        details[name] = standing.state
+    text = f"it starts after others: {', '.join(told)}"
+    if not failed:
+        return Explanation(Gate.QUEUE, WAITING_FOR_OTHERS, text, details)
+    text += "; run what has failed again, or say when: Finished of it, or name it no longer"
+    return Explanation(Gate.QUEUE, PREDECESSOR_FAILED, text, details)
+
+
+def _in_ring(workload: Workload, ring: tuple[WorkloadKey, ...]) -> Explanation:
+    """Say by way of whom somebody waits for himself."""
+    others = [f"{kind} {name}" for kind, _, name in ring if (kind, _, name) != workload.key]
+    if not others:
+        text = "it is to start after itself, and never will: name others"
+        return Explanation(Gate.QUEUE, AFTER_ITSELF, text)
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    text = (
+        f"it is to start after itself, by way of {', '.join(others[:_MOST_NAMED])}{more}, and none of them ever will: "
+    )
+    return Explanation(Gate.QUEUE, AFTER_ITSELF, text + "have one of them not wait for the others")

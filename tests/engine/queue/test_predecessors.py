@@ -1,0 +1,349 @@
+"""Workloads that start after others have ended."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, pods
+from tests.engine.world import START, World
+
+AFTER = "scheduling.tutti.dev/after"
+
+
+def a_queue(gpus: int = 8, **spec) -> World:
+    world = World()
+    world.flavor()
+    world.queue("cq", gpus, **spec)
+    world.node("n", gpus=8)
+    return world
+
+
+def job(world: World, name: str, *after: str, size: int = 1, **spec) -> None:
+    """A Workload and its pods; `other:Finished` names another that may end either way."""
+    said = [dict(zip(("workload", "when"), one.split(":"), strict=False)) for one in after]
+    world.workload(name, {"count": size}, queueName="queue", **({"after": said} if said else {}), **spec)
+    for rank in range(size):
+        world.pod(f"{name}-{rank}", workload=name)
+
+
+def told(world: World, name: str) -> tuple[str, str]:
+    why = world.why("Workload", name)
+    return (why.reason, why.message) if why else ("", "")
+
+
+def test_a_workload_starts_when_the_one_that_it_names_has_succeeded():
+    world = a_queue()
+    job(world, "prepare")
+    job(world, "train", "prepare")
+    world.run()
+    assert list(world.where()) == ["prepare-0"]
+    assert told(world, "train") == ("WaitingForWorkloads", "it starts after others: Workload prepare runs")
+    assert world.why("Workload", "train").details == {"prepare": "Running"}
+    world.finish("prepare-0")
+    world.run()
+    assert list(world.where()) == ["prepare-0", "train-0"]
+    assert world.status("Workload", "train")["after"] == [{"workload": "prepare", "outcome": "Succeeded"}]
+
+
+def test_who_waits_for_others_is_in_nobodys_way_and_uses_no_quota():
+    world = a_queue(4, queueingStrategy="StrictFIFO")
+    job(world, "train", "prepare", size=4)
+    job(world, "other", size=4)
+    world.run()
+    assert len(world.where("other")) == 4
+    assert told(world, "train")[0] == "WaitingForWorkloads"
+
+
+def test_one_that_does_not_exist_yet_is_waited_for_and_named():
+    world = a_queue()
+    job(world, "train", "prepare")
+    world.run()
+    assert told(world, "train")[1] == "it starts after others: prepare does not exist yet"
+    job(world, "prepare")
+    world.run()
+    world.finish("prepare-0")
+    world.run()
+    assert world.where("train") == {"train-0": "n"}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_one_that_failed_is_waited_for_unless_any_end_will_do(restarts):
+    world = a_queue()
+    job(world, "prepare")
+    job(world, "train", "prepare")
+    job(world, "clean-up", "prepare:Finished")
+    world.run()
+    world.finish("prepare-0", phase="Failed")
+    world.run()
+    if restarts:
+        world.delete("prepare-0")
+        world.run()
+        world.restart()
+        world.run()
+    assert list(world.where("clean-up")) == ["clean-up-0"]
+    assert world.where("train") == {}
+    reason, message = told(world, "train")
+    assert reason == "PredecessorFailed"
+    assert message == (
+        "it starts after others: Workload prepare has failed and has to succeed; run what has failed again, "
+        "or say when: Finished of it, or name it no longer"
+    )
+    job(world, "train")  # its user names it no longer
+    world.run()
+    assert list(world.where("train")) == ["train-0"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_one_that_has_succeeded_and_is_deleted_is_not_waited_for_again(restarts):
+    world = a_queue()
+    for name in ("load", "prepare"):
+        job(world, name)
+    job(world, "train", "load", "prepare")
+    world.run()
+    world.finish("load-0")
+    world.run()
+    world.delete("load-0")
+    world.remove_object("Workload", "load")
+    world.run()
+    if restarts:
+        world.restart()
+        world.run()
+    assert told(world, "train")[1] == "it starts after others: Workload prepare runs"
+    if restarts:
+        job(world, "load")  # of the next run
+        world.restart(backwards=True)
+        world.run()
+    world.finish("prepare-0")
+    world.run()
+    assert "train-0" in world.where()
+
+
+def test_who_was_taken_out_does_not_wait_again():
+    world = a_queue()
+    job(world, "prepare")
+    job(world, "train", "prepare")
+    world.run()
+    world.finish("prepare-0")
+    world.run()
+    world.delete("prepare-0")
+    world.remove_object("Workload", "prepare")
+    world.run()
+    world.delete("train-0")
+    world.pod("train-1", workload="train")
+    world.restart()
+    world.run()
+    assert list(world.where("train")) == ["train-1"]
+
+
+RINGS = {
+    "itself": ({"a": ["a"]}, {"a"}),
+    "two": ({"a": ["b"], "b": ["a"]}, {"a", "b"}),
+    "three and one behind, one before": (
+        {"a": ["b"], "b": ["c"], "c": ["a", "first"], "behind": ["a"], "first": []},
+        {"a", "b", "c"},
+    ),
+    "two rings with one in common": ({"a": ["b", "c"], "b": ["a"], "c": ["a"]}, {"a", "b", "c"}),
+    "a diamond is none": ({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["x"]}, set()),
+}
+
+
+@pytest.mark.parametrize(("after", "rings"), RINGS.values(), ids=RINGS)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_those_in_a_ring_are_told_and_nobody_else(after, rings, backwards):
+    world = a_queue()
+    for name in list(after)[:: -1 if backwards else 1]:
+        job(world, name, *after[name])
+        world.run()
+    world.restart(backwards=backwards)
+    world.run()
+    assert {name for name in after if told(world, name)[0] == "AfterItself"} == rings
+    for name in rings:
+        text = told(world, name)[1]
+        assert all(f"Workload {other}" in text for other in rings - {name})
+
+
+def test_a_ring_that_is_broken_starts_in_its_order():
+    world = a_queue()
+    job(world, "a", "b")
+    job(world, "b", "a")
+    world.run()
+    assert told(world, "a")[0] == told(world, "b")[0] == "AfterItself"
+    world.workload("a", {"count": 1}, queueName="queue")
+    world.run()
+    assert list(world.where()) == ["a-0"]
+    assert told(world, "b") == ("WaitingForWorkloads", "it starts after others: Workload a runs")
+    world.finish("a-0")
+    world.run()
+    assert "b-0" in world.where()
+
+
+def test_nobody_is_looked_at_before_somebody_it_waits_for_fares_otherwise():
+    world = a_queue()
+    job(world, "prepare")
+    for number in range(20):
+        job(world, f"train-{number}", "prepare", "load")
+    world.run()
+    before = world.engine.evaluated
+    for number in range(10):
+        job(world, f"other-{number}")
+        world.run()
+    assert world.engine.evaluated - before <= 20
+    assert world.engine.wakeup() is None or world.engine.wakeup() > START + 1
+
+
+def test_a_long_chain_costs_no_more_than_its_length():
+    world = World()
+    for number in reversed(range(2000)):
+        world.object("Workload", f"w{number}", {"podGroups": [{"count": 1}], "after": [{"workload": f"w{number + 1}"}]})
+    world.run()
+    assert told(world, "w0")[0] == "WaitingForWorkloads"
+    world.object("Workload", "w2000", {"podGroups": [{"count": 1}], "after": [{"workload": "w0"}]})
+    world.run()
+    assert {told(world, f"w{n}")[0] for n in range(2001)} == {"AfterItself"}
+
+
+# without a Workload
+
+
+def of_owner(world: World, name: str, *, after: str = "", count: int = 2, **status) -> None:
+    said = {AFTER: after} if after else {}
+    owner = world.owner("Job", name, labels=IN_QUEUE, annotations=said, spec=indexed(count), status=status)
+    if not status:
+        pods(world, owner, count)
+
+
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
+FAILED = {"conditions": [{"type": "Failed", "status": "True"}]}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_starts_after_a_job_that_it_names_in_an_annotation(restarts):
+    world = a_world(4)
+    of_owner(world, "prepare")
+    of_owner(world, "train", after="prepare")
+    world.run()
+    assert list(world.where()) == ["prepare-0", "prepare-1"]
+    gang = next(key for key, one in world.engine.state.workloads.items() if one.after)
+    assert world.why(gang[0], gang[2]).message == "it starts after others: Job prepare has not ended"
+    world.finish("prepare-0", "prepare-1")
+    world.delete("prepare-0", "prepare-1")
+    world.run()
+    assert not world.where("train")  # the Job has the last word: it may retry
+    of_owner(world, "prepare", **COMPLETE)
+    if restarts:
+        world.restart()
+    world.run()
+    assert len(world.where("train")) == 2
+
+
+def test_a_job_that_failed_is_named_and_one_that_is_gone_is_waited_for():
+    world = a_world(4)
+    of_owner(world, "prepare", **FAILED)
+    of_owner(world, "train", after="prepare")
+    world.run()
+    why = next(one.explanation for one in world.engine.state.workloads.values() if one.after)
+    assert (why.reason, why.details) == ("PredecessorFailed", {"prepare": "Failed"})
+    world.remove_owner(world.owner("Job", "prepare", seen=False))
+    world.run()
+    why = next(one.explanation for one in world.engine.state.workloads.values() if one.after)
+    assert why.details == {"prepare": "Missing"}
+
+
+def test_jobs_in_a_ring_are_told():
+    world = a_world(8)
+    of_owner(world, "a", after="b")
+    of_owner(world, "b", after="a")
+    world.run()
+    reasons = {one.explanation.reason for one in world.engine.state.workloads.values() if one.after}
+    assert reasons == {"AfterItself"}
+
+
+def test_single_pods_of_a_job_that_has_begun_do_not_wait_again():
+    world = a_world(4)
+    of_owner(world, "prepare", **COMPLETE)
+    spec = {"parallelism": 1, "completions": 5}
+    many = world.owner("Job", "many", labels=IN_QUEUE, annotations={AFTER: "prepare"}, spec=spec)
+    world.pod("many-0", owner=many)
+    world.run()
+    assert "many-0" in world.where()
+    world.finish("many-0")
+    world.remove_owner(world.owner("Job", "prepare", seen=False))
+    world.pod("many-1", owner=many)
+    world.restart()
+    world.run()
+    assert "many-1" in world.where()
+
+
+def test_a_gang_of_pods_names_others_in_an_annotation_and_keeps_in_its_status_who_has_ended():
+    world = a_queue()
+    world.gang("prepare", 2)
+    world.gang("train", 2, annotations={AFTER: "prepare, load:Finished"})
+    world.pod("load")
+    world.run()
+    assert not world.where("train")
+    world.finish("load", phase="Failed")
+    world.finish("prepare-0", "prepare-1")
+    world.run()
+    assert len(world.where("train")) == 2
+    said = {one["workload"]: one["outcome"] for one in world.status("PodGroup", "train")["after"]}
+    assert said == {"prepare": "Succeeded", "load": "Failed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("Prepare", "cannot be the name of an object"),
+        ("prepare:Ready", "write names with commas between them"),
+        (":Finished", "write names with commas between them"),
+        (",".join(f"w{n}" for n in range(17)), "name at most 16"),
+        ("x" * 10_000, "name at most 16"),
+    ],
+)
+@pytest.mark.parametrize("on_owner", [False, True])
+def test_an_annotation_that_cannot_be_read_holds_its_own_pods_back_and_says_why(text, wrong, on_owner):
+    world = a_world(4)
+    if on_owner:
+        of_owner(world, "train", after=text)
+    else:
+        world.gang("train", 2, annotations={AFTER: text})
+    world.gang("other", 2)
+    world.run()
+    assert list(world.where()) == ["other-0", "other-1"]
+    told = [one.explanation.message for one in world.engine.state.workloads.values() if one.explanation]
+    assert any(wrong in message and AFTER in message for message in told)
+
+
+NAMES = st.sampled_from("abcd")
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(NAMES, st.lists(NAMES, max_size=2, unique=True), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["finish", "fail", "delete", "restart"]), NAMES), max_size=8),
+)
+def test_nobody_starts_before_those_it_names_have_succeeded(after, acts):
+    """And whoever's others have all succeeded does start, whatever else happens."""
+    world, succeeded = a_queue(), set()
+    for name, others in after.items():
+        job(world, name, *others)
+    world.run()
+    for act, name in acts:
+        runs = f"{name}-0" in world.where()
+        if act == "restart":
+            world.restart()
+        elif act == "delete" and ("Workload", "default", name) in world.objects:
+            world.remove_object("Workload", name)
+            world.delete(f"{name}-0")
+        elif act in ("finish", "fail") and runs and world.pods["default", f"{name}-0"].status.phase != "Succeeded":
+            world.finish(f"{name}-0", phase="Succeeded" if act == "finish" else "Failed")
+            succeeded |= {name} if act == "finish" else set()
+        world.run()
+        for other in world.where():
+            assert set(after[other[0]]) <= succeeded
+    for name, others in after.items():
+        there = ("Workload", "default", name) in world.objects
+        if there and set(others) <= succeeded and not set(others) & {one for one in succeeded if one not in after}:
+            known = all(("Workload", "default", one) in world.objects for one in others)
+            assert not known or f"{name}-0" in world.where()
