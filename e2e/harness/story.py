@@ -180,6 +180,7 @@ class Story:
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
         tolerations: list[dict[str, Any]] | None = None, guaranteed: bool = False,
+        device_claims: list[dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
@@ -196,6 +197,7 @@ class Story:
             "priorityClassName": priority_class,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources, **_slow_to_end(grace)}],
             "volumes": volumes or [],
+            "resourceClaims": device_claims or [],
             "readinessGates": [{"conditionType": readiness_gate}] if readiness_gate else [],
         }
         hangs = {"sim.tutti.dev/hang-probability": "1"} if grace else {}

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tests.engine.devices import Devices
 from tests.engine.storage import Storage
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import (
@@ -28,6 +29,7 @@ from tutti.api.core import (
     OwnerReference,
     Pod,
     PodCondition,
+    PodResourceClaim,
     PodSpec,
     ResourceRequirements,
     SchedulingGate,
@@ -57,6 +59,7 @@ from tutti.engine.records.decisions import (
     ResetChecks,
     SelectNode,
     SetPodCondition,
+    WriteDeviceClaim,
 )
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import ADMITTED_CONDITION
@@ -155,6 +158,7 @@ class World:
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
         self.storage = Storage(self)
+        self.devices = Devices(self)
         self._uids = itertools.count(1)
         self._start(synced=synced)
 
@@ -182,6 +186,7 @@ class World:
             *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
+            *self.devices.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
         for observation in reversed(seen) if backwards else seen:
@@ -292,6 +297,7 @@ class World:
         tolerations: list[Toleration] | None = None,
         annotations: dict[str, str] | None = None,
         claims: tuple[str, ...] = (),
+        device_claims: tuple[str, ...] = (),
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
         guaranteed: bool = False,
@@ -317,6 +323,7 @@ class World:
                 node_selector=selector or {},
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],
+                resource_claims=[PodResourceClaim(f"d{i}", claim) for i, claim in enumerate(device_claims)],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
                 containers=[Container("c", resources=ResourceRequirements(asked, asked if guaranteed else {}))],
             ),
@@ -624,6 +631,8 @@ class World:
                     self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
             case SelectNode() | ReserveVolume():
                 self.storage.choose(decision)
+            case WriteDeviceClaim():
+                self.devices.choose(decision)
             case Evict():
                 self._evict(decision)
             case Deactivate():

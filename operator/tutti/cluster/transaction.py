@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import MOST_AMOUNT
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pledges import Picks
 from tutti.cluster.signatures import UNCONSTRAINED
@@ -81,6 +82,10 @@ class Transaction:
             self._attach(placed, 1)
             self._attached.append(placed)
             self._log.append(self._detach)
+        if pod_class.devices is not NO_DEVICES and not self._nodes.gives_devices_in_turn(pod_class.devices):
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                for _ in range(count):
+                    self.allot(pod_class, row)
         if self._nodes.numa and pod_class.features & Feature.NUMA_ZONES:
             self._nodes.numa.hold(pod_class, rows, counts, 1)
             self._zoned.append(placed)
@@ -88,6 +93,23 @@ class Transaction:
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
+
+    def allot(self, pod_class: PodClass, row: int) -> bool:
+        """Keep devices for a pod of a class on a row; they stay kept for it after the commit.
+
+        Returns:
+            Whether there were any for it; where not, nothing is kept.
+        """
+        devices, needs = self._nodes.devices, pod_class.devices
+        if not devices.allot(needs, self._nodes.device_view(needs), row, pod_class.signature):
+            return False
+        self.undo_allotting(pod_class, row)
+        return True
+
+    def undo_allotting(self, pod_class: PodClass, row: int) -> None:
+        """Have devices that are kept for a pod of a class on a row be free again if this is rolled back."""
+        node = self._nodes.names[row]
+        self._log.append(partial(self._nodes.devices.promises.withdraw, pod_class.signature, node))
 
     def earmark(self, pod_class: PodClass, row: int, picks: Picks) -> None:
         """Keep volumes for a pod of a class that has been put on a row; they stay kept for it after the commit."""

@@ -44,6 +44,7 @@ from tutti.engine.records.decisions import (
     SetPodCondition,
     StartOwner,
     SuspendOwner,
+    WriteDeviceClaim,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
@@ -53,6 +54,7 @@ from tutti.engine.records.observations import (
     ChecksReset,
     ClaimWritten,
     Deactivated,
+    DeviceClaimWritten,
     EvictFinished,
     ExtenderAnswered,
     OwnerWritten,
@@ -62,6 +64,7 @@ from tutti.engine.records.observations import (
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
@@ -124,6 +127,7 @@ class Dispatch:
         self._owners = OwnerWriter(client, kinds, fence=fence)
         self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
+        self._device_claims = DeviceClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
@@ -162,7 +166,7 @@ class Dispatch:
             case Bind():
                 self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
-            case SelectNode() | ReserveVolume():
+            case SelectNode() | ReserveVolume() | WriteDeviceClaim():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
@@ -256,8 +260,10 @@ class Dispatch:
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
-    async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
-        if isinstance(choice, SelectNode):
+    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim) -> None:
+        if isinstance(choice, WriteDeviceClaim):
+            self._observe(await self._device_claims.write(choice))
+        elif isinstance(choice, SelectNode):
             self._observe(await self._claims.select_node(choice))
         else:
             self._observe(await self._claims.reserve_volume(choice))
@@ -379,6 +385,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noq
             | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
         ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
+        case WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change):
+            return DeviceClaimWritten(space, name, uid, change, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
         case AnnotatePod(namespace=space, name=name, uid=uid):

@@ -33,6 +33,7 @@ from tutti.api.owners import (
     SelectorSelecting,
 )
 from tutti.api.templates import prune_workload
+from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
 from tutti.controller.discovery import OUR_RESOURCES
@@ -47,6 +48,10 @@ from tutti.engine.records.observations import (
     ClaimSeen,
     CSIDriverSeen,
     CSINodeSeen,
+    DeviceClaimSeen,
+    DeviceClassSeen,
+    DeviceObjectGone,
+    DeviceObjectSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
@@ -66,6 +71,7 @@ from tutti.engine.records.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
+    SliceSeen,
     StorageClassSeen,
     StorageGone,
     StorageSeen,
@@ -229,7 +235,7 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
     zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+    return [*_DEVICES, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
 
 
 _NODE_TOPOLOGY = OptionalKind(
@@ -241,6 +247,26 @@ _NODE_TOPOLOGY = OptionalKind(
     gone=lambda _, gone: NodeTopologyGone(gone.key.name),
     may_be_built_in=False,
     told=False,
+)
+
+
+def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
+    """A kind of dynamic resource allocation; followed while the server has it in the version that is read."""
+    return OptionalKind(
+        "resource.k8s.io",
+        plural,
+        ("v1",),
+        get_type_hints(seen)["found"],
+        seen=lambda _, found: seen(found),
+        gone=lambda _, gone: DeviceObjectGone(kind, gone.key.namespace, gone.key.name),
+        told=False,
+    )
+
+
+_DEVICES = (
+    _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
+    _device_kind("ResourceSlice", "resourceslices", SliceSeen),
+    _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
 )
 
 

@@ -137,7 +137,7 @@ class Engine:
             return self.state.now if self._synced else None
         times = (
             self._queue.next_due(self.state),
-            permits.next_permit_due(self.state),
+            reconciliation.next_held_due(self.state),
             nominations.next_nomination_due(self.state),
             self.state.backfill_reservations.next_due(),
             overdue_heads.next_turn_due(self.state),

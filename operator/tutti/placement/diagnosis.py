@@ -13,10 +13,13 @@ import numpy as np
 
 from tutti.api.messages import all_of, counted
 from tutti.api.resources import format_amount
+from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.plugins import node_affinity, numa
+from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
 from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
 from tutti.placement.profile import Profile, counted_rejections, filter_nodes
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
@@ -138,8 +141,12 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
         return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
-    if ask.pod_class.volumes.problem:
-        return FitError(refusal_message(nodes.count, ask.pod_class.volumes.problem), 0, ask.required)
+    waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem
+    if waiting:
+        return FitError(refusal_message(nodes.count, waiting), 0, ask.required)
+    fault = filter_nodes(ask.pod_class, nodes, ask.where, profile).fault if has_faults(ask.pod_class, nodes) else ""
+    if fault:
+        return FitError(fault_message(fault), 0, ask.required)
     why = None if ask.topology is None else _topology_fit_error(nodes, ask, profile)
     if why is not None:
         return why
@@ -240,6 +247,20 @@ def fit_error_message(count: int, reasons: Mapping[str, int]) -> str:
     return f"0/{count} nodes are available: {', '.join(parts)}."
 
 
+def claims_in_the_way(nodes: NodeColumns, pod_class: PodClass, profile: Profile) -> list[int]:
+    """Return which of the claims of a class that have devices keep its pods off a node that would do else, by place."""
+    found: dict[int, None] = {}
+    for rejection, hit in counted_rejections(pod_class, nodes, NO_FLAVOR, profile):
+        if rejection.reason == NOT_AVAILABLE:
+            found.update(dict.fromkeys(held_elsewhere(pod_class, nodes, hit)))
+    return sorted(found)
+
+
+def fault_message(why: str) -> str:
+    """Return the message of a pod whose claims ask for what cannot be told of a node."""
+    return f'running "DynamicResources" filter plugin: {why}'
+
+
 def refusal_message(count: int, why: str) -> str:
     """Return the message of a pod that none of so many nodes was asked for."""
     return f"0/{count} nodes are available: {why}."
@@ -251,7 +272,9 @@ def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
         for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
-    for name, largest in too_large(nodes, ask.pod_class.requests).items():
+    stood_in = {one.resource for one in ask.pod_class.devices.extended}
+    asked = {name: amount for name, amount in ask.pod_class.requests.items() if name not in stood_in}
+    for name, largest in too_large(nodes, asked).items():
         asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     if not parts and any(isinstance(one, numa.NumaAlignment) for one in profile.inter_pod):

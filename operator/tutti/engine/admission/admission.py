@@ -34,6 +34,7 @@ from tutti.engine.admission.shortages import (
     short_of_resources,
 )
 from tutti.engine.lifecycle import checks, quota_usage
+from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
@@ -96,6 +97,8 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             attempt.refund()
             raise
         if refusal is not None:
+            transaction.rollback()
+            free_unavailable(state, workload)
             return refusal
         if attempt.held and entry.queue is not None:
             checks.hold_quota(state, workload, entry.queue.name, attempt.held)

@@ -33,7 +33,7 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, checks, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, quota_usage, scale_down
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -163,6 +163,14 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
+def _device_object_seen(state: IngestState, seen: observations.DeviceObjectSeen) -> None:
+    devices.object_seen(state, seen.found)
+
+
+def _device_object_gone(state: IngestState, gone: observations.DeviceObjectGone) -> None:
+    devices.object_gone(state, gone.kind, gone.namespace, gone.name)
+
+
 def _node_topology_seen(state: IngestState, seen: observations.NodeTopologySeen) -> None:
     found = seen.found
     numa = state.cluster.nodes.numa
@@ -288,6 +296,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
+    **dict.fromkeys(get_args(observations.DeviceObjectSeen), _device_object_seen),
+    observations.DeviceObjectGone: _device_object_gone,
     observations.NodeTopologySeen: _node_topology_seen,
     observations.NodeTopologyGone: _node_topology_gone,
     observations.ObjectSeen: _object_seen,
@@ -297,6 +307,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
     observations.ClaimWritten: binding.claim_written,
+    observations.DeviceClaimWritten: devices.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
     observations.PodAnnotated: scale_down.annotation_finished,

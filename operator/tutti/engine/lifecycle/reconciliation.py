@@ -11,6 +11,7 @@ from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
     checks,
+    devices,
     eviction,
     limits,
     member_loss,
@@ -20,6 +21,7 @@ from tutti.engine.lifecycle import (
     reservation,
     scale_down,
 )
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
@@ -95,8 +97,16 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
 
 
+def next_held_due(state: LifecycleState) -> float | None:
+    """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
+    times = (permits.next_permit_due(state), devices.next_late_due(state))
+    return min((time for time in times if time is not None), default=None)
+
+
 def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+    devices.pass_time(state)
+    free_ended(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
@@ -114,6 +124,16 @@ def take_due(state: LifecycleState) -> list[Workload]:
     return out
 
 
+def _time_out_claims(state: LifecycleState, workload: Workload) -> bool:
+    """Give back what waits for claims that were not bound in time; returns whether anything did."""
+    volumes, awaits_devices = binding.awaits_volumes(state, workload), devices.awaits_devices(state, workload)
+    if volumes:
+        binding.time_out_volumes(state, workload)
+    if awaits_devices:
+        devices.time_out_devices(state, workload)
+    return volumes or awaits_devices
+
+
 def expire(state: LifecycleState, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
 
@@ -126,9 +146,7 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         checks.time_out(state, workload)
         state.touch(workload.key)
         return
-    awaited = binding.awaits_volumes(state, workload)
-    if awaited:
-        binding.time_out_volumes(state, workload)
+    awaited = _time_out_claims(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
     elif permits.awaits_approval(workload):
@@ -336,7 +354,9 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     transit(workload, Transition.COMPLETE)
     explain(workload, None)
-    if not binding.awaits_volumes(state, workload):  # of members beyond those that had to be bound
+    if not (
+        binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
+    ):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     eviction.count_lost_members_again(workload)

@@ -22,6 +22,7 @@ from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
@@ -45,6 +46,7 @@ def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
     state.cluster.forget(member.pod)
+    free_ended(state)
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
@@ -280,10 +282,11 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     if pod_class is promised:
         return True
     plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes) == (
+    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices) == (
         promised.namespace,
         promised.labels,
         promised.volumes,
+        promised.devices,
     )
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
@@ -293,7 +296,11 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
     nodes = state.cluster.nodes
     row = nodes.rows[node]
     asked = nodes.vector(pod_class.requests) > 0
-    return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
+    short = (nodes.requested[row] > nodes.allocatable[row]) & asked
+    for one in pod_class.devices.extended:  # devices may stand in for what a node does not offer
+        column = nodes.resource_index.column(one.resource)
+        short[column] &= nodes.allocatable[row, column] > 0
+    return bool(short.any())
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:

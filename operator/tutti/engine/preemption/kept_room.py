@@ -83,9 +83,9 @@ def _without_holds(state: PreemptionState, gangs: Sequence[Workload]) -> Iterato
     holds = [hold for one in gangs for group in one.groups.values() for hold in group.holds]
     held = [hold for hold in holds if state.cluster.is_held((hold.node, hold.number))]
     for hold in held:
-        state.cluster.lend(hold.pod_class, hold.node)
+        state.cluster.lend(hold.pod_class, (hold.node, hold.number))
     try:
         yield
     finally:
         for hold in held:
-            state.cluster.lend(hold.pod_class, hold.node, back=True)
+            state.cluster.lend(hold.pod_class, (hold.node, hold.number), back=True)

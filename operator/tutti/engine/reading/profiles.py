@@ -49,7 +49,10 @@ def profile_of(settings: Settings) -> Profile:
         ),
         fill=_scoring(default.fill, mine, score),
         preferences=_scoring(default.preferences, mine, score),
-        changing=(_zone_score(zones),) if zones is not None else (),
+        changing=(
+            *_scoring(default.changing, mine, score),
+            *((_zone_score(zones),) if zones is not None else ()),
+        ),
         neighbours=_scoring(default.neighbours, mine, score),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
     )

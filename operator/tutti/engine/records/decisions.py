@@ -11,9 +11,12 @@ from typing import Any, Literal
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.devices import Allocation
 from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
 from tutti.api.selectors import Toleration
+
+DeviceClaimChange = Literal["allocate", "reserve", "free"]
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -62,6 +65,26 @@ class ReserveVolume(Decision, frozen=True, tag="reserve-volume"):
     uid: str
     volume: str
     version: str = ""
+
+
+class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
+    """Write on a ResourceClaim what it has and who uses it; answered by `DeviceClaimWritten`.
+
+    Attributes:
+        change: `allocate`: give it its devices, and let pods use it; `reserve`: let more pods use the devices that it
+            has; `free`: take its devices away, if nobody else uses it.
+        version: That of the claim which this was decided by.
+        allocation: What it gets; only to allocate.
+        pods: Name and uid of those that use it from now on, or, to free it, used it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: DeviceClaimChange
+    version: str = ""
+    allocation: Allocation | None = None
+    pods: list[tuple[str, str]] = []
 
 
 class Evict(Decision, frozen=True, tag="evict"):
@@ -261,6 +284,7 @@ AnyDecision = (
     Bind
     | SelectNode
     | ReserveVolume
+    | WriteDeviceClaim
     | Evict
     | Deactivate
     | StartOwner

@@ -19,7 +19,6 @@ from tutti.placement.spec_limits import (
     MOST_TERMS,
     MOST_TERMS_TOGETHER,
     term_count_in_all,
-    unsupported_fields,
 )
 from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
 from tutti.quota.tree import FlavorResource, add_to
@@ -231,17 +230,15 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "InvalidPod", pod_class.problem)
     if pod_class.volumes.problem:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", pod_class.volumes.problem)
+    if pod_class.devices.problem:
+        return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
     if pod_class.terms > MOST_TERMS:
         text = (
             f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
-    beyond = unsupported_fields(pod_class.spec)
-    if not beyond:
-        return None
-    text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
-    return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
+    return None
 
 
 def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
