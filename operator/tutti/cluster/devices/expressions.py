@@ -1,6 +1,6 @@
 """Expressions over devices: compiled once for each text, evaluated once for each distinct device.
 
-The language is CEL, evaluated by its C++ runtime (docs/adr/0015-cel-by-its-own-runtime.md); what Kubernetes adds to it
+The language is CEL, evaluated by its C++ runtime (docs/adr/0016-cel-by-its-own-runtime.md); what Kubernetes adds to it
 (1.36, staging/src/k8s.io/dynamic-resource-allocation/cel and apiserver/pkg/cel/library) is added here: quantities,
 semantic versions, a few functions on text and lists, and that a domain of which a device says nothing is an empty map.
 That last rule is CEL's own optional access, written into the expression before it is compiled.
