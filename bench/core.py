@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, preemption, topology
+from bench import admissions, decide, numa, preemption, topology
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -114,6 +114,9 @@ MEASURES: dict[str, Measure] = {
         )
         for nodes in (5000, 500, 20_000)
     },
+    "gang64_numa_nodes1000_ms": Measure(
+        "gang of 64, each with the GPUs of a NUMA zone, 1,000 nodes that report", "ms", lambda: numa.gang(1000, 64), 30
+    ),
     "admissions_per_s": Measure(
         "workloads through 1,000 ClusterQueues, 50,000 pending",
         "1/s",

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 
+from e2e.harness.hooks import webhooks_asked
 from e2e.harness.story import GROUP, VERSION, Story
-
-HOOKS = Path(__file__).parents[1] / "manifests" / "components" / "webhook" / "webhooks.yaml"
 
 
 @pytest.fixture
-def asked(story: Story, request: pytest.FixtureRequest) -> Iterator[Story]:
+def asked(story: Story) -> Iterator[Story]:
     """A story whose writes are reviewed, by the configurations of the manifests at an address of this machine."""
-    if request.config.getoption("--cluster") == "kind":
-        pytest.skip("the API server of kind cannot call a process outside of it")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    api = client.AdmissionregistrationV1Api(story.api)
-    validating, mutating = (_at(document, port, story.namespace) for document in yaml.safe_load_all(HOOKS.read_text()))
-    story.core.create_namespaced_secret(story.namespace, {"metadata": {"name": "certificate"}})
-    own = {
-        "secretNamespace": story.namespace,
-        "secretName": "certificate",
-        "configurationName": story.namespace,
-        "hosts": ["127.0.0.1"],
-    }
-    api.create_validating_webhook_configuration(validating)
-    api.create_mutating_webhook_configuration(mutating)
-    try:
-        story.start_operator(webhook={"enabled": True, "port": port, "selfSigned": own})
-        story.wait(lambda: is_reviewed(story), "the operator to review what is written")
+    with webhooks_asked(story, is_reviewed):
         yield story
-    finally:
-        api.delete_validating_webhook_configuration(story.namespace)
-        api.delete_mutating_webhook_configuration(story.namespace)
 
 
 def is_reviewed(story: Story) -> bool:
@@ -53,14 +29,6 @@ def is_reviewed(story: Story) -> bool:
             raise
         return False
     return True
-
-
-def _at(document: dict[str, Any], port: int, name: str) -> dict[str, Any]:
-    document["metadata"]["name"] = name
-    for one in document["webhooks"]:
-        path = one["clientConfig"].pop("service")["path"]
-        one["clientConfig"]["url"] = f"https://127.0.0.1:{port}{path}"
-    return document
 
 
 def warnings(story: Story, plural: str, body: dict[str, Any]) -> str:

@@ -15,9 +15,11 @@ _WITHOUT_STATUS = ("scheduling.volcano.sh",)
 """Whose kinds have no subresource for their status (Volcano ed72c7c8, config/crd)."""
 
 
-def serve(api: client.ApiClient, group: str, version: str, kind: str) -> None:
-    """Have the server serve a namespaced kind with a status, if it does not do so by itself."""
-    plural = f"{kind.lower()}s"
+def serve(
+    api: client.ApiClient, group: str, version: str, kind: str, *, plural: str = "", scope: str = "Namespaced"
+) -> None:
+    """Have the server serve a kind with a status, if it does not do so by itself."""
+    plural = plural or f"{kind.lower()}s"
     if _is_served(api, group, version, plural):
         return
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
@@ -29,7 +31,7 @@ def serve(api: client.ApiClient, group: str, version: str, kind: str) -> None:
             "name": f"{plural}.{group}",
             "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
         },
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [one]},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [one]},
     }
     client.ApiextensionsV1Api(api).create_custom_resource_definition(body)
     wait_for(lambda: _is_served(api, group, version, plural), f"{plural}.{group} to be served")

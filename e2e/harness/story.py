@@ -21,6 +21,7 @@ GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
 PLURALS = {
     "ResourceFlavor": "resourceflavors", "ClusterQueue": "clusterqueues", "Cohort": "cohorts",
     "LocalQueue": "localqueues", "Workload": "workloads", "PodGroup": "podgroups", "Topology": "topologies",
+    "AdmissionCheck": "admissionchecks",
 }  # fmt: skip
 NAMESPACED = {"LocalQueue", "Workload", "PodGroup"}
 PAUSE = "registry.k8s.io/pause:3.9"
@@ -178,15 +179,16 @@ class Story:
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
-        tolerations: list[dict[str, Any]] | None = None,
+        tolerations: list[dict[str, Any]] | None = None, guaranteed: bool = False,
+        device_claims: list[dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
-        It takes `grace` seconds to end when it is told to.
+        It takes `grace` seconds to end when it is told to; `guaranteed`, it limits all that it requests.
         """
         requests = {"cpu": cpu, "memory": "8Mi"}
         gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-        resources = {"requests": {**requests, **gpu}, "limits": gpu}
+        resources = {"requests": {**requests, **gpu}, "limits": {**(requests if guaranteed else {}), **gpu}}
         spec = {
             "schedulerName": "tutti",
             "nodeSelector": selector or {},
@@ -195,6 +197,7 @@ class Story:
             "priorityClassName": priority_class,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources, **_slow_to_end(grace)}],
             "volumes": volumes or [],
+            "resourceClaims": device_claims or [],
             "readinessGates": [{"conditionType": readiness_gate}] if readiness_gate else [],
         }
         hangs = {"sim.tutti.dev/hang-probability": "1"} if grace else {}

@@ -50,6 +50,19 @@ RIGHT: dict[str, tuple[str, str]] = {
     ),
     "flavor with weights": ("ResourceFlavor", "resourceWeights: {a: 2, b: '0.5', c: 10m, d: '1e-3', e: 1Ei}"),
     "topology": ("Topology", "levels: [{nodeLabel: example.com/block}, {nodeLabel: kubernetes.io/hostname}]"),
+    "admission check": (
+        "AdmissionCheck",
+        "{controllerName: example.com/budget, parameters: {apiGroup: example.com, kind: Budget, name: lab}}",
+    ),
+    "cluster queue with admission checks": (
+        "ClusterQueue",
+        """
+        admissionChecksStrategy:
+          admissionChecks: [{name: budget}, {name: capacity, onFlavors: [spot]}]
+          pendingTimeoutSeconds: 600
+          placementTimeoutSeconds: 60
+        """,
+    ),
     "smallest cluster queue": ("ClusterQueue", "{}"),
     "cluster queue as Kueue documents it": ("ClusterQueue", "namespaceSelector: {}\n" + QUOTA),
     "cluster queue with every default spelt out": (
@@ -379,11 +392,12 @@ WRONG: dict[str, Wrong] = {
         "spec.preemption.minimumRuntimeSeconds",
         "greater than or equal to 1",
     ),
+    "no controller": Wrong("AdmissionCheck", "{}", "spec.controllerName", "must be given"),
     "admission checks": Wrong(
         "ClusterQueue",
-        "admissionChecksStrategy: {admissionChecks: [{name: a, onFlavors: [b]}]}",
-        "spec.admissionChecksStrategy",
-        "leave admissionChecksStrategy out",
+        "admissionChecksStrategy: {admissionChecks: [{name: a}], pendingTimeoutSeconds: 0}",
+        "spec.admissionChecksStrategy.pendingTimeoutSeconds",
+        "greater than or equal to 1",
     ),
     "concurrent admission": Wrong(
         "ClusterQueue",

@@ -222,6 +222,8 @@ TRANSITIONS = [
     ("LocalQueue", "{}", "clusterQueue: a", None),
     ("LocalQueue", "clusterQueue: a", "{clusterQueue: a, stopPolicy: Hold}", None),
     ("Topology", "levels: [{nodeLabel: a}]", "levels: [{nodeLabel: b}]", "levels cannot be changed"),
+    ("AdmissionCheck", "controllerName: a", "controllerName: b", "controllerName cannot be changed"),
+    ("AdmissionCheck", "controllerName: a", "{controllerName: a, parameters: {apiGroup: g, kind: K, name: n}}", None),
     ("Workload", "podGroups: [{count: 1}]", "podGroups: [{count: 2}]", "podGroups cannot be changed"),
     ("Workload", "podGroups: [{count: 1}]", "{podGroups: [{count: 1}], active: false}", None),
     ("PodGroup", "schedulingPolicy: {gang: {minCount: 2}}", "schedulingPolicy: {basic: {}}", "cannot change between"),

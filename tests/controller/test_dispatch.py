@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.conftest import serving, status
+from tutti.api.frameworks import KindTable
 from tutti.controller.dispatch import Dispatch, composed
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
@@ -59,7 +60,9 @@ def test_the_composition_of_flat_patches_does_what_they_do_one_after_the_other(d
 
 def dispatch_of(client, fence, observe):
     metrics = Metrics()
-    return Dispatch(client, fence=fence, observe=observe, metrics=metrics, times=GangTimes(metrics), instance="a")
+    return Dispatch(
+        client, fence=fence, observe=observe, metrics=metrics, times=GangTimes(metrics), instance="a", kinds=KindTable()
+    )
 
 
 async def test_a_process_that_has_lost_its_lease_starts_nothing():

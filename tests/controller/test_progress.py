@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 
 from tests.engine.world import World
 from tutti.controller.metrics import Metrics
-from tutti.controller.progress import ProgressReporter
+from tutti.controller.progress import _EVENTS, ProgressReporter
+from tutti.engine.records.explanation import LifecycleStep
 
 
 class Told(World):
@@ -271,3 +272,29 @@ def test_a_gang_that_starts_again_is_counted_among_those_taken_out_by_reason(wor
     ) == 1  # fmt: skip
     said = {"workload_degraded": None, "eviction_begun": "MemberLost", "workload_recovered": "Leaving"}
     assert {line["event"]: line.get("reason") for line in lines} == said
+
+
+def test_every_step_has_a_line(world):
+    assert set(_EVENTS) == set(LifecycleStep)
+
+
+def test_checks_are_timed_per_queue():
+    world = World()
+    metrics = Metrics()
+    world.flavor()
+    world.admission_check("budget")
+    world.queue("cq", 8, admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
+    world.workload("w", {"count": 1}, queueName="queue")
+    world.pod("w-0", workload="w")
+    told = ProgressReporter(world.engine, metrics)
+    with capture_logs() as lines:
+        for _ in range(3):
+            world.decide(advance=5)
+            told.turned(0.0)
+        world.answer_check("budget", "Ready")
+        world.decide()
+        told.turned(0.0)
+    said = [line["event"] for line in lines]
+    assert said == ["quota_reserved", "checks_passed"]
+    found = metrics.registry.get_sample_value("kueue_admission_checks_wait_time_seconds_sum", {"cluster_queue": "cq"})
+    assert found == 10

@@ -2,7 +2,8 @@
 
 A file's name says which module reads it; each has `compare(path)`, which yields for each case its id and what is
 different, or None. Where cases can be chosen, it takes `only` and `skip_tag` and says so in `OPTIONS`; `remarks(path)`
-may add lines; `asked(path)` says of each case what answers it, where that is not the whole engine.
+may add lines; `asked(path)` says of each case what answers it, where that is not the whole engine; `excuses(path)` what
+some cases may differ in.
 
 Prints one line per difference, what is counted by what answers it, and a closing count; exits 1 where anything is
 different that `known.py` does not name, or is as recorded although it does.
@@ -17,11 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from tests.differential.known import known
+from tests.differential.known import Known, known
 
 MODULES = {
     "quota-": "tests.differential.quota_topics",
     "kube-scheduler-": "tests.differential.scheduler",
+    "dra-": "tests.differential.devices",
+    "numa": "tests.differential.numa",
     "throttles": "tests.differential.throttles",
 }
 """How a file's name starts -> the module that compares it."""
@@ -44,8 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.keys() - getattr(module, "OPTIONS", set()):
             parser.error(f"{path.name}: its cases have neither families nor tags to choose by")
         asked = getattr(module, "asked", lambda _: {})(path)
+        excuses = getattr(module, "excuses", lambda _: {})(path)
         for case, difference in module.compare(path, **chosen):
-            outcome, text = judged(case, difference)
+            outcome, text = judged(case, difference, excuses.get(case))
             counted[asked.get(case, ENGINE), outcome] += 1
             if difference is not None or outcome == "failed" or options.verbose:
                 sys.stdout.write(f"{case}: {text}\n")
@@ -58,9 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if total["failed"] else 0
 
 
-def judged(case: str, difference: str | None) -> tuple[str, str]:
-    """Return what became of a case, one of OUTCOMES, and what there is to say of it."""
-    why = known().get(case)
+def judged(case: str, difference: str | None, excuse: Known | None = None) -> tuple[str, str]:
+    """Return what became of a case, one of OUTCOMES, and what there is to say of it; `excuse`: what it may differ in."""
+    why = known().get(case, excuse if difference is not None else None)
     if difference is None:
         return ("passed", "as recorded") if why is None else ("failed", "as recorded by now; take it out of known.py")
     return ("failed", difference) if why is None else ("known", f"{why.what}: {why.why}")

@@ -81,6 +81,36 @@ SCHEDULER: dict[str, Known] = {
 }
 """Cases of kube-scheduler, by the id of the case."""
 
+_TWICE = Known(
+    "ours gives a claim that the pod lists twice its devices once; kube-scheduler asks for them twice",
+    "A claim has one allocation, however often a pod names it. kube-scheduler finds devices for each entry, and then "
+    "cannot write the second: the pod binds after another attempt, or waits for devices that it does not need.",
+)
+
+_ELSEWHERE = Known(
+    "ours says that claims cannot be allocated on nodes whose own pools are in order; kube-scheduler that pools are invalid",
+    "The pool with broken counters is another node's, and no device of it could be used here.",
+)
+
+_DISTINCT = Known(
+    "ours leaves the pod waiting; kube-scheduler gives it three devices of which two have the same value",
+    "The claim asks for devices that differ in it (distinctAttribute; kubernetes issue 140438).",
+)
+
+DEVICES: dict[str, Known] = {
+    **dict.fromkeys((f"dra-{one}" for one in (28, 95, 241, 390, 394, 395, 435)), _TWICE),
+    **dict.fromkeys((f"dra-{one}" for one in (31, 41, 184, 223, 247, 367, 400, 439, 447, 473, 689)), _ELSEWHERE),
+    "dra-37": Known(
+        "ours places the pod; kube-scheduler gives it up with SchedulerError",
+        "It chose devices for the pod's claim, and has nothing to say of extended resources, which the node offers itself.",
+    ),
+    "dra-362": _DISTINCT,
+}
+"""Cases of pods with claims on devices, by `dra-` and the id of the case."""
+
+BY_TAG: dict[str, Known] = {"claim-twice": _TWICE, "quirk": _DISTINCT, "quirk-counters-elsewhere": _ELSEWHERE}
+"""What cases of pods with claims on devices may differ in, by their tags; many that have them do not."""
+
 NO_FEATURE: dict[str, str] = {
     "runtime-quota": "koordinator divides a total anew at runtime by weights and minimums; our quota is what is written",
     "IgnoreUndeclared": "there is no quotaCheckStrategy here: what a queue does not cover cannot be had in it, as is "
@@ -91,4 +121,4 @@ NO_FEATURE: dict[str, str] = {
 
 def known() -> dict[str, Known]:
     """All known differences, by case."""
-    return {**QUOTA, **SCHEDULER}
+    return {**QUOTA, **SCHEDULER, **DEVICES}

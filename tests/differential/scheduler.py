@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.differential.scheduler_reading import Case, decided, world_of
 from tests.placement.naive_preemption import World
+from tests.placement.single_decision import Decision as SingleDecision
 from tests.placement.single_decision import decide
 from tutti.engine.records.decisions import Bind, Decision, Evict, SetPodCondition
 
@@ -80,8 +81,8 @@ def _outcome(decisions: Sequence[Decision], expected: Case) -> list[str]:
     victims = sorted(f"{one.namespace}/{one.name}" for one in decisions if isinstance(one, Evict))
     said = [one for one in decisions if isinstance(one, SetPodCondition)]
     out = []
-    if bound != [] if expected["node"] is None else len(bound) != 1 or bound[0] not in _best(expected):
-        out.append(f"node: {bound} instead of {_best(expected)}")
+    if bound != [] if expected["node"] is None else len(bound) != 1 or bound[0] not in best_nodes(expected):
+        out.append(f"node: {bound} instead of {best_nodes(expected)}")
     if victims != sorted(expected["victims"] or []):
         out.append(f"victims: {victims} instead of {expected['victims']}")
     nominated = next((one.nominated_node for one in said if one.nominated_node), None)
@@ -95,7 +96,7 @@ def _outcome(decisions: Sequence[Decision], expected: Case) -> list[str]:
     return out
 
 
-def _best(expected: Case) -> list[str]:
+def best_nodes(expected: Case) -> list[str]:
     """The nodes that are right: those with the highest final score, any of them."""
     scores = expected["finalScores"] or {expected["node"]: 0}
     return [node for node, score in scores.items() if node is not None and score == max(scores.values())]
@@ -104,7 +105,11 @@ def _best(expected: Case) -> list[str]:
 def _scores(world: World, expected: Case) -> list[str]:
     cluster, pod = world.cluster(), world.probe
     pod_class = cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
-    decision = decide(pod_class, cluster.nodes)
+    return difference_in_scores(decide(pod_class, cluster.nodes), expected)
+
+
+def difference_in_scores(decision: SingleDecision, expected: Case) -> list[str]:
+    """How the feasible nodes, and the scores of the single plugins, differ from those recorded."""
     out = []
     if len(decision.rows) != expected["feasibleNodes"] and expected["reason"] != "SchedulerError":
         out.append(f"feasible: {sorted(decision.names)} instead of {expected['feasibleNodes']}")

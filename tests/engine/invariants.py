@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.cluster.recounting import recounted
 from tutti.engine.engine import Engine
+from tutti.engine.preemption.moves import home_of
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
@@ -53,6 +54,11 @@ class Invariants:
         state = self.engine.state
         self.reserved_before = {key for key, member in state.members.items() if member.charge or member.pod.assumed}
         self.kept_before = {key: list(kept.spots) for key, kept in state.kept_for_successors.items()}
+        self.moves_before = [
+            (piece.home, piece.priority, place.node, place.amounts)
+            for piece in state.moves.pieces()
+            for place in piece.places
+        ]
         self.short_before = {key: None for key, one in state.workloads.items() if one.degraded_since is not None}
 
     def check_state(self) -> None:
@@ -66,6 +72,7 @@ class Invariants:
         self.check_whole()
         self.check_together()
         self.check_kept()
+        self.check_moved()
         self.check_kept_quota()
         self.check_explanations()
 
@@ -88,9 +95,11 @@ class Invariants:
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
+        charges += [g.held.charge for w in state.workloads.values() for g in w.groups.values() if g.held is not None]
         charges += [
             charge for one in state.kept_for_successors.values() for charge, pods in one.charges for _ in range(pods)
         ]
+        charges += state.moves.charges()
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         ledger = state.ledger
@@ -133,10 +142,12 @@ class Invariants:
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            charges += [g.held.charge for g in workload.groups.values() if g.held is not None]
             kept = state.kept_for_successors.get(key)
             charges += [c for c, pods in (kept.charges if kept else ()) for _ in range(pods)]
             nominated = state.nominations.ours.get(key)
             charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
+            charges += [one for one in state.moves.charges() if one.holder == workload.name]
             name = f"{key[1]}/{workload.queue}"
             for charge in charges:
                 for what, amount in (charge.usage if charge and workload.queue else {}).items():
@@ -167,8 +178,8 @@ class Invariants:
             if workload.phase in (Phase.LEAVING, Phase.FINISHED) or not workload.active:
                 continue
             members, why = list(workload.members()), workload.explanation
-            there = workload.key[0] == "Workload" or any(not m.pod.terminated and not m.pod.deleting for m in members)
-            whole = workload.phase is Phase.RESERVED or (workload.phase is Phase.WAITING and there)
+            there = workload.waits_without_members or any(not m.pod.terminated and not m.pod.deleting for m in members)
+            whole = workload.phase in (Phase.RESERVED, Phase.CHECKING) or (workload.phase is Phase.WAITING and there)
             gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
             place = (workload.counted[1], workload.phase.value, gate, reason, workload.counted[0])
             waiting = sum(m.pod.placeable for m in members)
@@ -275,6 +286,29 @@ class Invariants:
                         column = nodes.resource_index.column(name)
                         left = nodes.allocatable[row, column] - nodes.requested[row, column]
                         assert left >= amount, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
+
+    def check_moved(self) -> None:
+        """Who is being moved keeps its place from whoever is not more important, and no queue keeps more than one plan."""
+        state = self.engine.state
+        nodes, new = state.cluster.nodes, self.newly_reserved()
+        kept = [
+            (piece.home, piece.priority, place.node, place.amounts)
+            for piece in state.moves.pieces()
+            for place in piece.places
+        ]
+        gone = {place.pod for piece in state.moves.pieces() for place in piece.places}
+        for member in new:
+            home = home_of(state.workloads[state.pod_group_of[member.pod.key][0]])
+            row = nodes.rows[member.pod.assumed]
+            there = {pod.key for pod in state.cluster.on_node(member.pod.assumed)}
+            for one in kept:
+                same = one[0] == home or one[2] != member.pod.assumed or one not in self.moves_before
+                if same or member.pod.priority > one[1] or there & gone:
+                    continue
+                for name, amount in one[3].items():
+                    column = nodes.resource_index.column(name)
+                    left = nodes.allocatable[row, column] - nodes.requested[row, column]
+                    assert left >= amount, f"{member.pod.name} has room on {one[2]} that is kept for {one[0]}"
 
     def check_kept_quota(self) -> None:
         """The quota of what a degraded gang has lost is in use for it, as far as its queue has it."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tests.engine.devices import Devices
 from tests.engine.storage import Storage
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import (
@@ -28,6 +29,7 @@ from tutti.api.core import (
     OwnerReference,
     Pod,
     PodCondition,
+    PodResourceClaim,
     PodSpec,
     ResourceRequirements,
     SchedulingGate,
@@ -35,6 +37,7 @@ from tutti.api.core import (
 )
 from tutti.api.frameworks import ProjectedOwner, projected
 from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from tutti.api.numa import NodeTopology
 from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
@@ -53,8 +56,10 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
+    WriteDeviceClaim,
 )
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import ADMITTED_CONDITION
@@ -64,6 +69,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     Deactivated,
     EvictFinished,
     GangObjectGone,
@@ -71,6 +77,8 @@ from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -109,8 +117,8 @@ class World:
     """A cluster and the engine that schedules it.
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
-    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
+    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions`,
+    `refuse_deactivation` and `refuse_resets` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
     """
 
     opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
@@ -136,6 +144,7 @@ class World:
         self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
+        self.topologies: dict[str, NodeTopology] = {}
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
         self.share: int | None = None  # at which question a turn is told that its share of time is over
@@ -143,11 +152,13 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.refuse_resets = False
         self.refuse_annotations = False
         self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
         self.storage = Storage(self)
+        self.devices = Devices(self)
         self._uids = itertools.count(1)
         self._start(synced=synced)
 
@@ -171,9 +182,11 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(NodeTopologySeen(report) for report in self.topologies.values()),
             *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
+            *self.devices.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
         for observation in reversed(seen) if backwards else seen:
@@ -208,6 +221,15 @@ class World:
         quota = ResourceQuota(ObjectName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
+
+    def topology(self, report: NodeTopology) -> None:
+        """The agent of a node reports of its NUMA zones."""
+        self.topologies[report.name] = report
+        self.tell(NodeTopologySeen(report))
+
+    def remove_topology(self, name: str) -> None:
+        del self.topologies[name]
+        self.tell(NodeTopologyGone(name))
 
     def follow_owners(self) -> None:
         """From now on pods wait for owners that are yet to be seen."""
@@ -275,11 +297,14 @@ class World:
         tolerations: list[Toleration] | None = None,
         annotations: dict[str, str] | None = None,
         claims: tuple[str, ...] = (),
+        device_claims: tuple[str, ...] = (),
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
+        guaranteed: bool = False,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
+        asked = {name: amount for name, amount in requests.items() if amount != "0"}
         pod = Pod(
             ObjectMeta(
                 name=name,
@@ -298,10 +323,9 @@ class World:
                 node_selector=selector or {},
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],
+                resource_claims=[PodResourceClaim(f"d{i}", claim) for i, claim in enumerate(device_claims)],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
-                containers=[
-                    Container("c", resources=ResourceRequirements({r: q for r, q in requests.items() if q != "0"}))
-                ],
+                containers=[Container("c", resources=ResourceRequirements(asked, asked if guaranteed else {}))],
             ),
         )
         self.put(pod)
@@ -538,8 +562,9 @@ class World:
         assert not pod.spec.node_name, f"{bind.name} is bound twice"
         assert not pod.spec.scheduling_gates, f"{bind.name} is bound while gated"
         assert pod.metadata.deletion_timestamp is None, f"{bind.name} is bound while being deleted"
-        spec = replaced(pod.spec, node_name=bind.node)
-        meta = replaced(pod.metadata, annotations={**pod.metadata.annotations, **bind.annotations})
+        spec = replaced(pod.spec, node_name=bind.node, tolerations=[*pod.spec.tolerations, *bind.tolerations])
+        labels, annotations = {**pod.metadata.labels, **bind.labels}, {**pod.metadata.annotations, **bind.annotations}
+        meta = replaced(pod.metadata, annotations=annotations, labels=labels)
         self.pods[bind.namespace, bind.name] = replaced(pod, spec=spec, metadata=meta)
         if seen:
             self.tell(PodSeen(self.pods[bind.namespace, bind.name]))
@@ -597,7 +622,7 @@ class World:
         for decision in decisions:
             self._carry_out(decision)
 
-    def _carry_out(self, decision: AnyDecision) -> None:
+    def _carry_out(self, decision: AnyDecision) -> None:  # noqa: PLR0912 - one per kind
         match decision:
             case Bind():
                 self.pending_binds.append(decision)
@@ -606,6 +631,8 @@ class World:
                     self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
             case SelectNode() | ReserveVolume():
                 self.storage.choose(decision)
+            case WriteDeviceClaim():
+                self.devices.choose(decision)
             case Evict():
                 self._evict(decision)
             case Deactivate():
@@ -622,6 +649,8 @@ class World:
                 self._annotate(decision)
             case PatchStatus():
                 self._patch(decision)
+            case ResetChecks():
+                self._reset_checks(decision)
             case CreatePodGroup():
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():
@@ -687,6 +716,42 @@ class World:
         # A new document each time: the journal and the engine may still hold the old one.
         self.objects[decision.kind, decision.namespace, decision.name] = {**found, "status": status}
         self.tell(ObjectSeen(decision.kind, self.objects[decision.kind, decision.namespace, decision.name]))
+
+    def _reset_checks(self, decision: ResetChecks) -> None:
+        key = (decision.kind, decision.namespace, decision.name)
+        found = self.objects.get(key)
+        if self.refuse_resets or found is None or found["metadata"]["uid"] != decision.uid:
+            self.tell(ChecksReset(*key, decision.round, done=False))
+            return
+        news = {"admissionChecks": decision.checks, "checksRound": decision.round}
+        self.objects[key] = {**found, "status": {**found["status"], **news}}
+        self.tell(ObjectSeen(decision.kind, self.objects[key]))
+        self.tell(ChecksReset(*key, decision.round, done=True))
+
+    def admission_check(self, name: str, *, active: bool = True) -> None:
+        """An AdmissionCheck, and whether its controller says that it is active."""
+        self.object("AdmissionCheck", name, {"controllerName": "example.com/budget"})
+        self.check_active(name, active=active)
+
+    def check_active(self, name: str, *, active: bool) -> None:
+        found = self.objects["AdmissionCheck", "", name]
+        condition = {
+            "type": "Active",
+            "status": str(active),
+            "reason": "Active",
+            "message": "",
+            "lastTransitionTime": "",
+        }
+        self.put_object("AdmissionCheck", {**found, "status": {"conditions": [condition]}})
+
+    def answer_check(self, name: str, state: str, kind: str = "Workload", of: str = "w", **said: Any) -> None:
+        """The controller of a check writes its answer into a status, as server-side apply would: by name."""
+        found = self.objects[kind, "default", of]
+        before = found["status"].get("admissionChecks", [])
+        entry = {"name": name, "state": state, "lastTransitionTime": self._timestamp().strftime("%Y-%m-%dT%H:%M:%SZ")}
+        known = {one["name"]: one for one in before}
+        known[name] = {**known.get(name, {}), **entry, **said}
+        self.put_object(kind, {**found, "status": {**found["status"], "admissionChecks": list(known.values())}})
 
     def _set_condition(self, namespace: str, name: str, condition: PodCondition, phase: str = "") -> None:
         pod = self.pods.get((namespace, name))

@@ -19,6 +19,7 @@ import tutti.engine
 import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
+from tutti.api import numa
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -156,6 +157,7 @@ GANGS: Mapping[str, Json] = {
 }
 """A member of a gang in each convention."""
 
+_PINNED = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
 PODS: Mapping[str, Json] = {
     "plain": pod(),
     "queued": pod({"scheduling.tutti.dev/queue-name": QUEUE}),
@@ -183,6 +185,15 @@ PODS: Mapping[str, Json] = {
         },
     },
     "owned": owned(),
+    "pinned": pod(
+        containers=[
+            {
+                "name": "c",
+                "image": "x",
+                "resources": {"requests": _PINNED, "limits": _PINNED},
+            }
+        ]
+    ),
     "with a claim": pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]),
     "with others": pod(
         affinity={
@@ -273,7 +284,7 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs(), *_owners())
+    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes())
 
 
 def _built_in() -> Iterator[Target]:
@@ -335,6 +346,61 @@ def _of_gangs() -> Iterator[Target]:
         name, honest = _OF_GANGS[full]
         resource = APIResource(kind.group, kind.versions[0], kind.plural)
         yield Target(full, kind.kind, resource, shape, {"plain": {"metadata": _meta(name), "spec": honest}})
+
+
+class _Cost(msgspec.Struct):
+    name: str = "node-0"
+    value: int = 10
+
+
+class _ZoneResource(msgspec.Struct):
+    name: str = "cpu"
+    capacity: str | int = "4"
+    allocatable: str | int = "4"
+    available: str | int = "4"
+
+
+class _Zone(msgspec.Struct):
+    name: str = "node-0"
+    type: str = "Node"
+    parent: str = ""
+    costs: list[_Cost] = []
+    resources: list[_ZoneResource] = []
+
+
+class _Attribute(msgspec.Struct):
+    name: str = "topologyManagerPolicy"
+    value: str = "single-numa-node"
+
+
+class _Report(msgspec.Struct, rename="camel"):
+    """What an agent may write of the zones of a node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    topology_policies: list[str] = []
+    attributes: list[_Attribute] = []
+    zones: list[_Zone] = []
+
+
+def _zones_of_nodes() -> Target:
+    resources = [
+        {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
+        for name, amount in (("cpu", "32"), ("memory", "64Gi"), ("nvidia.com/gpu", "4"))
+    ]
+    zones = [
+        {"name": f"node-{at}", "type": "Node", "costs": [{"name": "node-0", "value": 10}], "resources": resources}
+        for at in range(2)
+    ]
+    attributes = [
+        {"name": "topologyManagerPolicy", "value": "single-numa-node"},
+        {"name": "topologyManagerScope", "value": "pod"},
+        {"name": "nodeTopologyPodsFingerprint", "value": "pfp0v001ef46db3751d8e999"},
+    ]
+    body = {"metadata": _meta("n1", namespaced=False), "attributes": attributes, "zones": zones}
+    older = {**body, "attributes": [], "topologyPolicies": ["RestrictedContainerLevel"]}
+    shape = together(shape_of(_Report), _frame())
+    resource = APIResource(numa.GROUP, numa.VERSIONS[0], numa.PLURAL, namespaced=False)
+    return Target(f"{numa.KIND}.{numa.GROUP}", numa.KIND, resource, shape, {"plain": body, "older": older})
 
 
 class _Owner(View, frozen=True):

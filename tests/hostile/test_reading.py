@@ -17,7 +17,7 @@ from tests.hostile.cases import Case, Graft, fields, shown, sweep, values
 from tests.hostile.command import batches, culprit, in_process, report, smallest, summary
 from tests.hostile.kinds import GANGS, Target, targets, texts_of_json
 from tests.hostile.shapes import Shape, shape_of
-from tests.hostile.ward import Ward, harm, treat
+from tests.hostile.ward import TOPOLOGIES, Ward, harm, treat
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -70,7 +70,7 @@ def test_pods_of_all_conventions_are_read_and_refused():
 
 
 def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
-    others = {f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS)}
+    others = {TOPOLOGIES, *(f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS))}
     assert TARGETS.keys() == {stream.kind for stream in WATCH_LIST} | others
     assert {target.resource.label for target in TARGETS.values()} >= {
         one.name for one in optional_kinds(TuttiConfiguration())

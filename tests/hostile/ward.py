@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tests.engine.world import World
 from tests.hostile.cases import Case
 from tests.hostile.kinds import NAMESPACE, QUEUE, targets
+from tutti.api import numa
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import ConventionError, membership_of
 from tutti.api.core import Pod
@@ -31,6 +32,7 @@ from tutti.engine.records.observations import (
     Deactivated,
     GangObjectSeen,
     NodeSeen,
+    NodeTopologySeen,
     ObjectSeen,
     ObjectUnread,
     OwnerSeen,
@@ -42,8 +44,11 @@ from tutti.kube.metrics import WireMetrics
 from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 
 _STREAMS = {stream.kind: stream for stream in WATCH_LIST}
-_SERVED = {one.name: one for one in optional_kinds(TuttiConfiguration())}
+PROFILES = [{"schedulerName": "tutti", "nodeResourceTopologyMatch": {}}]
+_CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES})
+_SERVED = {one.name: one for one in optional_kinds(_CONFIGURATION)}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
+TOPOLOGIES = f"{numa.KIND}.{numa.GROUP}"
 _HONEST = "honest"
 
 
@@ -60,7 +65,7 @@ class Ward(World):
     """
 
     def __init__(self) -> None:
-        super().__init__(namespaces=("default", NAMESPACE))
+        super().__init__(namespaces=("default", NAMESPACE), profiles=PROFILES)
         self.claims: Counter[str] = Counter()
         self.slowest = 0.0
         self._others: dict[tuple[str, str, str], AnyObservation] = {}
@@ -127,6 +132,8 @@ class Ward(World):
                 self.objects[observation.kind, *key] = obj
             case OwnerSeen():
                 self.owners[observation.found.uid] = observation.found
+            case NodeTopologySeen():
+                self.topologies[key.name] = observation.found
             case GangObjectSeen():
                 obj.setdefault("status", {})
                 self.gang_objects[observation.api_version, observation.kind, *key] = obj
@@ -141,6 +148,7 @@ class Ward(World):
         if other is not None:
             self.gang_objects.pop((other[1].api_version, name.partition(".")[0], *key), None)
             self.owners.pop(gone.uid, None)
+            self.topologies.pop(key.name, None) if name == TOPOLOGIES else None
             self.tell(other[0].gone(other[1], gone))
         if stream is None:
             return

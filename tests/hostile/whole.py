@@ -22,7 +22,8 @@ from tests.hostile.kinds import NAMESPACE, QUEUE
 from tests.hostile.tally import Tally
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
-from tutti.api.conventions.gang_objects import GANG_KINDS
+from tutti.api import numa
+from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.owners import BUILT_IN
 from tutti.controller.discovery import OUR_RESOURCES
@@ -157,10 +158,13 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
                     raise HarmError("the operator did not end well")
 
 
+ZONES_OF_NODES = GangKind(numa.GROUP, numa.KIND, numa.PLURAL, numa.VERSIONS, "")
+
+
 async def serve_other_projects(cluster: Cluster) -> None:
-    """Have the kinds of other projects that say how large gangs are, or own pods."""
+    """Have the kinds of other projects that say how large gangs are, own pods, or tell of NUMA zones."""
     owners = [one for one in KNOWN_KINDS if one.group not in BUILT_IN]
-    for kind in (*GANG_KINDS, *owners):
+    for kind in (*GANG_KINDS, *owners, ZONES_OF_NODES):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         names = {
             "plural": kind.plural,
@@ -176,7 +180,7 @@ async def serve_other_projects(cluster: Cluster) -> None:
             },
             "spec": {
                 "group": kind.group,
-                "scope": "Namespaced",
+                "scope": "Cluster" if kind is ZONES_OF_NODES else "Namespaced",
                 "names": names,
                 "versions": [{"name": kind.versions[0], "served": True, "storage": True, "schema": schema}],
             },

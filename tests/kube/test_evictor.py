@@ -60,6 +60,23 @@ async def test_a_victim_is_marked_and_then_deleted_with_its_uid(serve, kube):
     assert "gracePeriodSeconds" not in removal.body  # it ends within its own
 
 
+async def test_who_is_moved_is_evicted_within_its_budgets(serve, kube):
+    server = await serve(Victim(kube).handle)
+    moved = Evict("default", "p", "uid-p", "MovedByScheduler", "moved for team-a/train", within_budgets=True)
+    assert (await evictor(server).evict(moved)).outcome is EvictOutcome.LEAVING
+    _, removal = server.calls
+    assert (removal.method, removal.path.rpartition("/pods")[2]) == ("POST", "/p/eviction")
+    assert removal.body["metadata"] == {"name": "p", "namespace": "default"}
+    assert removal.body["deleteOptions"]["preconditions"] == {"uid": "uid-p"}
+
+
+async def test_a_budget_that_has_no_room_refuses_a_move_at_once(serve, kube):
+    server = await serve(Victim(kube, *[refusing(429, "TooManyRequests")] * 5).handle)
+    moved = Evict("default", "p", "uid-p", "MovedByScheduler", "moved for team-a/train", within_budgets=True)
+    assert (await evictor(server).evict(moved)).outcome is EvictOutcome.REFUSED
+    assert len(server.sent("POST")) == 1
+
+
 @pytest.mark.parametrize(
     ("answers", "outcome", "tries"),
     [

@@ -21,10 +21,17 @@ def framework_rules():
     return {file.parent.name: [patch["value"] for patch in yaml.safe_load(file.read_text())] for file in files}
 
 
+def device_rules():
+    """What the component `components/devices` adds to the role."""
+    file = BASE.parent / "components" / "devices" / "rule.yaml"
+    return [patch["value"] for patch in yaml.safe_load(file.read_text())]
+
+
 def rules():
     """All rules of the service account in an overlay, with the namespace they hold in (None: everywhere)."""
     cluster = documents("cluster-role.yaml")[0]["rules"]
     cluster += [rule for added in framework_rules().values() for rule in added]
+    cluster += device_rules()
     lease = documents("lease-role.yaml")[0]
     return [(None, rule) for rule in cluster] + [(lease["metadata"]["namespace"], rule) for rule in lease["rules"]]
 

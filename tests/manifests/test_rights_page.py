@@ -36,6 +36,33 @@ def with_own_certificate():
     }
 
 
+def to_suspend():
+    """What is granted besides where queues keep Jobs suspended."""
+    file = ROOT / "manifests" / "components" / "suspend" / "rules.yaml"
+    rules = [patch["value"] for patch in yaml.safe_load(file.read_text())]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def with_zones():
+    """What is granted besides where pods are aligned to NUMA zones."""
+    file = ROOT / "manifests" / "components" / "numa" / "rule.yaml"
+    rules = [patch["value"] for patch in yaml.safe_load(file.read_text())]
+    assert [set(rule["verbs"]) for rule in rules] == [{"list", "watch"}]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def words(cell):
     return [word.strip("` ") for word in cell.split(",")]
 
@@ -49,7 +76,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
         for verb in words(verbs)
     ]
     assert len(listed) == len(set(listed))
-    assert set(listed) == granted() | with_own_certificate()
+    assert set(listed) == granted() | with_own_certificate() | to_suspend() | with_zones()
 
 
 def defined(tree, prefix=""):

@@ -59,8 +59,9 @@ def decide(
     text = ""
     if not len(rows):
         text = fit_error_message(nodes.count, said.reasons) if nodes.count else NO_NODES
-        if nodes.count and pod_class.volumes.problem:
-            text = refusal_message(nodes.count, pod_class.volumes.problem)
+        waiting = pod_class.volumes.problem or pod_class.devices.problem
+        if nodes.count and waiting:
+            text = refusal_message(nodes.count, waiting)
     return Decision(
         rows=rows,
         scores=scores,

@@ -22,7 +22,6 @@ from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerRefer
 from tutti.api.owners import owner_of
 from tutti.cluster.classes import PodClass, _new_class
 from tutti.cluster.cluster import Cluster
-from tutti.placement.spec_limits import unsupported_fields
 
 TYPES = inspect.type_info(PodSpec)
 POOLS: dict[str, list[Any]] = {
@@ -117,7 +116,13 @@ def as_written(one: Pod, known: PodClass) -> PodClass:
     """The class of a pod of which nothing has been left out, and all labels count."""
     meta = one.metadata
     return _new_class(
-        one.spec, b"", meta.namespace, meta.labels, owner=owner_of(meta.owner_references), volumes=known.volumes
+        one.spec,
+        b"",
+        meta.namespace,
+        meta.labels,
+        owner=owner_of(meta.owner_references),
+        volumes=known.volumes,
+        devices=known.devices,
     )
 
 
@@ -127,8 +132,7 @@ def outcome(pod_class: PodClass, cluster: Cluster) -> tuple[object, ...]:
         return (pod_class.problem,)
     decision = decide(pod_class, cluster.nodes)
     scores = {name: column.tolist() for name, column in decision.scores.items()}
-    reasons = unsupported_fields(pod_class.spec)
-    return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.message, reasons
+    return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.message
 
 
 def furnish(draw: st.DrawFn, cluster: Cluster) -> None:

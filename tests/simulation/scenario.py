@@ -37,6 +37,9 @@ LARGEST = 6
 """GPUs that a gang may ask for: it fits into any queue, and into the cluster with one node missing."""
 
 
+MOVES = 0.4
+"""How often queues have others moved for their workloads."""
+
 TAKES = 0.85
 """How often anybody is taken out for others."""
 
@@ -98,7 +101,20 @@ def drawn(seed: int) -> Scenario:
     slowness = draw.choice((1.0, 1.0, 1.0, 5.0, 20.0))
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
     steps += _latecomer(draw) if draw.random() < LATE else []
+    steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
+
+
+def _moving(step: Step) -> Step:
+    """The same where queues have others moved for their workloads, and everybody lets himself be moved."""
+    args = step.args
+    if step.do == "put" and args["kind"] == "ClusterQueue" and isinstance(args.get("spec"), dict):
+        spec = {**args["spec"], "consolidation": {"maxMoves": 4}}
+        return msgspec.structs.replace(step, args={**args, "spec": spec})
+    if step.do == "member":
+        said = {**args.get("annotations", {}), "scheduling.tutti.dev/movable": "true"}
+        return msgspec.structs.replace(step, args={**args, "annotations": said})
+    return step
 
 
 def _cluster(draw: random.Random, *, takes: bool) -> list[Step]:

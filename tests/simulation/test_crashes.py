@@ -1,6 +1,7 @@
 """The operator is killed before and after its writes in turn; whoever comes after it reaches the same end.
 
-What queues and flavors say of themselves is half of all writes, and alike in all stories: it is cut off in the first.
+What queues and flavors say of themselves is half of all writes, and alike in most stories: it is cut off in the first,
+and where the status of a queue tells what is being done.
 To be killed after a write and before the next one leaves the same behind wherever one write follows the other, so two
 kills in three writes try two of three ends; `make fuzz-histories` has every write cut on both sides.
 """
@@ -14,10 +15,11 @@ import pytest
 from tests.drawing import SEARCHES
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.stories import claims, cluster, gang, story, with_claims
+from tests.simulation.stories import claims, cluster, gang, on, story, with_claims
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
+MAY_MOVE = {"annotations": {"scheduling.tutti.dev/movable": "true"}}
 REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "g-2"}
 OWED = {"preemption": {"reclaimWithinCohort": "Any"}}
 MORE_IMPORTANT = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -34,6 +36,13 @@ STORIES = {
     ),
     "a workload that is out of time": story(
         cluster(), gang("w", 2, how="Workload", queue="q1", seconds=600, maximumExecutionTimeSeconds=20), heal_at=60
+    ),
+    "a gang for which others are moved": story(
+        cluster(nodes=2, consolidation={"maxMoves": 4}),
+        gang("a", 1, queue="q3", gpus=2, seconds=60, each={**MAY_MOVE, **on("n0")}),
+        gang("b", 1, at=6.0, queue="q3", gpus=2, seconds=60, each=MAY_MOVE),
+        gang("wide", 1, at=12.0, queue="q1", gpus=4, seconds=10),
+        heal_at=40,
     ),
     "a gang that gets back what its queue has lent": story(
         cluster(**OWED),
@@ -54,7 +63,8 @@ STORIES = {
 
 EVERY = 1 if SEARCHES else 3
 SAME_IN_ALL = frozenset({"clusterqueues/status", "localqueues/status", "resourceflavors/status"})
-FIRST = next(iter(STORIES))
+WHOLLY = (next(iter(STORIES)), "a gang for which others are moved")
+"""In the second of these a queue's status tells what is being done."""
 
 
 class Killer:
@@ -104,12 +114,12 @@ def writes_of(scenario: Scenario, *, all_of_them: bool) -> tuple[int, Outcome]:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_any_write_it_reaches_the_same_end(name: str, when: str):
     scenario = STORIES[name]
-    writes, wanted = writes_of(scenario, all_of_them=name == FIRST)
+    writes, wanted = writes_of(scenario, all_of_them=name in WHOLLY)
     assert wanted.violations == []
     assert writes > 8
     wrong = []
     for number in range(1, writes + 1, EVERY):
-        killer = Killer(number, when, all_of_them=name == FIRST)
+        killer = Killer(number, when, all_of_them=name in WHOLLY)
         outcome = play(scenario, prepare=killer.prepare)
         assert killer.victim is not None, f"there was no write {number}"
         if outcome.violations or outcome.state != wanted.state:

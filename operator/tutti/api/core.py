@@ -8,7 +8,7 @@ Field names and meanings: Kubernetes API 1.36, core/v1 and scheduling.k8s.io/v1.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -231,6 +231,14 @@ class WorkloadReference(View, frozen=True):
     pod_group_replica_key: str = ""
 
 
+class PodResourceClaim(View, frozen=True):
+    """A claim on devices that a pod uses: one that is named, or one that is made for it from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(View, frozen=True):
     """What a pod asks for."""
 
@@ -251,7 +259,7 @@ class PodSpec(View, frozen=True):
     host_users: bool | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     volumes: list[Volume] = []
-    resource_claims: list[dict[str, Any]] = []
+    resource_claims: list[PodResourceClaim] = []
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadReference | None = None
 
@@ -274,6 +282,19 @@ class ContainerStatus(View, frozen=True):
     allocated_resources: dict[str, str | int | float] = {}
 
 
+class PodClaimStatus(View, frozen=True):
+    """Which claim was made for an entry of a pod's claims; without one the entry needs none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ExtendedClaimStatus(View, frozen=True):
+    """Which claim was made for what a pod asks for as extended resources."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(View, frozen=True):
     """How a pod is doing."""
 
@@ -286,6 +307,8 @@ class PodStatus(View, frozen=True):
     init_container_statuses: list[ContainerStatus] = []
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, str | int | float] = {}
+    resource_claim_statuses: list[PodClaimStatus] = []
+    extended_resource_claim_status: ExtendedClaimStatus | None = None
 
 
 class Pod(View, frozen=True):

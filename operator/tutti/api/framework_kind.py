@@ -212,6 +212,14 @@ class FrameworkKind(Model):
     """Annotations, of the object or of a role, that name a node label: each replica has its nodes within one value."""
     suspended: FieldPath | None = None
     """Whether no pods are made for now."""
+    startable: bool = False
+    """Whether it may be started here (`manage: Suspend` on a queue): pods are made when `suspended` is false, and while
+    it is true the node selectors and tolerations of its pod templates may be changed."""
+    startable_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
+    """What must hold for that; an object of which it does not is left alone."""
+    ended_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
+    """When it makes no pods any more, besides a condition Complete, Completed, Failed or Succeeded that is True; any of
+    these will do."""
     sub_group_labels: Annotated[list[LabelKey], Field(max_length=4)] = []
     """Labels of pods that together tell which of them are near one another."""
     attempt_label: LabelKey | None = None
@@ -229,6 +237,10 @@ class FrameworkKind(Model):
         ValidationRule(
             message="numbersOf must be one of the kinds that it composes",
             holds=lambda it: it.numbers_of is None or it.numbers_of in it.composes,
+        ),
+        ValidationRule(
+            message="startable needs suspended, and gang Together",
+            holds=lambda it: not it.startable or (it.suspended is not None and it.gang == "Together"),
         ),
         ValidationRule(
             message="a kind with gang Together needs roles, or numbersOf: else nobody knows how many pods there are",

@@ -273,6 +273,45 @@ class AcceleratorPackingArgs(Model):
     )
 
 
+class ZoneResourceWeight(Model):
+    """How much a resource counts in the score of NUMA zones."""
+
+    name: ResourceName
+    """The resource."""
+    weight: Weight = 1
+    """How much it counts, relative to the others; those not named count 1."""
+
+
+class ZoneScoringStrategy(Model):
+    """Which nodes are better for pods that are aligned to NUMA zones."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"] = "LeastAllocated"
+    """LeastAllocated, MostAllocated: whose zones would be emptiest, or fullest. BalancedAllocation: whose zones would
+    be used most evenly. LeastNUMANodes: where fewest zones are needed, and those nearest to each other."""
+    resources: Annotated[list[ZoneResourceWeight], Field(max_length=64)] = [
+        ZoneResourceWeight(name="cpu"),
+        ZoneResourceWeight(name="memory"),
+    ]
+    """The weights, with LeastAllocated and MostAllocated."""
+    RULES: ClassVar = (
+        ValidationRule(
+            message="a resource stands in resources twice; give it one weight",
+            holds=lambda it: _are_different([one.name for one in it.resources]),
+        ),
+    )
+
+
+class NodeResourceTopologyMatchArgs(Model):
+    """Arguments of NodeResourceTopologyMatch: pods go where the kubelet can align them to NUMA zones.
+
+    As in scheduler-plugins, by the NodeResourceTopology objects of NFD's topology updater or the topology exporter.
+    """
+
+    scoring_strategy: ZoneScoringStrategy = ZoneScoringStrategy()
+    weight: Weight = 1
+    """Against the other scores, of which each has up to 100 points by its own weight."""
+
+
 class SchedulerProfile(Model):
     """How the pods of one `schedulerName` are placed."""
 
@@ -289,6 +328,8 @@ class SchedulerProfile(Model):
     inter_pod_affinity: InterPodAffinityArgs = InterPodAffinityArgs()
     accelerator_packing: AcceleratorPackingArgs | None = None
     """Left out, pods that ask for accelerators are scored as all others, as kube-scheduler does."""
+    node_resource_topology_match: NodeResourceTopologyMatchArgs | None = None
+    """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""

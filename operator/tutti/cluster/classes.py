@@ -19,7 +19,8 @@ from tutti.api.core import Container, PodSpec
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
+from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
+from tutti.cluster.requests import POD_LEVEL, Scored, is_guaranteed, pod_requests, scored_requests, scored_weight
 from tutti.cluster.signatures import (
     NO_LABELS,
     UNCONSTRAINED,
@@ -75,6 +76,10 @@ class Feature:
     """Nodes say which images they hold."""
     FLAVOR_LABELS = 1 << 16
     """The pod was admitted into a flavor that names labels of nodes."""
+    NUMA_ZONES = 1 << 17
+    """Something that zones of nodes may have too little of; it counts where any node tells of its zones."""
+    DEVICES = 1 << 18
+    """Claims on devices, or extended resources that devices can stand in for."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -93,6 +98,7 @@ class PodClass:
         weight: What one adds to its node as the score counts it.
         owner: Their owner, where they are spread by its selector because they do not say how.
         volumes: What their volumes ask of a node.
+        devices: What they ask of the devices of a node.
         cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
         pod_signature: What others see of them, as far as any selector reads it.
         features: Which plugins they may concern: bits of `Feature`, those of pods.
@@ -111,6 +117,7 @@ class PodClass:
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
     volumes: VolumeNeeds = NO_VOLUMES
+    devices: DeviceNeeds = NO_DEVICES
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
     pod_signature: PodSignature = field(init=False)
@@ -123,7 +130,7 @@ class PodClass:
         self.pod_signature = PodSignature(self.namespace, self.labels, self.inter_pod)
         self.features = _features(self)
         self.terms = count_terms(self.spec)
-        self.refusal = self.problem or self.volumes.problem
+        self.refusal = self.problem or self.volumes.problem or self.devices.problem
         spreads = self.spec.topology_spread_constraints
         strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
         self.needs_other_pods = strictly or bool(self.inter_pod.affinity)
@@ -147,6 +154,7 @@ def _features(pod_class: PodClass) -> int:
         Feature.HOST_PORTS: constraints.ports,
         Feature.DISKS: constraints.disks,
         Feature.CLAIMS: pod_class.volumes is not NO_VOLUMES,
+        Feature.DEVICES: pod_class.devices is not NO_DEVICES,
         Feature.POD_AFFINITY: constraints.affinity or constraints.anti_affinity,
         Feature.PREFERRED_POD_AFFINITY: constraints.preferred,
         Feature.SPREAD: spec.topology_spread_constraints,
@@ -154,6 +162,7 @@ def _features(pod_class: PodClass) -> int:
         Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
         Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
         Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),
+        Feature.NUMA_ZONES: any(amount and name != "pods" for name, amount in pod_class.requests.items()),
     }
     return Feature.ANY | sum(feature for feature, there in has.items() if there)
 
@@ -190,6 +199,7 @@ class ClassBook:
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._claiming: weakref.WeakSet[PodClass] = weakref.WeakSet()
+        self._wanting: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
         self._copies: dict[bytes, _Copies] = {}
 
@@ -203,8 +213,13 @@ class ClassBook:
 
     @property
     def claiming(self) -> bool:
-        """Whether there is a class of waiting pods that have claims."""
+        """Whether there is a class of waiting pods that have claims on volumes."""
         return bool(self._claiming)
+
+    @property
+    def wanting_devices(self) -> bool:
+        """Whether there is a class of waiting pods that ask for devices."""
+        return bool(self._wanting)
 
     def of(
         self,
@@ -214,9 +229,10 @@ class ClassBook:
         *,
         owner: Owner | None = None,
         volumes: VolumeNeeds = NO_VOLUMES,
+        devices: DeviceNeeds = NO_DEVICES,
         waits: bool = True,
     ) -> PodClass:
-        """Return the class of pods with this spec, namespace, labels, owner and needs of their volumes.
+        """Return the class of pods with this spec, namespace, labels, owner and needs of their volumes and devices.
 
         With `waits` they may be waiting for a node.
         """
@@ -229,13 +245,16 @@ class ClassBook:
             known is None
             or (known.namespace, known.labels, known.owner) != (namespace, seen, owner)
             or known.volumes is not volumes
+            or known.devices is not devices
         ):
-            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes)
+            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes, devices=devices)
             copies.latest = weakref.ref(known)
         if waits and (known.needs_other_pods or self.strict_defaults):
             self._minding.add(known)
         if waits and volumes is not NO_VOLUMES:
             self._claiming.add(known)
+        if waits and devices is not NO_DEVICES:
+            self._wanting.add(known)
         return known
 
     def watch(self, keys: Iterable[str]) -> None:
@@ -262,13 +281,17 @@ class ClassBook:
         *,
         owner: Owner | None,
         volumes: VolumeNeeds,
+        devices: DeviceNeeds,
     ) -> PodClass:
         """Return the class of pods of a spec with these, begun where there is none."""
-        more = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
+        more: tuple[object, ...] = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
+        more = (owner, volumes, devices) if devices is not NO_DEVICES else more
         signature = _ENCODER.encode((copies.written, namespace, labels, *more))
         known = self._known.get(signature)
         if known is None:
-            known = _new_class(copies.essence, signature, namespace, labels, owner=owner, volumes=volumes)
+            known = _new_class(
+                copies.essence, signature, namespace, labels, owner=owner, volumes=volumes, devices=devices
+            )
             self._known[signature] = known
         return known
 
@@ -281,6 +304,7 @@ def _new_class(
     *,
     owner: Owner | None,
     volumes: VolumeNeeds,
+    devices: DeviceNeeds,
 ) -> PodClass:
     requests: Amounts = {}
     scored = weight = (0, 0)
@@ -301,6 +325,7 @@ def _new_class(
         weight=weight,
         owner=owner,
         volumes=volumes,
+        devices=devices,
     )
 
 
@@ -317,10 +342,12 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
 
 
 def _placement_spec(spec: PodSpec) -> PodSpec:
-    """Strip what differs between equal pods: where they are bound, priority, membership and the names of volumes.
+    """Strip what differs between equal pods: where they are bound, priority, membership, names of volumes and claims.
 
-    What claims ask of a node stands apart from the spec (`VolumeNeeds`).
+    What claims ask of a node stands apart from the spec (`VolumeNeeds`, `DeviceNeeds`). Limits matter only in that they
+    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others.
     """
+    pinned = is_guaranteed(spec)
     return msgspec.structs.replace(
         spec,
         node_name="",
@@ -331,16 +358,19 @@ def _placement_spec(spec: PodSpec) -> PodSpec:
         scheduling_gates=[],
         scheduling_group=None,
         workload_ref=None,
-        containers=[_plain(c) for c in spec.containers],
-        init_containers=[_plain(c) for c in spec.init_containers],
+        resource_claims=[],
+        containers=[_plain(c, pinned=pinned) for c in spec.containers],
+        init_containers=[_plain(c, pinned=pinned) for c in spec.init_containers],
         volumes=[msgspec.structs.replace(v, name="") for v in spec.volumes if has_disk(v)],
     )
 
 
-def _plain(container: Container) -> Container:
+def _plain(container: Container, *, pinned: bool) -> Container:
     if not container.resources.limits and not container.name:
         return container
-    kept = msgspec.structs.replace(container.resources, limits={})
+    said = container.resources.limits
+    limits = {name: said[name] for name in POD_LEVEL if name in said} if pinned else {}
+    kept = msgspec.structs.replace(container.resources, limits=limits)
     return msgspec.structs.replace(container, name="", resources=kept)
 
 

@@ -14,6 +14,8 @@ from tutti.api.core import Pod
 from tutti.api.owners import owner_of
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.devices.asks import NO_DEVICES, DeviceUse
+from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.volume_needs import VolumeState
@@ -27,9 +29,12 @@ class Classifier:
         changed: The pods that have become of another class while they waited, since these were last taken, in order.
     """
 
-    def __init__(self, classes: ClassBook, volumes: VolumeState, pods: Mapping[PodKey, PodRecord]) -> None:
+    def __init__(
+        self, classes: ClassBook, volumes: VolumeState, devices: DeviceState, pods: Mapping[PodKey, PodRecord]
+    ) -> None:
         self._classes = classes
         self._volumes = volumes
+        self._devices = devices
         self._pods = pods
         self._watched = 0
         self.changed: dict[PodKey, None] = {}
@@ -47,16 +52,29 @@ class Classifier:
             if not record.place:
                 self.changed[record.key] = None
 
-    def of(self, pod: Pod, record: PodRecord | None, uses: Sequence[ClaimUse], *, waits: bool) -> PodClass:
-        """Return the class of a pod as it is seen now, which uses these claims."""
+    def of(
+        self,
+        pod: Pod,
+        record: PodRecord | None,
+        uses: Sequence[ClaimUse],
+        device_uses: Sequence[DeviceUse],
+        *,
+        waits: bool,
+    ) -> PodClass:
+        """Return the class of a pod as it is seen now, which uses these claims on volumes, and these on devices."""
         meta = pod.metadata
-        volumes = NO_VOLUMES
+        volumes, devices = NO_VOLUMES, NO_DEVICES
         if record is not None and record.place:
-            volumes = record.pod_class.volumes
-        elif uses and waits:
-            volumes = self._volumes.needs((meta.namespace, meta.name), meta.uid, uses)
+            volumes, devices = record.pod_class.volumes, record.pod_class.devices
+        elif waits:
+            key = (meta.namespace, meta.name)
+            volumes = self._volumes.needs(key, meta.uid, uses) if uses else NO_VOLUMES
+            if device_uses or self._devices.book.classes:
+                devices = self._devices.needs(key, meta.uid, device_uses, pod.spec)
         owner = owner_of(meta.owner_references)
-        return self._classes.of(pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, waits=waits)
+        return self._classes.of(
+            pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, devices=devices, waits=waits
+        )
 
     def by_labels(self) -> None:
         """Class the waiting pods again, where a label key has come to matter that did not before."""
@@ -67,7 +85,7 @@ class Classifier:
             if not record.place:
                 self._again(record)
 
-    def by_volumes(self, pods: Iterable[PodKey]) -> bool:
+    def again(self, pods: Iterable[PodKey]) -> bool:
         """Class these pods again as far as they wait; returns whether any is of another class now."""
         waiting = [record for key in pods if (record := self._pods.get(key)) is not None and not record.place]
         changed = [record for record in waiting if self._again(record)]
@@ -75,11 +93,15 @@ class Classifier:
 
     def _again(self, record: PodRecord) -> bool:
         before = record.pod_class
-        volumes = NO_VOLUMES
+        volumes, devices = NO_VOLUMES, NO_DEVICES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
+        if (record.device_uses or self._devices.book.classes) and not record.terminated:
+            devices = self._devices.needs(record.key, record.uid, record.device_uses, before.spec)
         labels = record.pod_signature.labels
-        now = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
+        now = self._classes.of(
+            before.spec, record.namespace, labels, owner=before.owner, volumes=volumes, devices=devices
+        )
         self.assign(record, now)
         return now is not before
 
@@ -141,7 +163,7 @@ class PodsByClaim:
 
     def classed_anew(self, pods: Iterable[PodKey]) -> None:
         """Class pods again whose volumes may ask something else of a node now."""
-        if self._classing.by_volumes(pods):
+        if self._classing.again(pods):
             self._helped()
 
     def _storage_changed(self, pods: Iterable[PodKey], before: int, *, is_claim: bool) -> None:

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
+from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
+from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
@@ -38,6 +40,7 @@ class Cluster:
         pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
         follower: Who is told of pods.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
@@ -55,9 +58,13 @@ class Cluster:
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
         self._kins = SignatureBook()
-        self._classing = Classifier(self.classes, self.nodes.volumes, self.pods)
+        self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
+        self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
+        self.device_users = PodsByDevice(
+            self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
+        )
 
     def put_node(self, node: Node) -> list[PodRecord]:
         """Add or change a node, and charge it with the pods already known to be there.
@@ -112,6 +119,7 @@ class Cluster:
             self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
+        self.device_users.lose_node(name)
         for number, pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.follower.gone((name, number))
@@ -149,10 +157,12 @@ class Cluster:
         uses = record.uses if record is not None else uses_of(spec, *key)
         if uses and not pod.terminated:
             self._claimants.add(key, uses)
-        pod_class = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
+        device_uses = self.device_users.uses(pod, record)
+        pod_class = self._classing.of(pod, record, uses, device_uses, waits=keep and not spec.node_name)
         if record is None:
             pod_signature = self._kins.hold(meta.namespace, meta.labels, pod_class.inter_pod)
             record = self.pods[key] = PodRecord.of(meta, pod_class, pod_signature, uses)
+        record.device_uses = device_uses
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
         record.lost = self._is_lost(record)
@@ -160,6 +170,8 @@ class Cluster:
         record.recount()
         if uses and record.terminated:
             self._claimants.leave(key, uses)
+        if self.nodes.numa and record.place:
+            self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
         self._classing.by_labels()
         self.follower.seen(record)
         return record
@@ -177,6 +189,7 @@ class Cluster:
         self.follower.gone(key)
         if record.uses:
             self._claimants.leave(key, record.uses)
+        self.device_users.leave(record)
         return record
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -212,6 +225,14 @@ class Cluster:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
 
+    def put_topology(self, report: NodeTopology) -> None:
+        """Take in what the agent of a node reports of its NUMA zones, whether the node is known yet or not."""
+        self.freed += self.nodes.numa.put(report)
+
+    def drop_topology(self, node: str) -> None:
+        """Forget what the agent of a node has reported: nobody is kept off it for its zones any more."""
+        self.freed += self.nodes.numa.drop(node)
+
     def take_reclassed(self) -> Sequence[PodKey]:
         """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
         return self._classing.take_changed()
@@ -240,9 +261,13 @@ class Cluster:
         for (one, gone), found in signatures.items():
             self.nodes.label_index.add_all(one, found, leaving=gone)
         self.pod_columns.reserve(records, rows)
+        if self.nodes.numa:
+            for row in rows:
+                self.nodes.numa.touch(names[row])
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
+            self.device_users.pledge(record)
             self.follower.seen(record)
         self._may_help()
 
@@ -255,7 +280,9 @@ class Cluster:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         self.nodes.label_index.add(pod_class.pod_signature, row)
         self._may_help()
+        self.nodes.numa.touch(self.nodes.names[row])
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
+        self.device_users.hold(hold, pod_class.signature)
         self.follower.kept(hold, pod_class)
         return hold
 
@@ -281,21 +308,33 @@ class Cluster:
         assert pod_class is not None
         self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
+        self.device_users.adopt(hold, record.pod_class.signature)
         self.assume(record, row)
 
-    def lend(self, pod_class: PodClass, node: str, count: int = 1) -> None:
-        """Have the room of so many held pods free for others for a while, or less than 0: taken again; holds stand."""
-        row = self.nodes.rows[node]
-        self.nodes.charge(row, pod_class.requests, pod_class.weight, -count)
-        self.nodes.label_index.add(pod_class.pod_signature, row, count=-count)
+    def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
+        """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
+        self._charge_hold(pod_class, hold[0], 1 if back else -1)
+        self.device_users.lend(hold, back=back)
+        if self.nodes.numa:
+            self.nodes.numa.lend(pod_class, hold[0], back=back)
 
     def release(self, hold: Hold) -> None:
         """Give back held room; nothing happens where the node is gone."""
         pod_class = self._occupants.end(hold)
         if pod_class is not None:
-            self.lend(pod_class, hold[0])
+            self._charge_hold(pod_class, hold[0], -1)
+            self.nodes.numa.touch(hold[0])
+            self.device_users.end_hold(hold)
             self.freed += 1
             self.follower.gone(hold)
+
+    def class_elsewhere(self, record: PodRecord) -> PodClass:
+        """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
+        of = record.pod_class
+        if not record.uses:
+            return of
+        volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
+        return self.classes.of(of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, waits=False)
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -316,6 +355,10 @@ class Cluster:
             self._recharge(record)
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
+        if reserved and record.node and not record.terminated:
+            self.device_users.bound(record)
+        elif reserved and not record.assumed:
+            self.device_users.release(record)
         self._classing.assign(record, pod_class)
         record.follow(pod)
 
@@ -371,6 +414,7 @@ class Cluster:
         self._seat(record)
         if record.uses:
             self._claimants.release(record)
+        self.device_users.release(record)
         self.follower.seen(record)
 
     def _seat(self, record: PodRecord) -> None:
@@ -401,9 +445,15 @@ class Cluster:
             self._charge(row, record, 1)
             self._may_help()
 
+    def _charge_hold(self, pod_class: PodClass, node: str, sign: int) -> None:
+        row = self.nodes.rows[node]
+        self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
+        self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
         self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
+        self.nodes.numa.touch(self.nodes.names[row])
         if record.uses:
             self._claimants.move(record, self.nodes.names[row], sign)
 

@@ -19,7 +19,10 @@ from tutti.api.core import ContainerImage, Node
 from tutti.api.resources import Amounts
 from tutti.api.selectors import Taint, parse_integer
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
+from tutti.cluster.devices.asks import DeviceNeeds
+from tutti.cluster.devices.state import DeviceState, NodeView
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
 
@@ -149,6 +152,8 @@ class NodeColumns:
         namespaces: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
+        devices: Devices, and who holds them.
+        numa: The NUMA zones of the nodes that tell of them.
     """
 
     def __init__(self) -> None:
@@ -170,6 +175,8 @@ class NodeColumns:
         self.namespaces = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
+        self.devices = DeviceState()
+        self.numa = NumaColumns(self.rows, self.names)
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -226,6 +233,8 @@ class NodeColumns:
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
         row = self.rows.pop(name)
+        if self.numa:
+            self.numa.empty(row)
         self._present[row] = False
         self._allocatable[row] = 0
         self._requested[row] = 0
@@ -257,6 +266,19 @@ class NodeColumns:
             if amount > 0:
                 self._requested[row, UNKNOWN_RESOURCE] -= 1
                 self._requested[row, self.resource_index.column(name)] += bounded(amount)
+
+    def gives_devices_in_turn(self, needs: DeviceNeeds) -> bool:
+        """Whether what one pod is given changes what the next finds elsewhere, so that each is asked about in turn."""
+        return self.devices.moves(needs, self.device_view(needs))
+
+    def device_view(self, needs: DeviceNeeds) -> NodeView:
+        """Return what devices are matched with, for pods that ask for some."""
+        unoffered = {}
+        for one in needs.extended:
+            at = self.resource_index.column_of.get(one.resource)
+            none = ~self.present if at is None else self.allocatable[:, at] > 0
+            unoffered[one.resource] = ~none & self.present
+        return NodeView(self.names, self.labels, self.version, unoffered)
 
     def _widen(self) -> None:
         width = len(self.resource_index.column_of)
@@ -313,6 +335,8 @@ class NodeColumns:
             self.labels.append({})
             self._renew_views()
         self.rows[name] = row
+        if self.numa:
+            self.numa.touch(name)
         self._requested[row] = 0
         self._scored[row] = 0
         return row

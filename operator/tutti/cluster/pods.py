@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, Amounts, parse_requests
 from tutti.cluster.classes import PodClass
+from tutti.cluster.devices.asks import DeviceUse
 from tutti.cluster.requests import Scored, occupied, scored_occupied
 from tutti.cluster.signatures import PodSignature
 from tutti.cluster.volumes import ClaimUse
@@ -69,7 +70,8 @@ class PodRecord:
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
         weight: The same as the score of a node counts it.
         pod_signature: What other pods see of it.
-        uses: The claims that it uses.
+        uses: The claims on volumes that it uses.
+        device_uses: The claims on devices that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         scheduler: Who places it.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
@@ -88,6 +90,7 @@ class PodRecord:
     pod_signature: PodSignature
     weight: Scored = (0, 0)
     uses: tuple[ClaimUse, ...] = ()
+    device_uses: tuple[DeviceUse, ...] = ()
     priority: int = 0
     created: float = 0.0
     started: float | None = None

@@ -12,7 +12,7 @@ import msgspec
 
 from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from tutti.api.quantity import MAX_UNITS
-from tutti.api.resources import Amounts, parse_requests
+from tutti.api.resources import AmountError, Amounts, parse_requests
 
 POD_LEVEL = ("cpu", "memory")
 DEFAULT_REQUESTS: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
@@ -48,6 +48,31 @@ def _requesting(container: Container) -> Container:
     said = container.resources
     kept = msgspec.structs.replace(said, requests={**said.limits, **said.requests})
     return msgspec.structs.replace(container, resources=kept)
+
+
+def is_guaranteed(spec: PodSpec) -> bool:
+    """Whether a pod of this spec is of the quality of service Guaranteed, so that the kubelet may pin it.
+
+    Every container, init containers too, limits cpu and memory, and they limit in all what they request; pod-level
+    resources count in their place. Source: kubernetes pkg/apis/core/v1/helper/qos/qos.go (1.36), ComputePodQOS.
+    A quantity that cannot be read is no limit.
+    """
+    parts = (
+        [spec.resources]
+        if spec.resources is not None
+        else [one.resources for one in (*spec.containers, *spec.init_containers)]
+    )
+    try:
+        requests = sum_of_amounts(_of_quality(one.requests) for one in parts)
+        limits = [_of_quality(one.limits) for one in parts]
+    except AmountError:
+        return False
+    return bool(requests) and requests == sum_of_amounts(limits) and all(len(one) == len(POD_LEVEL) for one in limits)
+
+
+def _of_quality(quantities: Mapping[str, str | int | float]) -> Amounts:
+    said = parse_requests({name: quantities[name] for name in POD_LEVEL if name in quantities})
+    return {name: amount for name, amount in said.items() if amount > 0}
 
 
 def scored_requests(spec: PodSpec) -> Scored:

@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import MOST_AMOUNT
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pledges import Picks
 from tutti.cluster.signatures import UNCONSTRAINED
@@ -37,6 +38,7 @@ class Transaction:
         self.unshown: list[_Placed] = []
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
+        self._zoned: list[_Placed] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -80,9 +82,34 @@ class Transaction:
             self._attach(placed, 1)
             self._attached.append(placed)
             self._log.append(self._detach)
+        if pod_class.devices is not NO_DEVICES and not self._nodes.gives_devices_in_turn(pod_class.devices):
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                for _ in range(count):
+                    self.allot(pod_class, row)
+        if self._nodes.numa and pod_class.features & Feature.NUMA_ZONES:
+            self._nodes.numa.hold(pod_class, rows, counts, 1)
+            self._zoned.append(placed)
+            self._log.append(self._unzone)
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
+
+    def allot(self, pod_class: PodClass, row: int) -> bool:
+        """Keep devices for a pod of a class on a row; they stay kept for it after the commit.
+
+        Returns:
+            Whether there were any for it; where not, nothing is kept.
+        """
+        devices, needs = self._nodes.devices, pod_class.devices
+        if not devices.allot(needs, self._nodes.device_view(needs), row, pod_class.signature):
+            return False
+        self.undo_allotting(pod_class, row)
+        return True
+
+    def undo_allotting(self, pod_class: PodClass, row: int) -> None:
+        """Have devices that are kept for a pod of a class on a row be free again if this is rolled back."""
+        node = self._nodes.names[row]
+        self._log.append(partial(self._nodes.devices.promises.withdraw, pod_class.signature, node))
 
     def earmark(self, pod_class: PodClass, row: int, picks: Picks) -> None:
         """Keep volumes for a pod of a class that has been put on a row; they stay kept for it after the commit."""
@@ -132,6 +159,8 @@ class Transaction:
             self._count(self._shown.pop(), -1)
         while self._attached:
             self._detach()
+        while self._zoned:
+            self._unzone()
         while self._settled:
             self._unsettle()
         self.unshown.clear()
@@ -157,6 +186,11 @@ class Transaction:
     def _detach(self) -> None:
         """Take back what the last `put` of pods with volumes attached."""
         self._attach(self._attached.pop(), -1)
+
+    def _unzone(self) -> None:
+        """Take back what the last `put` of pods took of NUMA zones."""
+        pod_class, rows, counts = self._zoned.pop()
+        self._nodes.numa.hold(pod_class, rows, counts, -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed

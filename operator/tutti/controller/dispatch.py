@@ -17,6 +17,7 @@ import structlog
 from tutti.api import throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
+from tutti.api.frameworks import KindTable
 from tutti.api.model import API_VERSION
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.extender_calls import ExtenderCalls
@@ -38,29 +39,38 @@ from tutti.engine.records.decisions import (
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
+    ResetChecks,
     SelectNode,
     SetPodCondition,
+    StartOwner,
+    SuspendOwner,
+    WriteDeviceClaim,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
+    ChecksReset,
     ClaimWritten,
     Deactivated,
+    DeviceClaimWritten,
     EvictFinished,
     ExtenderAnswered,
+    OwnerWritten,
     PodAnnotated,
     PodGroupWritten,
 )
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
-from tutti.kube.client import Client
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.owner_writer import OwnerWriter
 from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
@@ -69,6 +79,9 @@ log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
+
+
+_OF_OWNERS: Final = (StartOwner, SuspendOwner)
 
 
 class Drained(NamedTuple):
@@ -100,17 +113,21 @@ class Dispatch:
         instance: str,
         term: Callable[[], LeaseTerm | None] = no_term,
         extenders: Sequence[Extender] = (),
+        kinds: KindTable,
     ) -> None:
         self._client = client
         self._fence = fence
+        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
         self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
+        self._owners = OwnerWriter(client, kinds, fence=fence)
         self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
+        self._device_claims = DeviceClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
@@ -149,15 +166,15 @@ class Dispatch:
             case Bind():
                 self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
-            case SelectNode() | ReserveVolume():
+            case SelectNode() | ReserveVolume() | WriteDeviceClaim():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate() | AnnotatePod():
+            case Deactivate() | AnnotatePod() | StartOwner() | SuspendOwner():
                 self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
-            case PatchStatus():
+            case PatchStatus() | ResetChecks():
                 self._put_status(decision)
             case EmitEvent():
                 self.record(decision)
@@ -232,7 +249,7 @@ class Dispatch:
         kind, where = type(decision).__name__, (getattr(decision, "namespace", ""), getattr(decision, "name", ""))
         self._metrics.set_aside.labels(kind, "writing").inc()
         log.error("write_set_aside", kind=kind, namespace=where[0], name=where[1], exc_info=error)
-        answer = _unwritten(decision, said)
+        answer = OwnerWritten(decision.uid, said) if isinstance(decision, _OF_OWNERS) else _unwritten(decision, said)
         if answer is not None:
             self._observe(answer)
 
@@ -243,8 +260,10 @@ class Dispatch:
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
-    async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
-        if isinstance(choice, SelectNode):
+    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim) -> None:
+        if isinstance(choice, WriteDeviceClaim):
+            self._observe(await self._device_claims.write(choice))
+        elif isinstance(choice, SelectNode):
             self._observe(await self._claims.select_node(choice))
         else:
             self._observe(await self._claims.reserve_volume(choice))
@@ -255,11 +274,14 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _change(self, wanted: Deactivate | AnnotatePod) -> None:
+    async def _change(self, wanted: Deactivate | AnnotatePod | StartOwner | SuspendOwner) -> None:
+        """Set a Workload inactive, annotate a pod, or start or suspend what makes the pods of a workload."""
         if isinstance(wanted, AnnotatePod):
             self._observe(await self._annotator.annotate(wanted))
-        else:
+        elif isinstance(wanted, Deactivate):
             self._observe(await self._deactivator.deactivate(wanted))
+        else:
+            self._observe(await self._owners.write(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
@@ -276,11 +298,36 @@ class Dispatch:
         """Do not tell a pod any more why it waits: written after the bind, that would stand on a pod that is bound."""
         self._statuses.forget(StatusTarget(PODS, bind.namespace, bind.name, bind.uid), parts=("PodScheduled",))
 
-    def _put_status(self, patch: PatchStatus) -> None:
-        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
+    def _put_status(self, patch: PatchStatus | ResetChecks) -> None:
+        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost.
+
+        What checks say is written once, and is none of them: it would undo what others have written since.
+        """
+        if isinstance(patch, ResetChecks):
+            self._spawn(patch, self._reset_checks(patch))
+            return
         target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
+
+    async def _reset_checks(self, reset: ResetChecks) -> None:
+        """Write what checks say and the round it is, once: others write the same list, and are not to be undone."""
+        status: dict[str, Any] = {"admissionChecks": reset.checks, "checksRound": reset.round}
+        term = self._term()
+        status |= {} if term is None else {"fence": term}
+        body = msgspec.json.encode({"metadata": {"uid": reset.uid}, "status": status})
+        path = OUR_RESOURCES[reset.kind].path(reset.namespace, reset.name, "status")
+        done = True
+        try:
+            await self._client.write(
+                PriorityLevel.STATUS, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+        except WireError as error:
+            done = False
+            log.warning(
+                "checks_not_reset", kind=reset.kind, namespace=reset.namespace, name=reset.name, error=str(error)
+            )
+        self._observe(ChecksReset(reset.kind, reset.namespace, reset.name, reset.round, done))
 
     async def _create(self, create: CreatePodGroup) -> None:
         document = {
@@ -328,7 +375,7 @@ class Dispatch:
         return True
 
 
-def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
+def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noqa: PLR0911 - one answer per decision
     """Return what the engine is answered where a write has raised; None where it waits for no answer."""
     match decision:
         case Bind(namespace=space, name=name, uid=uid, node=node):
@@ -338,6 +385,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
         ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
+        case WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change):
+            return DeviceClaimWritten(space, name, uid, change, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
         case AnnotatePod(namespace=space, name=name, uid=uid):
@@ -346,6 +395,8 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return Deactivated(space, name, uid, 0)
         case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
             return PodGroupWritten(space, name, done=False)
+        case ResetChecks(kind=kind, namespace=space, name=name, round=number):
+            return ChecksReset(kind, space, name, number, done=False)
         case AskExtender(ask=ask):
             return ExtenderAnswered(ask, error=why)
         case _:

@@ -26,11 +26,12 @@ from tutti.controller.health import Health
 from tutti.controller.informers import Informers, OptionalInformers
 from tutti.controller.metrics import Metrics
 from tutti.controller.object_cache import ObjectCache
+from tutti.controller.pod_defaults import OwnerArrivals
 from tutti.controller.progress import GangTimes, ProgressReporter
 from tutti.controller.supervision import leaves, note_failure
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
-from tutti.engine.records.observations import AnyObservation, PodGone, PodSeen
+from tutti.engine.records.observations import AnyObservation, OwnerSeen, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm
 from tutti.kube.lease import boot_clock
@@ -94,6 +95,7 @@ class EngineRun:
         catalogue: Told of our kinds.
         turned: Called after each turn.
         failed: Called as soon as the engine is known to have failed, before anything is waited for.
+        arrivals: Told of each owner that is seen.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class EngineRun:
         catalogue: ObjectCache,
         turned: Callable[[], None],
         failed: Callable[[], None],
+        arrivals: OwnerArrivals,
     ) -> None:
         self.engine = engine
         self.listed = False
@@ -112,6 +115,7 @@ class EngineRun:
         self._context = context
         self._turned = turned
         self._failed = failed
+        self._arrivals = arrivals
         self._drained = False  # whether everything was answered after the engine had failed
         self._left = False  # whether something may land that nobody waits for any more
         self._lease_seconds = context.configuration.leader_election.lease_duration_seconds
@@ -125,6 +129,7 @@ class EngineRun:
             term=leadership.term,
             instance=leadership.identity,
             extenders=context.configuration.extenders,
+            kinds=engine.state.kinds,
         )
         self._cycle = Cycle(
             engine,
@@ -234,6 +239,8 @@ class EngineRun:
             self._times.seen(observation.pod)
         elif isinstance(observation, PodGone):
             self._times.gone(observation.namespace, observation.name)
+        elif isinstance(observation, OwnerSeen):
+            self._arrivals.seen(observation.found)
         self._cycle.observe(observation)
 
 

@@ -21,12 +21,14 @@ import kopf
 import structlog
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.frameworks import KNOWN_KINDS, FrameworkKind
 from tutti.api.kinds import KINDS
 from tutti.api.messages import join_listed
 from tutti.api.model import API_VERSION, GROUP, VERSION
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.event_loops import OtherLoop
 from tutti.controller.object_cache import ObjectCache
+from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.references import Raw, References, listed_users, text_at, users
 from tutti.controller.reviews import Classes, Review, review
 from tutti.engine.records.decisions import EmitEvent
@@ -147,6 +149,32 @@ def _default(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer, the
             patch.setdefault("spec", {}).update(filled)
 
 
+def _name_scheduler(registry: kopf.OperatorRegistry, pods: PodDefaults, there: OtherLoop) -> None:
+    """Serve `/schedule-pod`: the scheduler of new pods, where their namespace has opted in."""
+
+    @kopf.on.mutate("", "v1", "pods", id="schedule-pod", operations=["CREATE"], registry=registry)
+    async def schedule(body: kopf.Body, namespace: str | None, patch: kopf.Patch, **_: Any) -> None:
+        scheduler = await there.run(pods.scheduler_of(dict(body), namespace or ""))  # a view is not read as what it is
+        if scheduler:
+            patch.setdefault("spec", {})["schedulerName"] = scheduler
+
+
+def _keep_suspended(
+    registry: kopf.OperatorRegistry, kind: FrameworkKind, version: str, pods: PodDefaults, there: OtherLoop
+) -> None:
+    """Serve `/suspend-<kind>-<version>`: new objects wait suspended where their queue keeps them so."""
+    id_ = f"suspend-{kind.kind.lower()}-{version}"
+
+    @kopf.on.mutate(kind.group, version, kind.plural, id=id_, operations=["CREATE"], registry=registry)
+    async def suspend(body: kopf.Body, namespace: str | None, patch: kopf.Patch, **_: Any) -> None:
+        if await there.run(pods.suspends(dict(body), kind, namespace or "")):
+            *steps, last = (kind.suspended or "").split(".")
+            at: Any = patch
+            for step in steps:
+                at = at.setdefault(step, {})
+            at[last] = True
+
+
 FINALIZER = f"{GROUP}/in-use"
 _PREFIX = f"kopf.{GROUP}"
 # How soon a certificate that was renewed is served.
@@ -205,10 +233,16 @@ def holding(credentials: Credentials, holder: DeletionGuard, there: OtherLoop) -
     return registry
 
 
-def reviewing(credentials: Credentials, reviewer: Reviewer, there: OtherLoop) -> kopf.OperatorRegistry:
-    """Return the handlers that review what is written."""
+def reviewing(
+    credentials: Credentials, reviewer: Reviewer, pods: PodDefaults, there: OtherLoop
+) -> kopf.OperatorRegistry:
+    """Return the handlers that review what is written, and fill in what it leaves out."""
     registry = _registry(credentials, there)
     register(registry, reviewer, there)
+    _name_scheduler(registry, pods, there)
+    for kind in KNOWN_KINDS:
+        for version in kind.versions if kind.startable else ():
+            _keep_suspended(registry, kind, version, pods, there)
     return registry
 
 

@@ -27,10 +27,12 @@ from tutti.controller.engine_run import EngineRun, Leadership, OperatorContext
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check
 from tutti.controller.object_cache import ObjectCache
+from tutti.controller.pod_defaults import OwnerArrivals
 from tutti.controller.references import KindKey
-from tutti.controller.reviews import Classes
 from tutti.controller.supervision import Restartable, first_of, is_lost_lease, keep_up, leaves, note_failure
 from tutti.engine.engine import Engine
+from tutti.engine.ingest import IngestState
+from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.quota_windows import WindowNote
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.workloads import Workload
@@ -68,6 +70,7 @@ class LeaderSession:
 
     Attributes:
         catalogue: What is known of our kinds; kopf's handlers read it.
+        arrivals: Told of each owner that is seen.
         synced: Set once everything was listed for the first time.
         deciding: Set while this process leads and the engine has settled what it found.
 
@@ -83,7 +86,8 @@ class LeaderSession:
         self._engines = engines
         self._once_synced = once_synced
         self._run: EngineRun | None = None
-        self._classes: Classes | None = None
+        self._catalog: Catalog | None = None
+        self.arrivals = OwnerArrivals()
         self._told = 0, 0  # the versions of what was told of overuse and of windows
         self.catalogue = ObjectCache(self._charged)
         self.synced = asyncio.Event()
@@ -119,10 +123,14 @@ class LeaderSession:
         assert self._run is not None
         return self._run.engine.state
 
-    def classes(self) -> Classes:
-        """Return who knows the classes of priority: the last engine that was told of all; once `synced` is set."""
-        assert self._classes is not None
-        return self._classes
+    def known(self) -> IngestState | None:
+        """Return what the engine knows that was told of all; None while one lists."""
+        return self._run.engine.state if self._run is not None and self._run.listed else None
+
+    def catalog(self) -> Catalog:
+        """Return classes, queues and namespaces: of the last engine that was told of all; once `synced` is set."""
+        assert self._catalog is not None
+        return self._catalog
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -186,6 +194,7 @@ class LeaderSession:
             catalogue=self.catalogue,
             turned=self._turned,
             failed=self.deciding.clear,
+            arrivals=self.arrivals,
         )
         try:
             await run.run(partial(self._lead, run, within_term=self._may_act.is_set()))
@@ -199,7 +208,7 @@ class LeaderSession:
             run: That one.
             within_term: Whether its lists began when this process could already act.
         """
-        self._classes = run.engine.state.catalog
+        self._catalog = run.engine.state.catalog
         self.synced.set()
         log.info("synced")
         self._once_synced()

@@ -38,6 +38,7 @@ from tutti.controller.kopf_handlers import DeletionGuard, Reviewer, holding, rev
 from tutti.controller.leader_session import LeaderSession
 from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
+from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.self_signing import own_certificate
 from tutti.controller.serving import MetricsReaders, application, guarded, serving
 from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
@@ -197,14 +198,15 @@ def _webhooks(
 ) -> Restartable:
     """Return the part that serves reviews; without it, the API server must not ask this process."""
     configuration = context.configuration
-    reviewer = Reviewer(session.catalogue, session.classes, default_queue=configuration.default_local_queue)
+    reviewer = Reviewer(session.catalogue, session.catalog, default_queue=configuration.default_local_queue)
+    pods = PodDefaults(configuration, session, clock=context.clock)
     there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         ended = asyncio.Event()
         async with own_certificate(configuration.webhook, context.client, ended) as certificate:
             settings = settings_for(configuration, certificate, serves=True)
-            kopf = loop.run(run_kopf(reviewing(credentials, reviewer, there), settings))
+            kopf = loop.run(run_kopf(reviewing(credentials, reviewer, pods, there), settings))
             await until_stopped(ended, kopf)
 
     return Restartable("webhooks", work, gates=True)

@@ -220,6 +220,10 @@ class Metrics:
             "tutti_reservation_held_seconds", "How long a complete reservation was held, by what became of it.",
             ["outcome"], registry=self.registry, buckets=_WAIT_BUCKETS,
         )  # fmt: skip
+        self.checks_seconds = Histogram(
+            "kueue_admission_checks_wait_time_seconds", "From the reservation of quota to the last Ready check.",
+            ["cluster_queue"], registry=self.registry, buckets=_WAIT_BUCKETS,
+        )  # fmt: skip
         self.preemption_attempts = Counter(
             "scheduler_preemption_attempts", "Workloads for which others had to leave.", registry=self.registry
         )
@@ -243,6 +247,14 @@ class Metrics:
         self.preempted = Counter(
             "kueue_preempted_workloads", "Workloads taken out for one of that ClusterQueue, by rule.",
             ["preempting_cluster_queue", "reason"], registry=self.registry,
+        )  # fmt: skip
+        self.moves = Counter(
+            "tutti_consolidations", "Workloads of that ClusterQueue for which pods were to be moved.", ["queue"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.moved_pods = Counter(
+            "tutti_consolidation_pods", "Running pods that were to be moved for workloads of that ClusterQueue.",
+            ["queue"], registry=self.registry,
         )  # fmt: skip
         self.of_cluster_queues = QueueLives(self.registry, "", ["cluster_queue"], whose=lambda one: (one.queue,))
         self.of_local_queues = _of_local_queues(self.registry) if local_queues else None

@@ -118,11 +118,14 @@ class GangTimes:
 log = structlog.get_logger(__name__)
 
 _EVENTS = {
+    LifecycleStep.QUOTA_RESERVED: "quota_reserved",
+    LifecycleStep.CHECKED: "checks_passed",
     LifecycleStep.ADMITTED: "workload_admitted",
     LifecycleStep.LET_GO: "reservation_let_go",
     LifecycleStep.GIVEN_BACK: "reservation_given_back",
     LifecycleStep.SCHEDULED: "workload_scheduled",
     LifecycleStep.MAKES_ROOM: "victims_chosen",
+    LifecycleStep.HAS_MOVED: "moves_decided",
     LifecycleStep.DEGRADED: "workload_degraded",
     LifecycleStep.RECOVERED: "workload_recovered",
     LifecycleStep.EVICTED: "eviction_begun",  # `pod_evicted` tells what has been done
@@ -185,6 +188,9 @@ class ProgressReporter:
         metrics.of_cluster_queues.keep(names)
         metrics.degraded_seconds.keep(state.catalog.queues)
         drop_others(metrics.preempted, names, 1)
+        drop_others(metrics.checks_seconds, names, 1)
+        for counter in (metrics.moves, metrics.moved_pods):
+            drop_others(counter, names, 1)
         metrics.of_cohorts.keep(state.ledger.tree.cohorts)
         if metrics.of_local_queues is not None:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
@@ -206,9 +212,14 @@ class ProgressReporter:
                 metrics.reservation_held_seconds.labels("bound").observe(one.seconds)
             case LifecycleStep.GIVEN_BACK:
                 metrics.reservation_held_seconds.labels("given_back").observe(one.seconds)
+            case LifecycleStep.CHECKED:
+                metrics.checks_seconds.labels(one.queue).observe(one.seconds)
             case LifecycleStep.MAKES_ROOM:
                 metrics.preemption_attempts.inc()
                 metrics.preemption_victims.observe(one.pods)
+            case LifecycleStep.HAS_MOVED:
+                metrics.moves.labels(one.queue).inc()
+                metrics.moved_pods.labels(one.queue).inc(one.pods)
             case LifecycleStep.EVICTED if one.rule:
                 metrics.preempted.labels(one.for_queue, one.rule).inc()
             case _:

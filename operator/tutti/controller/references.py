@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from tutti.api.conditions import legible_conditions
 from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
-from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
+from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
 Raw: TypeAlias = Mapping[str, Any]
 KindKey: TypeAlias = tuple[str, str, str]
@@ -51,6 +52,15 @@ class ClusterQueueReferences:
     flavors: tuple[str, ...] = ()
     stop_policy: str = ""
     deleting: bool = False
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReferences:
+    """An AdmissionCheck refers to nothing; whether its controller says that it is Active matters to queues."""
+
+    name: str
+    active: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,7 @@ class References:
     cohorts: dict[str, CohortReferences] = field(default_factory=dict)
     cluster_queues: dict[str, ClusterQueueReferences] = field(default_factory=dict)
     local_queues: dict[tuple[str, str], LocalQueueReferences] = field(default_factory=dict)
+    checks: dict[str, CheckReferences] = field(default_factory=dict)
     admitted: Mapping[KindKey, str] = field(default_factory=dict)
     broken: dict[KindKey, str] = field(default_factory=dict)
 
@@ -97,6 +108,7 @@ class References:
             dict(self.cohorts),
             dict(self.cluster_queues),
             dict(self.local_queues),
+            dict(self.checks),
             self.admitted,
         )
         copy.add(kind, raw)
@@ -120,8 +132,14 @@ class References:
             case "ClusterQueue":
                 cohort, stop = text_at(raw, "spec", "cohortName"), text_at(raw, "spec", "stopPolicy")
                 return _put(
-                    self.cluster_queues, name, ClusterQueueReferences(name, cohort, flavor_names(raw), stop, deleting)
+                    self.cluster_queues,
+                    name,
+                    ClusterQueueReferences(name, cohort, flavor_names(raw), stop, deleting, check_names(raw)),
                 )
+            case "AdmissionCheck":
+                told = legible_conditions(raw.get("status"))
+                active = any(one["type"] == "Active" and one["status"] == "True" for one in told)
+                return _put(self.checks, name, CheckReferences(name, active))
             case "LocalQueue":
                 queue, stop = text_at(raw, "spec", "clusterQueue"), text_at(raw, "spec", "stopPolicy")
                 spec = LocalQueueReferences(namespace, name, queue, stop, deleting)
@@ -140,6 +158,8 @@ class References:
                 return self.cohorts.pop(name, None) is not None
             case "ClusterQueue":
                 return self.cluster_queues.pop(name, None) is not None
+            case "AdmissionCheck":
+                return self.checks.pop(name, None) is not None
             case "LocalQueue":
                 return self.local_queues.pop((namespace, name), None) is not None
             case _:
@@ -187,6 +207,14 @@ def flavor_names(raw: Raw) -> tuple[str, ...]:
             if name:
                 names[name] = None
     return tuple(names)
+
+
+def check_names(raw: Raw) -> tuple[str, ...]:
+    """Return the names of all checks in `spec.admissionChecksStrategy`, in their order, each once."""
+    spec = raw.get("spec")
+    strategy = spec.get("admissionChecksStrategy") if isinstance(spec, Mapping) else None
+    names = (text_at(check, "name") for check in _records(strategy, "admissionChecks"))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _records(raw: Any, key: str) -> list[Raw]:
@@ -301,7 +329,7 @@ def _judge_cluster_queue(queue: ClusterQueueReferences, world: _World) -> Active
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     admitting = Queue(queue.name, cohort=queue.cohort, groups=(FlavorGroup((), queue.flavors),))
     problem = queue_problem(admitting, world.flavors, world.caught, unreadable=world.unreadable("ResourceFlavor"))
-    problem = problem or _spread(queue.flavors, world)
+    problem = problem or _spread(queue.flavors, world) or _checked(queue.checks, world)
     parents = {cohort.name: cohort.parent for cohort in world.specs.cohorts.values()}
     problem = problem or cohort_problem(queue.cohort, parents, unreadable=world.unreadable("Cohort"))
     return _unless(problem, _READY_TO_ADMIT)
@@ -351,6 +379,13 @@ def _spread(flavors: tuple[str, ...], world: _World) -> QuotaProblem | None:
         if problem is not None:
             return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
     return None
+
+
+def _checked(checks: tuple[str, ...], world: _World) -> QuotaProblem | None:
+    """Return the first problem of the checks that a queue asks for."""
+    wrong = world.unreadable("AdmissionCheck")
+    active = {one.name: one.active for one in world.specs.checks.values() if one.name not in wrong}
+    return checks_problem(checks, active, unreadable=wrong)
 
 
 def _terminating(used_by: list[str]) -> ActiveCondition:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import numa
 from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
@@ -32,6 +33,7 @@ from tutti.api.owners import (
     SelectorSelecting,
 )
 from tutti.api.templates import prune_workload
+from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
 from tutti.controller.discovery import OUR_RESOURCES
@@ -46,12 +48,18 @@ from tutti.engine.records.observations import (
     ClaimSeen,
     CSIDriverSeen,
     CSINodeSeen,
+    DeviceClaimSeen,
+    DeviceClassSeen,
+    DeviceObjectGone,
+    DeviceObjectSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
     NodeSeen,
+    NodeTopologyGone,
+    NodeTopologySeen,
     ObjectGone,
     ObjectSeen,
     OwnerGone,
@@ -63,6 +71,7 @@ from tutti.engine.records.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
+    SliceSeen,
     StorageClassSeen,
     StorageGone,
     StorageSeen,
@@ -223,8 +232,42 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     conventions = configuration.conventions
     gangs = [_gang(one) for one in GANG_KINDS if getattr(conventions, one.convention)]
     table = KindTable(configuration.frameworks, ignored_keys(conventions))
+    aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
+    zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*gangs, *(_owner(one, table.ignored) for one in table), *throttles]
+    return [*_DEVICES, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+
+
+_NODE_TOPOLOGY = OptionalKind(
+    numa.GROUP,
+    numa.PLURAL,
+    numa.VERSIONS,
+    numa.NodeResourceTopology,
+    seen=lambda resource, found: NodeTopologySeen(numa.read_topology(found, resource.api_version)),
+    gone=lambda _, gone: NodeTopologyGone(gone.key.name),
+    may_be_built_in=False,
+    told=False,
+)
+
+
+def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
+    """A kind of dynamic resource allocation; followed while the server has it in the version that is read."""
+    return OptionalKind(
+        "resource.k8s.io",
+        plural,
+        ("v1",),
+        get_type_hints(seen)["found"],
+        seen=lambda _, found: seen(found),
+        gone=lambda _, gone: DeviceObjectGone(kind, gone.key.namespace, gone.key.name),
+        told=False,
+    )
+
+
+_DEVICES = (
+    _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
+    _device_kind("ResourceSlice", "resourceslices", SliceSeen),
+    _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
+)
 
 
 def _gang(kind: GangKind) -> OptionalKind:
@@ -257,7 +300,7 @@ def _owner(kind: FrameworkKind, ignored: frozenset[str]) -> OptionalKind:
         kind.plural,
         tuple(kind.versions),
         dict[str, Any],
-        seen=lambda _, raw: OwnerSeen(projected(raw, kind, ignored)),
+        seen=lambda resource, raw: OwnerSeen(projected(raw, kind, ignored, resource.version)),
         gone=lambda _, gone: OwnerGone(gone.uid),
         following=lambda followed: OwnerKindFollowed(kind.group, kind.kind, followed),
         may_be_built_in=kind.group in BUILT_IN,

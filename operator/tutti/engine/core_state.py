@@ -20,6 +20,7 @@ from tutti.engine.records.decisions import AnyDecision, EmitEvent
 from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
 from tutti.engine.records.followers import Followers
 from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.moves import Moves
 from tutti.engine.records.plugins import PluginHost, Plugins
 from tutti.engine.records.reservations import Nominations
 from tutti.engine.records.timers import Timers
@@ -58,6 +59,7 @@ class CoreState:
         keeping_room: Gangs that run and keep room for members that are yet to be made, and perhaps some that did.
         followers: Those who wait for others to end.
         nominations: Room held for those whose victims are leaving.
+        moves: What is moved so that others fit, and was lately.
         out: What has been decided in this turn.
         lifecycle_events: What workloads have come to in this turn.
     """
@@ -81,6 +83,7 @@ class CoreState:
     keeping_room: dict[WorkloadKey, Workload] = field(default_factory=dict)
     followers: Followers = field(default_factory=Followers)
     nominations: Nominations = field(default_factory=Nominations)
+    moves: Moves = field(default_factory=Moves)
     out: list[AnyDecision] = field(default_factory=list)
     lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
 

@@ -30,10 +30,10 @@ from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
-from tutti.engine.preemption import by_priority, nominated_room, nominations
+from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
@@ -133,13 +133,11 @@ class Engine:
 
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
-        if not self._synced:
-            return None
-        if self._again:
-            return self.state.now
+        if not self._synced or self._again:
+            return self.state.now if self._synced else None
         times = (
             self._queue.next_due(self.state),
-            permits.next_permit_due(self.state),
+            reconciliation.next_held_due(self.state),
             nominations.next_nomination_due(self.state),
             self.state.backfill_reservations.next_due(),
             overdue_heads.next_turn_due(self.state),
@@ -181,7 +179,8 @@ class Engine:
         self._reconcile()
         if not self._restored:
             self._restored = True
-            state.lifecycle_events.clear()  # these were reached before
+            moves.restore_moves(state)
+            state.lifecycle_events = []  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
 
@@ -190,7 +189,7 @@ class Engine:
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         promises.look_at_unpaid(state)
-        while state.dirty or state.followers.stale:
+        while state.dirty or state.followers.stale or moves.follow_moves(state):
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)
@@ -245,10 +244,12 @@ class Engine:
         if promises.taken_by_others(state, workload):
             self._queue.drop(workload)
             return  # it is read again in this turn, and stands in line again in the next
-        has_kept, nomination = workload.key in state.kept_for_successors, state.nominations.ours.get(workload.key)
+        has_kept = moves.has_kept(state, workload) or workload.held_since is not None
+        nomination = state.nominations.ours.get(workload.key)
         priority = by_priority.priority_of(state, workload, entry.needs)
         with (
-            member_loss.lending_kept(state, workload),
+            moves.lending_own(state, workload),
+            checks.lending_held(state, workload),
             nominated_room.respecting_nominations(state, entry, priority),
         ):
             if nomination is not None:
@@ -312,11 +313,11 @@ class Engine:
             why = permits.unapproved(why, approver)
         elif not backfill.lacks_only_overdue(state, entry, against):
             with backfill.withholding(state, entry, against):
-                preemption = preempt(state, entry, why, refusal.options, priority=priority)
+                preemption = preempt(state, entry, why, refusal.options, priority=priority, moving=state.may_move)
         if preemption.waits is not None:
             self._note(self._queue.park_for_victims(state, entry, preemption.waits))
         else:
-            why = backfill.why_kept_off(state, entry, why, against)
+            why = checks.with_quota_held(workload, backfill.why_kept_off(state, entry, why, against))
             self._note(self._queue.park(state, entry, why, lacks_nodes=preemption.lacks_nodes))
             backfill.reserve_for_head(state, entry, why)
             if workload.degraded_since is not None:
@@ -338,6 +339,9 @@ class Engine:
     def _bind(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
         state, before = self.state, workload.phase
+        if before is Phase.CHECKING:
+            self._changed[workload.key] = workload
+            return
         if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
             explain(workload, why_surplus_waits(state, workload))
             reservation.explain_kept_nodes(state, workload)

@@ -9,6 +9,7 @@ from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
+from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import EmitEvent
@@ -62,6 +63,7 @@ class State(QueueState, StatusState):
             return
         self.stale = False
         self.respec()
+        follow_all_held(self)
         self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:

@@ -26,6 +26,7 @@ from tutti.api.core import ObjectMeta
 from tutti.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
 from tutti.engine.records.observations import BindAnswer, ClaimWritten
+from tutti.kube.amending import GONE, amend_pod
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable
@@ -102,6 +103,10 @@ class Binder:
         began = perf_counter()
         body, path = _encode(bind, self._term()), PODS.path(bind.namespace, bind.name, "binding")
         try:
+            if bind.labels or bind.tolerations:
+                wrong = await self._amend(bind)
+                if wrong is not None:
+                    return wrong
             await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence)
             result = _BOUND  # nearly always
         except WireError as error:
@@ -119,6 +124,19 @@ class Binder:
                 outcome=outcome.label,
                 message=message,
             )
+        return result
+
+    async def _amend(self, bind: Bind) -> BindResult | None:
+        """Give a pod what admission checks add to it; returns why it is not bound, None where it may be."""
+        try:
+            wrong = await amend_pod(self._client, bind, fence=self._fence)
+        except WireError as error:
+            result = BindResult(BindOutcome.FAILED, f"it could not be given what admission checks add to it: {error}")
+        else:
+            if not wrong:
+                return None
+            result = BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
+        self._counts[result.outcome].inc()
         return result
 
     async def _go_on(self, bind: Bind, body: bytes, path: str, *, after: WireError) -> BindResult:

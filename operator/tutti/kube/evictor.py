@@ -1,4 +1,7 @@
-"""Takes running members out, by deletion as kube-scheduler does with its victims; and sets Workloads inactive."""
+"""Takes running members out, by deletion as kube-scheduler does with its victims; and sets Workloads inactive.
+
+Who is moved leaves for the good of others only, and so by eviction: a PodDisruptionBudget that has no room refuses it.
+"""
 
 from __future__ import annotations
 
@@ -122,8 +125,15 @@ class Evictor:
             return EvictResult(EvictOutcome.FAILED, str(error))
 
     async def _send(self, evict: Evict) -> None:
-        """Delete the pod."""
+        """Delete the pod, or have the API server evict it, which keeps its disruption budgets."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": evict.uid}}
+        if evict.within_budgets:
+            about = {"name": evict.name, "namespace": evict.namespace}
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about, "deleteOptions": options}
+            path = PODS.path(evict.namespace, evict.name, "eviction")
+            body = msgspec.json.encode(eviction)
+            await self._client.write(PriorityLevel.EVICT, "POST", path, body=body, fence=self._fence)
+            return
         path, body = PODS.path(evict.namespace, evict.name), msgspec.json.encode(options)
         await self._client.write(PriorityLevel.EVICT, "DELETE", path, body=body, fence=self._fence)
 
@@ -135,6 +145,8 @@ class Evictor:
             return EvictOutcome.GONE
         if error.status == HTTPStatus.CONFLICT:
             return await self._look(evict)
+        if evict.within_budgets and error.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return EvictOutcome.REFUSED  # a budget has no room for it; the engine asks again after a while
         return None if error.retryable else EvictOutcome.REFUSED
 
     async def _look(self, evict: Evict) -> EvictOutcome | None:

@@ -7,17 +7,21 @@ counts, sorted as strings. Of pods that must be near one another: which domain c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutti.api.messages import all_of
+from tutti.api.messages import all_of, counted
 from tutti.api.resources import format_amount
+from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
-from tutti.placement.plugins import node_affinity
-from tutti.placement.profile import Profile, filter_nodes
+from tutti.placement.plugins import node_affinity, numa
+from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
+from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
+from tutti.placement.profile import Profile, counted_rejections, filter_nodes
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
 from tutti.placement.topology.fitting import InsufficientRoom, TopologyAssignment, assign_domains
 from tutti.placement.topology.request import LevelRequest, SizedRequest
@@ -137,8 +141,12 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
         return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
-    if ask.pod_class.volumes.problem:
-        return FitError(refusal_message(nodes.count, ask.pod_class.volumes.problem), 0, ask.required)
+    waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem
+    if waiting:
+        return FitError(refusal_message(nodes.count, waiting), 0, ask.required)
+    fault = filter_nodes(ask.pod_class, nodes, ask.where, profile).fault if has_faults(ask.pod_class, nodes) else ""
+    if fault:
+        return FitError(fault_message(fault), 0, ask.required)
     why = None if ask.topology is None else _topology_fit_error(nodes, ask, profile)
     if why is not None:
         return why
@@ -151,10 +159,14 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
     if fits:
         reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] = len(set(taken))
     return FitError(
-        message=_sentences(fit_error_message(nodes.count, reasons), _flavor_lacks(nodes, ask, reasons)),
+        message=_sentences(
+            fit_error_message(nodes.count, reasons),
+            _flavor_lacks(nodes, ask, reasons),
+            _zones_lack(nodes, ask, profile),
+        ),
         fits=fits,
         wanted=ask.required,
-        never=_never_fits(nodes, ask),
+        never=_never_fits(nodes, ask, profile),
         details={reason: str(count) for reason, count in sorted(reasons.items()) if count},
     )
 
@@ -181,9 +193,9 @@ def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitEr
         said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
     text = found.message
     if not found.never:
-        flavor = _flavor_lacks(nodes, ask, said.reasons)
-        text = _sentences(fit_error_message(nodes.count, said.reasons), flavor, f"{text}.")
-    never = found.message if found.never else _never_fits(nodes, ask)
+        lacks = _sentences(_flavor_lacks(nodes, ask, said.reasons), _zones_lack(nodes, ask, profile))
+        text = _sentences(fit_error_message(nodes.count, said.reasons), lacks, f"{text}.")
+    never = found.message if found.never else _never_fits(nodes, ask, profile)
     return FitError(text, found.fits, ask.required, never, found.details)
 
 
@@ -191,6 +203,38 @@ def _flavor_lacks(nodes: NodeColumns, ask: Ask, reasons: Mapping[str, int]) -> s
     """Say what a flavor asks of nodes, where some were ruled out by that."""
     said = node_affinity.flavor_lacks(nodes, ask.where) if reasons.get(node_affinity.NOT_OF_FLAVOR) else ""
     return f"{said}." if said else ""
+
+
+def _zones_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say what NUMA zones lack: of the nodes that are ruled out for them, or where they have room for too few."""
+    if not nodes.numa:
+        return ""
+    return _ruled_out_by_zones(nodes, ask, profile) or _limited_by_zones(nodes, ask, profile)
+
+
+def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say for how many pods zones have room, where nodes would have room for more of them; "" where they have not."""
+    others = tuple(one for one in profile.inter_pod if not isinstance(one, numa.NumaAlignment))
+    plain = replace(ask, topology=None)
+    with Transaction(nodes) as trial:
+        by_zones, by_nodes = (
+            int(feasible_capacity(nodes, trial, plain, one, most=max(1, ask.required)).room.sum())
+            for one in (profile, replace(profile, inter_pod=others))
+        )
+    if by_zones >= min(by_nodes, ask.required):
+        return ""
+    return (
+        f"NUMA zones have room for {by_zones} of {ask.required} pods; by all that the nodes have free, "
+        f"{counted(by_nodes, 'pod')} would fit."
+    )
+
+
+def _ruled_out_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    among = np.zeros(len(nodes), dtype=np.bool_)
+    for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
+        if rejection.reason in numa.REASONS.values() or rejection.reason == numa.INVALID:
+            among |= hit
+    return zone_shortage(ask.pod_class, nodes, among) if among.any() else ""
 
 
 def _sentences(*parts: str) -> str:
@@ -203,20 +247,38 @@ def fit_error_message(count: int, reasons: Mapping[str, int]) -> str:
     return f"0/{count} nodes are available: {', '.join(parts)}."
 
 
+def claims_in_the_way(nodes: NodeColumns, pod_class: PodClass, profile: Profile) -> list[int]:
+    """Return which of the claims of a class that have devices keep its pods off a node that would do else, by place."""
+    found: dict[int, None] = {}
+    for rejection, hit in counted_rejections(pod_class, nodes, NO_FLAVOR, profile):
+        if rejection.reason == NOT_AVAILABLE:
+            found.update(dict.fromkeys(held_elsewhere(pod_class, nodes, hit)))
+    return sorted(found)
+
+
+def fault_message(why: str) -> str:
+    """Return the message of a pod whose claims ask for what cannot be told of a node."""
+    return f'running "DynamicResources" filter plugin: {why}'
+
+
 def refusal_message(count: int, why: str) -> str:
     """Return the message of a pod that none of so many nodes was asked for."""
     return f"0/{count} nodes are available: {why}."
 
 
-def _never_fits(nodes: NodeColumns, ask: Ask) -> str:
+def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     """Name what no node could mend: too large a pod, and claims that only one of several pods may use."""
     parts = [
         f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
         for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
-    for name, largest in too_large(nodes, ask.pod_class.requests).items():
+    stood_in = {one.resource for one in ask.pod_class.devices.extended}
+    asked = {name: amount for name, amount in ask.pod_class.requests.items() if name not in stood_in}
+    for name, largest in too_large(nodes, asked).items():
         asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
+    if not parts and any(isinstance(one, numa.NumaAlignment) for one in profile.inter_pod):
+        parts += filter(None, [too_large_for_zones(ask.pod_class, nodes)])
     return "; ".join(parts)
 
 

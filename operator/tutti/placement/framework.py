@@ -71,11 +71,14 @@ class Rejection:
     Attributes:
         rows: bool[rows], which.
         final: Whether taking pods out of the node could not help: for all of them, or bool[rows].
+        faulty: Whether it cannot be told of these nodes: then the pod has no node at all, as long as one of them
+            passes all filters before.
     """
 
     reason: str
     rows: Mask
     final: Mask | bool = False
+    faulty: bool = False
 
 
 class NodeFilter(Protocol):

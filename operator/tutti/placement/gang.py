@@ -20,9 +20,10 @@ from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Reserving, Rows
 from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
+from tutti.placement.plugins.devices import has_faults
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.plugins.spread_constraints import default_selector
-from tutti.placement.profile import Profile, pre_filter, pre_score, static_filter_result
+from tutti.placement.profile import Profile, filter_nodes, pre_filter, pre_score, static_filter_result
 from tutti.placement.sequential import feasible
 from tutti.placement.topology.assignment import TopologyChoice, place_by_topology
 from tutti.placement.topology.request import TopologyPlacement
@@ -154,6 +155,8 @@ def feasible_capacity(
     room = profile.fit.capacity(nodes, pod_class, mask, most=1 if any(one.one_per_node for one in filters) else most)
     if filters:
         room = limited_per_node(room, filters)
+        if has_faults(pod_class, nodes) and filter_nodes(pod_class, nodes, ask.where, profile).fault:
+            room = np.zeros_like(room)
     choice = NodeChoice(nodes, transaction, pod_class, profile, room, discriminating_scores(pod_class, nodes, profile))
     return FeasibleCapacity(choice, moving, pre_score(pod_class, nodes, profile))
 

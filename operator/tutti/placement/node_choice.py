@@ -246,6 +246,7 @@ def _discriminating(
 ) -> list[tuple[NodeScorer, Scores]]:
     features = pod_class.features | (Feature.TAINTS if len(nodes.taint_sets) > 1 else 0)
     features |= Feature.IMAGES if nodes.images.version else 0
+    features &= ~(Feature.NUMA_ZONES if not nodes.numa else 0)
     found = [(one, one.points(pod_class, nodes)) for one in preferences if one.concerns & features]
     return [(one, points) for one, points in found if points is not None and points.any()]
 

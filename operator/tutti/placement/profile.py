@@ -28,6 +28,7 @@ from tutti.placement.framework import (
     Rejection,
 )
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.devices import DynamicResources
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
 from tutti.placement.plugins.leaving_nodes import LeavingNodes
 from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
@@ -35,7 +36,6 @@ from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources import (
     AllocationScore,
     BalancedAllocation,
-    DynamicResources,
     NodeResourcesFit,
 )
 from tutti.placement.plugins.node_state import (
@@ -57,6 +57,7 @@ class Profile:
     Attributes:
         filters: Filters that look at nodes alone.
         ports, fit, volumes, inter_pod: Filters that look at the pods on them, and at what those use.
+        devices: The filter that looks at devices, and who holds them.
         late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
@@ -77,15 +78,15 @@ class Profile:
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
     inter_pod: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    devices: InterPodFilter = field(default_factory=DynamicResources)
     late: tuple[NodeFilter, ...] = (NodeDeclaredFeatures(),)
     fill: tuple[AllocationScorer, ...] = (AllocationScore(), BalancedAllocation())
     preferences: tuple[NodeScorer, ...] = (
         PreferUntainted(),
         PreferredNodeAffinity(),
         ImageLocality(),
-        DynamicResources(),
     )
-    changing: tuple[NodeScorer, ...] = ()
+    changing: tuple[NodeScorer, ...] = (DynamicResources(),)
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: AcceleratorPacking | None = None
 
@@ -128,11 +129,13 @@ class FilterResult:
         feasible: bool[rows], where one pod of the class could go now.
         reasons: How many nodes were ruled out for what; one that lacks several resources counts for each.
         final: bool[rows], ruled out such that taking pods out of the node could not help.
+        fault: What cannot be told of a node that would do else, so that none is feasible, or "".
     """
 
     feasible: Mask
     reasons: Counter[str]
     final: Mask
+    fault: str = ""
 
 
 def static_filter_result(
@@ -166,7 +169,9 @@ def pre_filter(
 ) -> list[PreFilterState]:
     """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
     features = features_of(pod_class, nodes)
-    asked = [one for one in (profile.ports, *profile.volumes, *profile.inter_pod) if one.concerns & features]
+    asked = [
+        one for one in (profile.ports, *profile.volumes, *profile.inter_pod, profile.devices) if one.concerns & features
+    ]
     found = [one.pre_filter(pod_class, nodes, where) for one in asked]
     return [one for one in found if one is not None]
 
@@ -180,6 +185,8 @@ def pre_score(pod_class: PodClass, nodes: NodeColumns, profile: Profile) -> list
 def features_of(pod_class: PodClass, nodes: NodeColumns) -> int:
     """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
     features = pod_class.features
+    if not nodes.numa:
+        features &= ~Feature.NUMA_ZONES
     if nodes.label_index.with_terms:
         features |= Feature.PLACED_TERMS
     if pod_class.namespace in nodes.namespaces.services:
@@ -191,16 +198,19 @@ def filter_nodes(
     pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints = NO_FLAVOR, profile: Profile = DEFAULT_PROFILE
 ) -> FilterResult:
     """Return what all filters say of one more pod of a class, on the columns as they are now."""
-    if pod_class.volumes.problem:
+    if pod_class.volumes.problem or pod_class.devices.problem:
         return FilterResult(np.zeros(len(nodes), dtype=np.bool_), Counter(), nodes.present.copy())
     left = nodes.present.copy()
     final = np.zeros(len(nodes), dtype=np.bool_)
     reasons: Counter[str] = Counter()
+    fault = ""
     for rejection, hit in counted_rejections(pod_class, nodes, where, profile):
         reasons[rejection.reason] += int(np.count_nonzero(hit))
         final |= hit & rejection.final
         left &= ~hit
-    return FilterResult(left, +reasons, final)
+        if rejection.faulty and not fault and hit.any():
+            fault = rejection.reason
+    return FilterResult(left & (not fault), +reasons, final, fault)
 
 
 def counted_rejections(
@@ -227,7 +237,7 @@ def _said(
     alone, early = static_filter_result(pod_class, nodes, where, profile).rejections, len(profile.filters)
     said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
     features = features_of(pod_class, nodes)
-    for one in (profile.ports, profile.fit, *profile.volumes, *profile.inter_pod):
+    for one in (profile.ports, profile.fit, *profile.volumes, *profile.inter_pod, profile.devices):
         state = one.pre_filter(pod_class, nodes, where) if one.concerns & features else None
         if state is not None:
             said.append(state.rejections())

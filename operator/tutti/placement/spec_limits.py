@@ -1,9 +1,9 @@
-"""Which pods are refused for what is written in them alone: too many terms, or constraints that no filter knows.
+"""Which pods are refused for what is written in them alone: too many terms.
 
 What it costs to try a pod grows with how much it asks about nodes and other pods, so that has a bound. It is counted
 in steps, not in seconds, so that what is refused follows from what is written alone. The API server bounds none of
 these lists; a pod of 400 kB names thousands. kube-scheduler has no bound either, but only that pod's own scheduling
-waits there. Placing a pod as if a constraint were not there that no filter knows would be worse than not placing it.
+waits there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tutti.api.core import PodSpec
 from tutti.cluster.classes import PodClass
 
 MOST_TERMS: Final = 500
@@ -23,8 +22,3 @@ MOST_TERMS_TOGETHER: Final = 4000
 def term_count_in_all(classes: Iterable[PodClass]) -> int:
     """Return how many terms some classes have together, each counted once."""
     return sum([pod_class.terms for pod_class in dict.fromkeys(classes)])
-
-
-def unsupported_fields(spec: PodSpec) -> list[str]:
-    """Return the constraints of a pod that no filter here knows, by their field; empty where there are none."""
-    return ["spec.resourceClaims"] if spec.resource_claims else []

@@ -11,7 +11,7 @@ nothing but such flavors all pods are placed by topology.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,6 +59,29 @@ class QuotaProblem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueChecks:
+    """The admission checks of a ClusterQueue.
+
+    Attributes:
+        on_flavors: The flavors that each check is for, by its name; none: all.
+        pending_seconds: How long quota is held while they have not answered.
+        placement_seconds: How long it goes on being held when all have, and there are no nodes.
+    """
+
+    on_flavors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    pending_seconds: int = 3600
+    placement_seconds: int = 600
+
+    def of(self, flavors: Collection[str]) -> list[str]:
+        """Return the checks that those have to pass who are counted in some flavors."""
+        return [name for name, some in self.on_flavors.items() if not some or any(one in flavors for one in some)]
+
+
+NO_CHECKS = QueueChecks()
+"""Those of a queue that asks for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A ClusterQueue, as admission needs it.
 
@@ -80,7 +103,10 @@ class Queue:
         offset: What is added to the priorities of its workloads where they are compared with those of other queues.
         by_past_use: Whether the LocalQueue that has used least lately goes first.
         fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
+        checks: What has to be passed between quota and nodes.
         protects: Whether gangs that do not say so themselves are kept from scale-down while they run.
+        max_moves: How many running pods are moved at most so that one of its workloads fits.
+        movable: Whether what runs in it may be moved where it does not say otherwise.
         problem: Why it is inactive, if it is.
     """
 
@@ -105,7 +131,10 @@ class Queue:
     offset: int = 0
     fence: bool = False
     by_past_use: bool = False
+    checks: QueueChecks = NO_CHECKS
     protects: bool = False
+    max_moves: int = 0
+    movable: bool = False
     problem: QuotaProblem | None = None
 
     def cross_queue_priority(self, priority: int) -> int:

@@ -6,7 +6,7 @@ goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from tutti.quota.flavors import Queue, QuotaProblem
@@ -104,6 +104,33 @@ def flavor_problem(
         return QuotaProblem("TopologyInvalid", f"Topology {topology} cannot be used: {unreadable[topology]}")
     if topology and topology not in topologies:
         return QuotaProblem("TopologyNotFound", f"Topology {topology} does not exist; create it, or clear topologyName")
+    return None
+
+
+def checks_problem(
+    checks: Iterable[str], active: Mapping[str, bool], *, unreadable: Mapping[str, str] = NOTHING_WRONG
+) -> QuotaProblem | None:
+    """Return what is wrong with a ClusterQueue that asks for these admission checks (reasons: Kueue 0.20).
+
+    Args:
+        checks: Their names.
+        active: The AdmissionChecks that exist and can be read, and whether their controller says that they are Active.
+        unreadable: What is wrong with each that exists and cannot be read.
+    """
+    named = list(checks)
+    for name in named:
+        if name in unreadable:
+            return QuotaProblem("AdmissionCheckInvalid", f"AdmissionCheck {name} cannot be used: {unreadable[name]}")
+    missing = [name for name in named if name not in active]
+    if missing:
+        text = (
+            f"AdmissionCheck {', '.join(missing)} does not exist; create it, or take it out of admissionChecksStrategy"
+        )
+        return QuotaProblem("AdmissionCheckNotFound", text)
+    idle = [name for name in named if not active[name]]
+    if idle:
+        text = f"AdmissionCheck {', '.join(idle)} is not active: its controller has yet to set condition Active to True"
+        return QuotaProblem("AdmissionCheckInactive", text)
     return None
 
 

@@ -20,6 +20,7 @@ from tutti.cli.views.explain.model import (
     OperatorStatus,
     RuledOutNodes,
 )
+from tutti.cli.views.queues import queue_details
 
 RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
 
@@ -184,6 +185,33 @@ def kind(name: str, value: str = "", **more: bool) -> Json:
     made = node(name, "m", "r", **more)
     made["metadata"]["labels"] |= {"kind": value} if value else {}
     return made
+
+
+def halves(*, movable: bool = True) -> list[Json]:
+    """Two nodes of which a Job's pod has one half each, and a gang of one pod that wants a whole one."""
+    made = flavored(kind("a", "fast"), kind("b", "fast"))
+    for name in "ab":
+        one = pod("d", f"on-{name}", 4, on=name, admitted=("cq", "fast"), owner="Job")
+        one["metadata"]["labels"] = {f"{scene.TUTTI}/queue-name": "q"}
+        one["metadata"]["annotations"] |= {f"{scene.TUTTI}/movable": "true"} if movable else {}
+        made.append(one)
+    return made
+
+
+def test_moves_that_would_do_are_told_though_the_queue_does_not_allow_them():
+    found = of("d/g", halves())
+    said = [one for one in found.remedies if one.moves]
+    assert len(said) == 1
+    (moved,) = said[0].moves
+    assert said[0].what == (
+        f"ClusterQueue cq has consolidation: {{maxMoves: 1}}: then Pod d/{moved.name} (1 pod) from {moved.source[0]} "
+        f"to {moved.to[0]} is moved, and it fits on {moved.source[0]}"
+    )
+    assert {moved.source[0], moved.to[0]} == {"a", "b"}
+
+
+def test_no_moves_are_told_of_work_that_has_not_opted_in():
+    assert not [one for one in of("d/g", halves(movable=False)).remedies if one.moves]
 
 
 def test_a_label_that_no_node_has_is_told_with_what_nodes_have_and_offered():
@@ -577,6 +605,56 @@ def test_a_node_is_added_in_the_flavor_that_has_quota():
     assert message(found, "Quota").endswith("16 of 16 free nvidia.com/gpu in h100")
     assert "a100" not in message(found, "Quota")
     assert helps(found) == ["1 more node like n2 (8 nvidia.com/gpu) is added"]
+
+
+def asking(state: str) -> list[Json]:
+    """A gang of one that holds quota while a check is asked."""
+    since = "2100-01-01T00:00:00Z"  # a clock that is ahead counts as now
+    active = {"type": "Active", "status": "True", "reason": "Running", "message": "", "lastTransitionTime": since}
+    reserved = {**active, "type": "QuotaReserved"}
+    queue = scene.queue("asked", "", "a100", 8)
+    queue["spec"].pop("cohortName", None)
+    queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "budget"}]}
+    amounts = [
+        {"flavor": "a100", "resource": name, "amount": amount}
+        for name, amount in ((GPU, "4"), ("cpu", "1"), ("memory", "1Gi"))
+    ]
+    held = {"name": "g", "count": 1, "flavors": {GPU: "a100"}, "held": amounts}
+    gang = group("b", "g", 1)
+    gang["spec"]["queueName"] = "main"
+    gang["status"] = {
+        "conditions": [reserved],
+        "admission": {"clusterQueue": "asked", "podGroups": [held], "round": 1},
+        "admissionChecks": [{"name": "budget", "state": state, "lastTransitionTime": since}],
+        "checksRound": 1,
+    }
+    return [
+        node("n", "m", "r"),
+        ours("ResourceFlavor", "a100", {}),
+        {**ours("AdmissionCheck", "budget", {"controllerName": "x/y"}), "status": {"conditions": [active]}},
+        queue,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}},
+        ours("LocalQueue", "main", {"clusterQueue": "asked"}, "b"),
+        gang,
+        pod("b", "g-0", 4, gang="g"),
+    ]
+
+
+def test_who_holds_quota_while_a_check_is_asked_waits_at_the_gate_of_checks():
+    found = of("b/g", asking("Pending"))
+    gates = ["Gather: Passed", "Queue: Passed", "Quota: Passed", "Checks: Waits", "Placement: WouldPass"]
+    assert verdicts(found) == gates
+    assert found.summary == "it waits at the Checks gate: ChecksPending"
+    assert (found.remedies, found.hopeless) == ((), "")
+    details = queue_details(told(asking("Pending")).stock().state, "asked")
+    assert details is not None
+    assert [(one.name, one.gate) for one in details.checking] == [("g", "Checks")]
+
+
+def test_a_check_that_is_ready_is_passed():
+    found = of("b/g", asking("Ready"))
+    assert found.summary.startswith("it fits now")
+    assert "Checks: Passed" in verdicts(found)
 
 
 def test_who_starts_after_others_waits_in_its_queue_and_is_placed_if_it_names_nobody():

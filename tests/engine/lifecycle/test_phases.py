@@ -19,6 +19,9 @@ DRAWN = {
     (Phase.BINDING, Phase.LEAVING),
     (Phase.SCHEDULED, Phase.LEAVING),
     (Phase.LEAVING, Phase.WAITING),
+    (Phase.WAITING, Phase.CHECKING),  # ... and where admission checks have to be passed
+    (Phase.CHECKING, Phase.WAITING),
+    (Phase.CHECKING, Phase.LEAVING),
 }
 FOUND = {(Phase.WAITING, phase) for phase in (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED, Phase.LEAVING)}
 """As a process may find a workload that another has left: it begins as WAITING. What nothing holds is bound at once."""
@@ -36,6 +39,7 @@ def workload(phase: Phase) -> Workload:
     one = Workload(("Workload", "team", "job"))
     ways = {
         Phase.WAITING: (),
+        Phase.CHECKING: (Transition.HOLD,),
         Phase.RESERVED: (Transition.RESERVE,),
         Phase.BINDING: (Transition.BIND,),
         Phase.LEAVING: (Transition.LEAVE_ON,),

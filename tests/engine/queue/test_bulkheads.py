@@ -23,7 +23,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Workload
 
 TURNS = {
-    "settling": "tutti.engine.engine.read_workload",
+    "settling": "tutti.engine.engine.specs.read_workload",
     "settling, to its end": "tutti.engine.engine.backfill.note_expected_end",
     "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
     "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",

@@ -21,13 +21,14 @@ from tests.engine.invariants import Invariants
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.conditions import timestamp
-from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
+from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodStatus, PriorityClass, ResourceRequirements
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission import usage_history
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.records.workloads import WorkloadKey
 
+MOVABLE = {"scheduling.tutti.dev/movable": "true"}
 WINDOW, PERMIT, VICTIMS = 20, 10, 30
 # A gang keeps its queue: what has been admitted by one is not moved to another.
 QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2", "a2": "q4"}
@@ -106,7 +107,19 @@ class Watched(Invariants, World):
         if isinstance(decision, Evict):
             known = self.engine.state.cluster.pods[decision.namespace, decision.name]
             assert known.uid != decision.uid or not known.deleting, f"{decision.name} is asked to leave twice"
+        old = self.pods.get((decision.namespace, decision.name)) if isinstance(decision, Evict) else None
         super()._carry_out(decision)
+        if isinstance(decision, Evict) and decision.within_budgets and old is not None and not self.refuse_evictions:
+            self.make_again(old)
+
+    def make_again(self, old: Pod) -> None:
+        """Whoever made a pod that is moved makes another."""
+        name = f"{old.metadata.name}-s"
+        if (old.metadata.namespace, name) not in self.pods:
+            said = {key: text for key, text in old.metadata.annotations.items() if key in MOVABLE}
+            made = {"name": name, "uid": f"{old.metadata.uid}-s", "annotations": said, "deletion_timestamp": None}
+            meta = replaced(old.metadata, **made, creation_timestamp=self._timestamp())
+            self.put(replaced(old, metadata=meta, spec=replaced(old.spec, node_name=""), status=PodStatus()))
 
     def check_bind(self, bind: Bind) -> None:
         known = self.engine.state.cluster.pods[bind.namespace, bind.name]
@@ -197,6 +210,7 @@ class Histories(RuleBasedStateMachine):
         fair=FAIRNESS,
         preempts=POLICIES,
         by_use=st.booleans(),
+        moving=st.booleans(),
         worth=st.sampled_from([{}, {"resourceWeights": {GPU: 3}}]),
     )
     def begin(
@@ -208,6 +222,7 @@ class Histories(RuleBasedStateMachine):
         fair: dict[str, Any],
         preempts: dict[str, Any],
         by_use: bool,
+        moving: bool,
         worth: dict[str, Any],
     ) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
@@ -223,6 +238,8 @@ class Histories(RuleBasedStateMachine):
         world.hold_binds = True
         world.most = tries
         self.serial = 0
+        self.says = MOVABLE if moving else {}
+        moves = {"consolidation": {"maxMoves": 4}} if moving else {}
         for name in ("a", "b"):
             world.flavor(name, nodeLabels={"kind": name}, **(worth if name == "b" else {}))
         for name, value in CLASSES.items():
@@ -230,7 +247,7 @@ class Histories(RuleBasedStateMachine):
         world.object("Cohort", "c", {"parentName": "root"})
         group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
         world.object("Cohort", "root", {"resourceGroups": [group]})
-        self.preempts = {"preemption": preempts}
+        self.preempts = {"preemption": preempts, **moves}
         next_ = {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}, "fairSharing": {"weight": 2}}
         backfill = {"backfill": "Reserved", "reservationSeconds": 5} if kept else {}
         world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1", **self.preempts)
@@ -239,7 +256,7 @@ class Histories(RuleBasedStateMachine):
         world.object("LocalQueue", "q4", {"clusterQueue": "cq2", "fairSharing": {"weight": "0.5"}})
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
         within = {"withinClusterQueue": preempts["withinClusterQueue"]}
-        world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy, preemption=within)
+        world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy, preemption=within, **moves)
         for number, kind in enumerate("aabb"):
             self._node(f"n{number}", gpus=2 + number % 2, kind=kind)
 
@@ -288,7 +305,7 @@ class Histories(RuleBasedStateMachine):
         self.world.pod_group(name, min_count, disruptionMode=leaves, **self._queue(name))
         self._forget_partial(name)
         for _ in range(min_count + surplus):
-            self.world.pod(self._name(name), group=name, gpus=gpus, priority=priority)
+            self.world.pod(self._name(name), group=name, gpus=gpus, priority=priority, annotations=self.says)
         self.world.decide()
 
     @rule(
@@ -435,7 +452,32 @@ class Histories(RuleBasedStateMachine):
 
     @rule(gpus=st.integers(0, 3), queue=QUEUES, priority=st.integers(0, 1))
     def add_pod(self, gpus: int, queue: str, priority: int) -> None:
-        self.world.pod(self._name("p"), gpus=gpus, queue=queue, priority=priority)
+        name = self._name("p")
+        made_by = OwnerReference("apps/v1", "ReplicaSet", name, name, controller=True)
+        said = {"owner": made_by, "annotations": self.says} if self.says else {}
+        self.world.pod(name, gpus=gpus, queue=queue, priority=priority, **said)
+
+    @rule(name=st.sampled_from(["g1", "g2"]), alone=st.booleans(), priority=st.integers(0, 1))
+    def scatter(self, name: str, alone: bool, priority: int) -> None:
+        """Fill nodes but for one GPU each with what may be moved, and ask for two of them in one piece."""
+        if not self.says:
+            return
+        cluster = self.world.engine.state.cluster
+        column = cluster.nodes.resource_index.column(GPU)
+        for node, row in list(cluster.nodes.rows.items()):
+            free = int(cluster.nodes.allocatable[row, column] - cluster.nodes.requested[row, column])
+            for _ in range(free - 1):
+                mine = self._name("p")
+                made_by = OwnerReference("apps/v1", "ReplicaSet", mine, mine, controller=True)
+                self.world.pod(mine, node=node, owner=made_by, annotations=self.says)
+        self.world.decide()
+        if alone:
+            self.world.pod(self._name("p"), gpus=2, queue=QUEUE_OF[name], priority=priority)
+        else:
+            self.world.pod_group(name, 1, **self._queue(name))
+            self._forget_partial(name)
+            self.world.pod(self._name(name), group=name, gpus=2, priority=priority)
+        self.world.decide()
 
     @rule(node=NODES, gpus=st.integers(0, 2))
     def add_foreign_pod(self, node: str, gpus: int) -> None:

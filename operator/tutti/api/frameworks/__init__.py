@@ -19,6 +19,7 @@ from tutti.api.frameworks.records import (
     PodMarks,
     ProjectedOwner,
     SaidByPod,
+    StartState,
     UnusableOwner,
 )
 from tutti.api.frameworks.table import KindTable
@@ -39,6 +40,7 @@ __all__ = [
     "PodMarks",
     "ProjectedOwner",
     "SaidByPod",
+    "StartState",
     "UnusableOwner",
     "gang_of",
     "inherited_terms",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tutti.api.conventions.membership import LONGEST_NAME, quoted
+from tutti.api.framework_kind import FieldCondition
 from tutti.api.problems import FieldProblem, path_of
 
 MOST_COUNT: Final = 2**31 - 1
@@ -168,3 +169,23 @@ def _described(found: Any) -> str:
     if isinstance(found, int | float):
         return str(found) if abs(found) <= MOST_COUNT else "one beyond all bounds"
     return "a list" if isinstance(found, Sequence) else "a mapping" if isinstance(found, Mapping) else "that"
+
+
+def holds(top: FieldReader, condition: FieldCondition, annotations: Mapping[str, Any]) -> bool:
+    """Whether a condition holds of an object."""
+    if condition.annotation is not None:
+        found: Any = annotations.get(condition.annotation)
+    else:
+        found = top.value(condition.path or "")
+    if found is None:
+        return condition.unset
+    if condition.same_as is not None:
+        other = top.value(condition.same_as)
+        return bool(type(other) is type(found) and other == found)
+    return not condition.values or any(type(one) is type(found) and one == found for one in condition.values)
+
+
+def wanted(conditions: Sequence[FieldCondition]) -> str:
+    """Return what would have to hold, in words."""
+    said = [f"{one.path or one.annotation} is {' or '.join(map(str, one.values)) or 'given'}" for one in conditions]
+    return " and ".join(said)

@@ -240,6 +240,8 @@ def _part_key(pod: PodMarks, deciding: _Deciding) -> str | OwnerAwaited | Placed
     if kind.numbers_of is not None:
         if child is not None and f"{child.group}/{child.kind}" == kind.numbers_of:
             return child.name
+        if deciding.top.start is not None and deciding.top.suspended:
+            return ""  # it makes what has the numbers when it is started
         if not deciding.top.current:
             return OwnerAwaited(f"{deciding.top.title} does not say yet which {kind.numbers_of} is in use")
         return deciding.top.current

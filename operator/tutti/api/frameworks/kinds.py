@@ -64,6 +64,7 @@ _JOB = FrameworkKind(
     ],
     minimum_annotations=[KUEUE_LEAST, named_groups.VOLCANO_MIN_MEMBER, _KAI_LEAST],
     suspended="spec.suspend",
+    startable=True,
 )
 _CRON_JOB = FrameworkKind(
     group="batch",
@@ -133,6 +134,7 @@ _JOBSET_KIND = FrameworkKind(
         label=COMPLETION_INDEX,
     ),
     suspended="spec.suspend",
+    startable=True,
     sub_group_labels=[f"{_JOBSET}replicatedjob-name", f"{_JOBSET}job-index"],
     attempt_label=f"{_JOBSET}restart-attempt",
 )
@@ -230,6 +232,7 @@ _RAY = (
         pod_roles=_RAY_POD_ROLES.model_copy(update={"by_owner": {}}),
         autoscaled="spec.enableInTreeAutoscaling",
         suspended="spec.suspend",
+        startable=True,
         sub_group_labels=_RAY_REPLICAS,
     ),
     FrameworkKind(
@@ -255,6 +258,10 @@ _RAY = (
         pod_roles=_RAY_POD_ROLES,
         autoscaled="spec.rayClusterSpec.enableInTreeAutoscaling",
         suspended="spec.suspend",
+        startable=True,
+        # KubeRay suspends no other (utils/validation.go, ValidateRayJobSpec).
+        startable_when=[FieldCondition(path="spec.shutdownAfterJobFinishes", values=[True])],
+        ended_when=[FieldCondition(path="status.jobDeploymentStatus", values=["Complete", "Failed"])],
         sub_group_labels=_RAY_REPLICAS,
     ),
     FrameworkKind(

@@ -24,13 +24,14 @@ from tutti.api.conventions.membership import (
 )
 from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
-from tutti.api.framework_kind import MOST_ROLES, AmountField, FieldCondition, FrameworkKind, RoleDescription
+from tutti.api.framework_kind import MOST_ROLES, AmountField, FrameworkKind, RoleDescription
 from tutti.api.frameworks.endings import how_ended
-from tutti.api.frameworks.fields import MOST_COUNT, FieldReader
+from tutti.api.frameworks.fields import MOST_COUNT, FieldReader, holds, wanted
 from tutti.api.frameworks.kinds import GANG_ANNOTATION, GROUP_KEYS, MIN_MEMBER_ANNOTATION
 from tutti.api.frameworks.marks import MOST_OWNERS, OWNER_QUEUE_LABELS, PRIORITY_LABELS, next_owner
 from tutti.api.frameworks.records import After, OwnerRole, ProjectedOwner
 from tutti.api.frameworks.stages import in_a_ring, start_stages
+from tutti.api.frameworks.starting import start_state
 from tutti.api.model import GROUP, LABEL_PATTERN
 from tutti.api.problems import FieldProblem
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, pruned
@@ -59,23 +60,26 @@ class PlacedRole(NamedTuple):
     template: tuple[str | int, ...]
 
 
-def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[str] = frozenset()) -> ProjectedOwner:
+def projected(
+    raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[str] = frozenset(), version: str = ""
+) -> ProjectedOwner:
     """Return what is kept of an object.
 
     Args:
         raw: The object as the API server wrote it.
         kind: The description of its kind.
         ignored: Annotations that say nothing, because the convention they belong to is off.
+        version: In which it was read.
     """
     top = FieldReader(raw)
     annotations = _annotations(top, "metadata.annotations")
     wish = _wish(top)
     minimum, minimum_by = _minimum(top, kind, annotations, ignored)
     placed = list(_placed_roles(top, kind, annotations))
-    in_order = kind.in_order is not None and all(_holds(top, one, annotations) for one in kind.in_order)
-    at_once = all(_holds(top, one, annotations) for one in kind.made_at_once)
+    in_order = kind.in_order is not None and all(holds(top, one, annotations) for one in kind.in_order)
+    at_once = all(holds(top, one, annotations) for one in kind.made_at_once)
     asked = wish == "Together" or minimum_by.startswith("metadata.annotations")
-    holds = asked or all(_holds(top, one, annotations) for one in kind.together_when)
+    is_gang = asked or all(holds(top, one, annotations) for one in kind.together_when)
     started = [one.role for one in placed if not one.role.later]
     stages = start_stages(started, in_order=in_order)
     ring = in_a_ring(started, stages, in_order=in_order)
@@ -87,9 +91,16 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
     found = structs.replace(
         _inheritable(top, kind, annotations),
         wish=wish,
-        one_by_one="" if at_once else _wanted(kind.made_at_once),
+        one_by_one="" if at_once else wanted(kind.made_at_once),
         suspended=bool(kind.suspended) and top.flag(kind.suspended or ""),
-        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1)),
+        start=start_state(raw, kind, version),
+    )
+    held = found.is_held
+    if held and found.start is not None and not is_gang:
+        found = structs.replace(found, start=structs.replace(found.start, single=True))
+    found = structs.replace(
+        found,
+        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1 or held)),
         stages=stages,
         minimum=minimum,
         minimum_by=minimum_by,
@@ -97,7 +108,10 @@ def projected(raw: Mapping[str, Any], kind: FrameworkKind, ignored: frozenset[st
         replica_size=_replica_size(top, kind),
     )
     # What is wrong must hold its pods back: without its numbers nobody knows that they may start one by one.
-    together = (kind.gang == "Together" and (holds or bool(top.problems))) or (kind.gang == "Requested" and asked)
+    # What is started as one is one until it has started.
+    together = (kind.gang == "Together" and (is_gang or held or bool(top.problems))) or (
+        kind.gang == "Requested" and asked
+    )
     problems = tuple(dict.fromkeys(str(one) for one in top.problems))
     if together:
         return structs.replace(found, together=True, problems=problems)
@@ -143,7 +157,7 @@ def _placed_roles(top: FieldReader, kind: FrameworkKind, annotations: Mapping[st
     """Yield the first `MOST_ROLES` roles; those of one name are told as a problem, and the first counts."""
     names: set[str] = set()
     for described in kind.roles:
-        if not all(_holds(top, one, annotations) for one in described.only_when):
+        if not all(holds(top, one, annotations) for one in described.only_when):
             continue
         for name, part in _parts(top, described):
             if name in names or len(names) >= MOST_ROLES:
@@ -241,7 +255,7 @@ def _role(
         scheduler=_scheduler(part, template, described) or (top.text(kind.scheduler) if kind.scheduler else ""),
         apart=_apart(template) if template else "",
         after=tuple(_after(part, described.after)) if described.after else (),
-        later=later is not None and (not later or any(_holds(top, one, annotations) for one in later)),
+        later=later is not None and (not later or any(holds(top, one, annotations) for one in later)),
         keeps_room=described.keeps_room,
         leads=_leads(kind, annotations, own),
         domain=_domain(top, part, described, kind=kind, annotations=annotations),
@@ -432,23 +446,3 @@ def _references(top: FieldReader) -> Iterator[OwnerReference]:
             uid=one.text("uid"),
             controller=one.flag("controller"),
         )
-
-
-def _holds(top: FieldReader, condition: FieldCondition, annotations: Mapping[str, Any]) -> bool:
-    """Whether a condition holds of an object."""
-    if condition.annotation is not None:
-        found: Any = annotations.get(condition.annotation)
-    else:
-        found = top.value(condition.path or "")
-    if found is None:
-        return condition.unset
-    if condition.same_as is not None:
-        other = top.value(condition.same_as)
-        return bool(type(other) is type(found) and other == found)
-    return not condition.values or any(type(one) is type(found) and one == found for one in condition.values)
-
-
-def _wanted(conditions: Sequence[FieldCondition]) -> str:
-    """Return what would have to hold, in words."""
-    said = [f"{one.path or one.annotation} is {' or '.join(map(str, one.values)) or 'given'}" for one in conditions]
-    return " and ".join(said)

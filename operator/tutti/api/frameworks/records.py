@@ -65,6 +65,34 @@ class StartStage(msgspec.Struct, frozen=True, omit_defaults=True):
     finished: tuple[int, ...] = ()
 
 
+class StartState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What of an object decides whether it is started or suspended here (`tutti.api.frameworks.starting`).
+
+    Attributes:
+        version: In which its kind is served.
+        plural: Of its kind, as in paths.
+        generation: Of what it asks for.
+        created: When it was made, as the server wrote it.
+        started: Whether it says that it was started here, and has not been restored since.
+        started_at: When, Unix seconds; 0 where it does not say.
+        finished: Whether it makes no pods any more: it has ended, or is being deleted.
+        attempt: How often all of its pods were made anew; "" where they never were.
+        unfit: What would have to hold for it to be started here, in words; "": it can be.
+        single: Whether its pods are one gang for the sake of their start alone: later each does its part by itself.
+    """
+
+    version: str = ""
+    plural: str = ""
+    generation: int = 0
+    created: str = ""
+    started: bool = False
+    started_at: int = 0
+    finished: bool = False
+    attempt: str = ""
+    unfit: str = ""
+    single: bool = False
+
+
 class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept of an object that makes pods, or makes what does.
 
@@ -89,6 +117,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
         ended: Succeeded or Failed, where its status says so; "" while it does not.
         problems: What is wrong with its roles and numbers, in sentences.
         topology_problem: What is wrong with its annotations on topology, or "".
+        start: What decides whether it is started here; None of kinds that nobody starts here.
     """
 
     group: str
@@ -117,6 +146,13 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: str = ""
     problems: tuple[str, ...] = ()
     topology_problem: str = ""
+    start: StartState | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it makes no pods before it is started, or was started here: its templates are kept for that."""
+        start = self.start
+        return start is not None and not start.finished and self.wish != "Apart" and (self.suspended or start.started)
 
     @property
     def title(self) -> str:

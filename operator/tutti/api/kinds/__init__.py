@@ -1,5 +1,6 @@
 """The kinds users write, one module each, and the one way to read them."""
 
+from tutti.api.kinds.checks import AdmissionCheck
 from tutti.api.kinds.cohort import Cohort
 from tutti.api.kinds.flavors import ResourceFlavor, Topology
 from tutti.api.kinds.parsing import KINDS, ObjectError, parse_object
@@ -10,6 +11,7 @@ from tutti.api.model import Object
 
 __all__ = [
     "KINDS",
+    "AdmissionCheck",
     "ClusterQueue",
     "Cohort",
     "LocalQueue",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from tutti.api.kinds.checks import AdmissionCheck
 from tutti.api.kinds.cohort import Cohort
 from tutti.api.kinds.flavors import ResourceFlavor, Topology
 from tutti.api.kinds.pod_group import PodGroup
@@ -28,6 +29,7 @@ KINDS: Mapping[str, type[Object]] = {
     for kind in (
         ResourceFlavor,
         Topology,
+        AdmissionCheck,
         ClusterQueue,
         Cohort,
         LocalQueue,
@@ -114,12 +116,6 @@ def _absent(what: str, path: str) -> str:
 
 
 UNSUPPORTED: tuple[UnsupportedField, ...] = (
-    UnsupportedField(
-        "ClusterQueue",
-        "admissionChecksStrategy",
-        (),
-        _absent("waiting for admission checks", "admissionChecksStrategy"),
-    ),
     UnsupportedField(
         "ClusterQueue",
         "concurrentAdmissionPolicy",

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.after import EndedWorkloads
-from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
+from tutti.api.kinds.checks import CheckStates
+from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
     AGE_COLUMN,
     ATOMIC,
@@ -152,6 +153,12 @@ class PodGroupStatus(Written):
     """How far it has come."""
     pending_reason: PendingExplanation | None = None
     """Why it waits."""
+    admission: Admission | None = None
+    """The quota that it holds while checks are asked, or there are no nodes yet; left out: none is held."""
+    admission_checks: CheckStates = []
+    """What the checks of its ClusterQueue say, each written by the check's controller."""
+    checks_round: Count = 0
+    """Which `admission.round` the checks answer; told with each reset to Pending, and by the operator alone."""
 
 
 class PodGroup(Object):

@@ -1,7 +1,7 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
 Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds`,
-`defaultMaximumExecutionTimeSeconds` and `temporaryQuotas` are ours.
+`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas` and `consolidation` are ours.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.checks import AdmissionChecksStrategy
+from tutti.api.kinds.consolidation import MOST_MOVES, Consolidation, Move
 from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
@@ -17,6 +19,7 @@ from tutti.api.kinds.temporary_quotas import TemporaryQuotas
 from tutti.api.model import (
     ACTIVE_COLUMN,
     AGE_COLUMN,
+    ATOMIC,
     WHY_INACTIVE_COLUMN,
     Lenient,
     Model,
@@ -25,7 +28,6 @@ from tutti.api.model import (
     PrinterColumn,
     QuantityText,
     ValidationRule,
-    list_map,
 )
 from tutti.api.quantity import Percentage
 
@@ -89,22 +91,6 @@ class Preemption(Model):
     )
 
 
-class AdmissionCheck(Model):
-    """A check to pass before admission, for some flavors or, if none is named, for all."""
-
-    name: Name
-    """The AdmissionCheck."""
-    on_flavors: list[Name] = Field(default=[], max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"})
-    """The flavors that it is for; left out: all."""
-
-
-class AdmissionChecksStrategy(Model):
-    """The checks to pass before admission."""
-
-    admission_checks: list[AdmissionCheck] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
-    """The checks."""
-
-
 class AdmissionScope(Model):
     """Whether local queues are ordered by what they have used."""
 
@@ -144,6 +130,10 @@ class QueuePriority(Model):
     """Whether priorities count within the queue only: compared with those of other queues, all count as the offset."""
 
 
+Managed = Literal["Pods", "Suspend"]
+"""How what waits in a queue waits: with its pods, or suspended."""
+
+
 class ClusterQueueSpec(Model):
     """Quota, and the rules by which it is given out."""
 
@@ -181,9 +171,15 @@ class ClusterQueueSpec(Model):
     preemption: Preemption = Preemption()
     """Which running workloads may be taken out for a waiting one; the quota and the nodes are then held for it."""
     admission_checks_strategy: AdmissionChecksStrategy | None = None
-    """Checks to pass before admission; not supported yet."""
+    """Checks to pass between quota and nodes; the queue is inactive while one is missing, or its controller is."""
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
+    manage: Managed = "Pods"
+    """How Jobs, JobSets, RayClusters and RayJobs of the queue wait (ours, not Kueue's).
+
+    Pods: their pods are made at once, and wait. Suspend: they stay suspended, and are started when there is quota and
+    room for all of their pods; evicted, they are suspended again. The component `suspend` gives the right to do so.
+    """
     fair_sharing: FairSharing | None = None
     """Its weight in the cohort."""
     admission_scope: AdmissionScope | None = None
@@ -192,6 +188,8 @@ class ClusterQueueSpec(Model):
     """Waiting for several flavors at once; not supported yet."""
     priority: QueuePriority = QueuePriority()
     """How priorities of its workloads count outside of the queue."""
+    consolidation: Consolidation | None = None
+    """Moving running work so that a workload fits (ours, not Kueue's); left out: neither for this queue nor in it."""
     RULES: ClassVar = (
         APPEAR_ONCE,
         ValidationRule(
@@ -214,6 +212,13 @@ class ClusterQueueSpec(Model):
     )
 
 
+class ClusterQueueStatus(QueueStatus):
+    """The status of a ClusterQueue."""
+
+    moves: Annotated[list[Move], Field(max_length=MOST_MOVES, json_schema_extra=ATOMIC)] = []
+    """What is being moved for workloads of this queue, and has been in the last hour."""
+
+
 class ClusterQueue(Object):
     """A queue with quota."""
 
@@ -231,7 +236,7 @@ class ClusterQueue(Object):
     )
 
     spec: ClusterQueueSpec = ClusterQueueSpec()
-    status: QueueStatus = QueueStatus()
+    status: ClusterQueueStatus = ClusterQueueStatus()
 
 
 class WallTimePolicy(Model):
@@ -254,6 +259,8 @@ class LocalQueueSpec(Model):
     """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     default_maximum_execution_time_seconds: Duration | None = None
     """How long Workloads, gangs and single pods may run that do not say so; left out: as the ClusterQueue says."""
+    manage: Managed | None = None
+    """How its Jobs, JobSets, RayClusters and RayJobs wait: Pods or Suspend; left out: as the ClusterQueue says."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (

@@ -38,7 +38,7 @@ class FlavorUsage(Lenient):
     """What is used of each resource."""
 
 
-Gate = Literal["Gather", "Queue", "Throttle", "Quota", "Placement", "Permit", "Victims"]
+Gate = Literal["Gather", "Queue", "Throttle", "Quota", "Checks", "Placement", "Permit", "Victims"]
 
 
 class PendingReason(Lenient):
@@ -82,6 +82,43 @@ class KeptMember(Lenient):
     """The ClusterQueue that it was counted in; none without a queue."""
     flavors: dict[str, str] = Field(default={}, max_length=64)
     """The flavor that each resource was counted in; none without a queue."""
+
+
+class HeldAmount(Lenient):
+    """How much quota of one flavor and resource is held."""
+
+    flavor: str = Field(max_length=253)
+    """The flavor."""
+    resource: str = Field(max_length=317)
+    """The resource."""
+    amount: QuantityText = "0"
+    """How much."""
+
+
+class PodGroupAssignment(Lenient):
+    """What one pod group was admitted with: how many members, in which flavor of each resource."""
+
+    name: str
+    """The pod group."""
+    count: int = 0
+    """How many members were charged."""
+    flavors: dict[str, str] = Field(default={}, max_length=64)
+    """The flavor of each resource."""
+    succeeded: Count = 0
+    """How many members have succeeded, those that are cleaned up since included."""
+    held: list[HeldAmount] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
+    """The quota that is held for members that have no nodes yet; a restarted operator holds the same."""
+
+
+class Admission(Lenient):
+    """What the workload was admitted with."""
+
+    cluster_queue: str
+    """The ClusterQueue that it was admitted by."""
+    pod_groups: list[PodGroupAssignment] = Field(default=[], max_length=18, json_schema_extra=list_map("name"))
+    """What each pod group got."""
+    round: Count = 0
+    """How often quota has been held for it while checks were asked; what they say counts once `checksRound` is this."""
 
 
 KeptMembers = Annotated[list[KeptMember], Field(max_length=128, json_schema_extra=ATOMIC)]

@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.after import After, EndedWorkloads
+from tutti.api.kinds.checks import CheckStates
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
-from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
+from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
     AGE_COLUMN,
     ATOMIC,
@@ -239,28 +240,6 @@ class WorkloadSpec(Model):
     )
 
 
-class PodGroupAssignment(Lenient):
-    """What one pod group was admitted with: how many members, in which flavor of each resource."""
-
-    name: str
-    """The pod group."""
-    count: int = 0
-    """How many members were charged."""
-    flavors: dict[str, str] = Field(default={}, max_length=64)
-    """The flavor of each resource."""
-    succeeded: Count = 0
-    """How many members have succeeded, those that are cleaned up since included."""
-
-
-class Admission(Lenient):
-    """What the workload was admitted with."""
-
-    cluster_queue: str
-    """The ClusterQueue that it was admitted by."""
-    pod_groups: list[PodGroupAssignment] = Field(default=[], max_length=18, json_schema_extra=list_map("name"))
-    """What each pod group got."""
-
-
 class RequeueState(Lenient):
     """How often it was requeued, and when it is tried again."""
 
@@ -278,7 +257,11 @@ class WorkloadStatus(Written):
     conditions: Conditions = []
     """How far it has come."""
     admission: Admission | None = None
-    """What it was admitted with."""
+    """What it was admitted with, or holds quota in while checks are asked."""
+    admission_checks: CheckStates = []
+    """What the checks of its ClusterQueue say, each written by the check's controller."""
+    checks_round: Count = 0
+    """Which `admission.round` the checks answer; told with each reset to Pending, and by the operator alone."""
     pending: PendingExplanation | None = None
     """Why it waits."""
     requeue: RequeueState | None = None

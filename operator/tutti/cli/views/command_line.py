@@ -118,6 +118,7 @@ class ViewOptions:
             fail(f"configuration {error}")
 
         async def listed(context: str | None) -> Listed | str:
+            """List one cluster; returns why that cannot be done."""
             try:
                 found = await list_cluster(self.kubeconfig, context, configuration, namespace)
             except (CredentialsError, WireError) as error:
@@ -128,6 +129,7 @@ class ViewOptions:
             return f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)"
 
         async def all_listed() -> list[Listed | str]:
+            """List all of them at once."""
             return await asyncio.gather(*map(listed, contexts))
 
         answers = asyncio.run(all_listed())

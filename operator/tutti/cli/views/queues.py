@@ -117,12 +117,16 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """One queue, who runs in it and who waits; `beyond` are those who wait and are not told of."""
+    """One queue, who runs in it and who waits; `beyond` are those who wait and are not told of.
+
+    `checking` hold quota and have no nodes yet: their admission checks are asked, or nodes are looked for.
+    """
 
     queue: Branch
     running: tuple[WorkloadInQueue, ...]
     waiting: tuple[WorkloadInQueue, ...]
     beyond: int
+    checking: tuple[WorkloadInQueue, ...] = ()
 
 
 def forest(state: StatusState) -> tuple[Branch, ...]:
@@ -143,7 +147,11 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
     node = state.ledger.tree.queues.get(name)
     if node is None:
         return None
-    mine = [one for one in state.workloads.values() if one.cluster_queue == name and one.phase in ADMITTED]
+    everybody = [one for one in state.workloads.values() if one.cluster_queue == name]
+    mine = [one for one in everybody if one.phase in ADMITTED]
+    checking = sorted(
+        (one for one in everybody if one.held_since is not None), key=lambda one: (one.held_since, one.key)
+    )
     running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
     heads = state.queue_positions.heads(name, MOST_WAITING)
     return QueueDetails(
@@ -151,6 +159,7 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
         tuple(_entry(state, one, 0) for one in running),
         tuple(_entry(state, one, at) for at, one in enumerate(heads, 1)),
         max(0, state.counts.of(name).pending - len(heads)),
+        tuple(_entry(state, one, 1) for one in checking),
     )
 
 
@@ -251,6 +260,12 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
         running.add_row(
             _name(one), str(one.priority), Text(_holds(one, resources)).append_text(_kept(one, resources, now))
         )
+    checking = table(
+        "HOLDS QUOTA", "PRIORITY", "USES", "AT", "WHY", right=("PRIORITY",), wraps=("USES", "WHY"), page=page
+    )
+    for one in found.checking:
+        uses = Text(_holds(one, resources))
+        checking.add_row(_name(one), str(one.priority), uses, one.gate, Text(one.why or FITS, WAITS))
     columns = ("", "WAITING", "PRIORITY", "SINCE", "AT", "WHY")
     waiting = table(*columns, right=("", "PRIORITY", "SINCE"), wraps=("WHY",), page=page)
     for one in found.waiting:
@@ -258,7 +273,7 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
         why = Text(one.why or FITS, WAITS)
         waiting.add_row(str(one.position), _name(one), str(one.priority), since, one.gate, why)
     parts: list[RenderableType] = [head, *_draw_windows([found.queue])]
-    for rows, part in ((found.running, running), (found.waiting, waiting)):
+    for rows, part in ((found.running, running), (found.checking, checking), (found.waiting, waiting)):
         if rows:
             parts += [Text(), part]
     if found.beyond:

@@ -20,6 +20,7 @@ import msgspec
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, ObjectMeta, Pod, PodStatus
 from tutti.api.model import GROUP
+from tutti.api.numa import ZoneReport
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.storage import (
     BIND_COMPLETED,
@@ -43,6 +44,7 @@ from tutti.engine.records.observations import (
     AnyObservation,
     ClaimSeen,
     NodeSeen,
+    NodeTopologySeen,
     ObjectSeen,
     PodSeen,
     StorageClassSeen,
@@ -165,11 +167,28 @@ def pod_of(seen: Seen, key: PodKey) -> Pod:
 def nodes_like(node: Node, count: int) -> list[NodeSeen]:
     """Return so many more nodes like one, with names of their own and nothing on them."""
     made = []
-    for number in range(count):
-        name = f"{node.metadata.name}+{number + 1}"
+    for name in _new_names(node, count):
         labels = {**node.metadata.labels, _HOSTNAME: name}
         made.append(NodeSeen(changed(node, metadata=changed(node.metadata, name=name, uid="", labels=labels))))
     return made
+
+
+def reports_like(seen: Seen, node: Node, count: int) -> list[NodeTopologySeen]:
+    """Return what agents would report of so many more nodes like one: zones of which nothing is taken."""
+    found = [one.found for one in seen if isinstance(one, NodeTopologySeen) and one.found.name == node.metadata.name]
+    return [
+        NodeTopologySeen(changed(report, name=name, zones=tuple(map(_emptied, report.zones))))
+        for report in found
+        for name in _new_names(node, count)
+    ]
+
+
+def _new_names(node: Node, count: int) -> list[str]:
+    return [f"{node.metadata.name}+{number + 1}" for number in range(count)]
+
+
+def _emptied(zone: ZoneReport) -> ZoneReport:
+    return changed(zone, available={**zone.available, **zone.allocatable})
 
 
 def pods_like(pod: Pod, count: int) -> list[PodSeen]:

@@ -39,12 +39,18 @@ class AdmissionState(LifecycleState, QueueFigures):
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
 
+    @property
+    def may_move(self) -> bool:
+        """Whether who is moved would come back at once: no head with kept room goes before it, and no throttle."""
+        return not (self.backfill_reservations.of or self.throttles.throttles)
+
     def reservations(self) -> Iterator[Reserved]:
         """Yield all that is kept from others beyond this turn."""
         yield from self.nominations.ours.values()
         yield from self.backfill_reservations.of.values()
         yield from self.quota_holdbacks.of.values()
         yield from self.kept_for_successors.values()
+        yield from self.moves.pieces()
         for workload in self.workloads.values():
             nodes = [hold.node for group in workload.groups.values() for hold in group.holds]
             if nodes:

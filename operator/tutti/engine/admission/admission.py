@@ -3,6 +3,8 @@
 `reserve` is where a gang gets its nodes; `binding.send_binds` is where they go out. Flavors are chosen by quota first
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
+
+Where admission checks come before nodes, the quota is taken alone (`lifecycle/checks.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from tutti.engine.admission.shortages import (
     closest,
     gang_full,
     misfit,
+    no_object_for_checks,
     no_room_left,
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.lifecycle import quota_usage
+from tutti.engine.lifecycle import checks, quota_usage
+from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
@@ -81,7 +85,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     workload = entry.workload
     if state.configuration.extenders:
         extenders.begin_consulting(state, workload.key)
-    scarce = short_of_resources(state, workload) if workload.min_resources else None
+    scarce = short_of_resources(state, workload, entry.queue) if workload.min_resources else None
     scarce = scarce or throttling.throttled(state, entry.needs)
     if scarce is not None:
         return Refusal(scarce)
@@ -93,7 +97,12 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             attempt.refund()
             raise
         if refusal is not None:
+            transaction.rollback()
+            free_unavailable(state, workload)
             return refusal
+        if attempt.held and entry.queue is not None:
+            checks.hold_quota(state, workload, entry.queue.name, attempt.held)
+            return None
         if not attempt.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
             why = why_surplus_waits(state, workload)
@@ -104,7 +113,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
         charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
         usage_history.count_admission(state, workload, charged)
     workload.cluster_queue = entry.queue.name if entry.queue else ""
-    if workload.phase is Phase.WAITING:
+    if workload.phase is Phase.WAITING and workload.held_since is None:
         workload.reserved_at = state.now
     quota_usage.describe_holder(state, workload)
     return None
@@ -116,6 +125,8 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
+    if attempt.held:
+        return None
     needs = throttling.within_throttles(state, entry.needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
@@ -218,7 +229,12 @@ def _take_required(
         kept = None
         if choice.level and state.quota_holdbacks.of:
             kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
-        found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
+        if kept is not None:
+            found: _Unplaced | None = _Unplaced(_borrowing(choice), kept)
+        else:
+            found = _hold_for_checks(attempt, needs, pod_sets, choice)
+            if found is None and not attempt.held:
+                found = _place(attempt, needs, pod_sets, choice)
         if found is None:
             return None
         if found.why.reason == ASKING:
@@ -235,6 +251,30 @@ def _take_required(
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
+
+
+def _hold_for_checks(
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment,
+) -> _Unplaced | None:
+    """Take the quota of these flavors alone where admission checks come before nodes (`held`).
+
+    Returns:
+        Why it cannot be held, where nothing can tell what checks say of it; None: it is, or there are none.
+    """
+    if attempt.queue is None or not attempt.queue.checks.on_flavors:
+        return None
+    terms = terms_of(attempt, needs, pod_sets, choice)
+    ahead = attempt.checks_ahead(terms)
+    if not ahead:
+        return None
+    if attempt.workload.key[0] == "Pod":
+        return _Unplaced(0, no_object_for_checks(attempt.queue, ahead))
+    each = zip(needs, terms.charges, strict=True)
+    attempt.held = [(need.group, need.required, charge) for need, charge in each if charge is not None]
+    return None
 
 
 def _borrowing(choice: WorkloadAssignment) -> int:

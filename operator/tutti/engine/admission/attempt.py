@@ -17,12 +17,13 @@ from functools import partial
 
 from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
+from tutti.engine.lifecycle import checks
 from tutti.engine.records.consultation import ExtenderQuery
-from tutti.engine.records.members import Charge
+from tutti.engine.records.members import Charge, MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, class_never_admitted
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
-from tutti.placement.framework import NO_FLAVOR, KeptOff, Rows
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, KeptOff, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.leaving_nodes import kept_off, some_leave
 from tutti.placement.profile import Profile
@@ -110,6 +111,7 @@ class AdmissionAttempt:
     Attributes:
         probes: Whether it only looks for more than it has already got, for which no extender is asked again.
         charged: What has been charged of quota, and for how many pods each.
+        held: What is to be held of quota without nodes: a group, how many of its pods, and what each of them uses.
         apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
     """
 
@@ -122,6 +124,14 @@ class AdmissionAttempt:
     taken: list[Taken] = field(default_factory=list)
     lacking: list[PreemptionOption] = field(default_factory=list)
     charged: list[tuple[Charge, int]] = field(default_factory=list)
+    held: list[tuple[MemberGroup, int, Charge]] = field(default_factory=list)
+
+    def checks_ahead(self, terms: Terms) -> list[str]:
+        """Return the admission checks that it has yet to pass under these terms, before it has nodes."""
+        if self.queue is None or not self.queue.checks.on_flavors:
+            return []
+        flavors = [flavor for given in terms.given for flavor in given.values()]
+        return checks.checks_ahead(self.queue.checks, self.workload, flavors)
 
     def charge(self, charge: Charge, pods: int) -> None:
         """Use quota for so many pods, until `refund`."""
@@ -153,8 +163,16 @@ class Terms:
         needs: Sequence[PodSetRequest],
         contested: frozenset[FlavorResource] = frozenset(),
     ) -> PreemptionOption:
-        """Return it as what could be had if others were gone."""
-        return PreemptionOption(needs, self.asks, self.charges, attempt.profile, contested)
+        """Return it as what could be had if others were gone.
+
+        Who holds quota already needs no more of it; who has admission checks ahead needs no nodes yet.
+        """
+        holds, asks, charges = attempt.workload.held_since is not None, self.asks, self.charges
+        if holds:
+            charges = [None for _ in charges]
+        elif attempt.checks_ahead(self):
+            asks = []
+        return PreemptionOption(needs, asks, charges, attempt.profile, contested)
 
 
 def terms_of(
@@ -212,6 +230,9 @@ def ask_for(
     """Return what is asked of nodes for a need in these flavors; `taken` is what its group may have got in this try."""
     known = state.catalog.flavors
     where = where_of(flavors, known) if flavors else NO_FLAVOR
+    added = need.group.added
+    if added is not None:
+        where = FlavorConstraints((*where.node_labels, *added.node_labels), (*where.tolerations, *added.tolerations))
     if need.in_gang and some_leave(state.cluster.nodes):
         where = kept_off(where, KeptOff.LEAVING)
     if need.topology is None:

@@ -51,6 +51,8 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
     if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
         return False
     need, workload = entry.needs[0], entry.workload
+    if entry.queue is not None and entry.queue.checks.on_flavors:
+        return False
     if need.required != 1 or need.topology is not None or need.pod_class.volumes is not NO_VOLUMES:
         return False
     if (
@@ -63,7 +65,7 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         return False
     if throttling.concerns(state, need):
         return False
-    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
+    return not (state.configuration.extenders or state.plugins.get(workload.scheduler) or state.moves.plans)
 
 
 def reserve_batch(state: AdmissionState, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:

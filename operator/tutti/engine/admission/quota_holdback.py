@@ -107,7 +107,7 @@ def refused_by_holdback(
         short = next((what for what, amount in wanted.items() if amount > max(0, node.available(what))), None)
     if short is None:
         return None
-    if workload.phase is Phase.WAITING:
+    if workload.phase is Phase.WAITING and workload.held_since is None:
         state.quota_holdbacks.refused.setdefault(state.ledger.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
     name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)

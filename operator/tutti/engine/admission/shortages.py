@@ -54,6 +54,15 @@ def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanatio
     )
 
 
+def no_object_for_checks(queue: Queue, names: Sequence[str]) -> Explanation:
+    """Say that a single pod cannot pass admission checks, because there is no object on which they could answer."""
+    text = (
+        f"ClusterQueue {queue.name} asks AdmissionCheck {', '.join(names[:MOST_NAMES])} before admission; answers are "
+        "written on a Workload or PodGroup, and a single pod has neither: make it a gang of one (PodGroup, minCount 1)"
+    )
+    return Explanation(Gate.CHECKS, "NoObjectForChecks", text, {"checks": ",".join(names[:MOST_NAMES])})
+
+
 def short_of_quota(state: AdmissionState, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
     """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
 
@@ -198,13 +207,15 @@ def _reason(found: FitError) -> str:
     return "Impossible" if found.never else "Unschedulable"
 
 
-def short_of_resources(state: AdmissionState, workload: Workload) -> Explanation | None:
+def short_of_resources(state: AdmissionState, workload: Workload, queue: Queue | None) -> Explanation | None:
     """Say of what less is free on all nodes together than a gang wants to see free before it starts (minResources).
 
     Nobody is taken out for that (scheduler-plugins, pkg/coscheduling: no preemption follows).
     """
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
+    if workload.held_since is None and (queue is not None and queue.checks.on_flavors):
+        return None  # it asks for no nodes yet
     nodes = state.cluster.nodes
     found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.resource_index.column

@@ -248,7 +248,8 @@ def lasts(workload: Workload) -> float | None:
 def _is_kept_for(entry: QueueEntry) -> bool:
     """Whether it stands in a line whose head is kept for."""
     queue = entry.queue
-    return queue is not None and queue.reserves and entry.workload.phase is Phase.WAITING
+    workload = entry.workload
+    return queue is not None and queue.reserves and workload.phase is Phase.WAITING and workload.held_since is None
 
 
 def _stays_kept_for(state: BackfillState, entry: QueueEntry, reservation: BackfillReservation) -> bool:
@@ -281,6 +282,8 @@ def _is_kept_from(state: BackfillState, reservation: BackfillReservation, entry:
     workload, queue = entry.workload, entry.queue
     if reservation.workload == workload.key or reconciliation.lacks_members(workload):
         return False
+    if workload.held_since is not None:
+        return False  # it had its turn when it got its quota
     mine = state.backfill_reservations.of.get(queue.name) if queue is not None else None
     if not _goes_before(reservation, entry, mine if mine is not None and mine.workload == workload.key else None):
         return False

@@ -57,7 +57,9 @@ def may_be_overdue(state: BackfillState) -> bool:
 def note_head(state: BackfillState, entry: QueueEntry) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
     queue, workload, debts = entry.queue, entry.workload, state.share_debts
-    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
+    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or workload.held_since is not None:
+        return
+    if not may_be_overdue(state):
         return
     if state.ledger.tree.queues[queue.name].parent is None:
         return

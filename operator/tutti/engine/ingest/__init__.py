@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from tutti.api.frameworks import KindTable, OwnerChain
+from tutti.api.frameworks import KindTable, OwnerChain, ProjectedOwner
 from tutti.api.resources import Amounts
 from tutti.cluster.pods import PodKey
 from tutti.engine.admission import AdmissionState
@@ -28,6 +28,9 @@ class IngestState(AdmissionState, PreemptionState):
         memberships: How what pods say was read.
         kinds: What is known of the kinds that make pods.
         owner_answers: What pods have from their owners, by these and what else decides it, with these.
+        held_owners: Objects that are suspended, or were started here, by uid.
+        managed_owners: The workloads of those of them that are started and suspended here, by uid.
+        told_owners: What those were told that cannot be started, by uid.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
     """
 
@@ -39,6 +42,9 @@ class IngestState(AdmissionState, PreemptionState):
     memberships: ParsedMemberships = field(init=False)
     kinds: KindTable = field(init=False)
     owner_answers: dict[tuple[Hashable, ...], tuple[OwnerChain, Owned]] = field(default_factory=dict)
+    held_owners: dict[str, ProjectedOwner] = field(default_factory=dict)
+    managed_owners: dict[str, WorkloadKey] = field(default_factory=dict)
+    told_owners: dict[str, str] = field(default_factory=dict)
     stale: bool = False
 
     def open(self, key: WorkloadKey) -> None:

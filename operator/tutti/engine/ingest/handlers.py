@@ -15,9 +15,11 @@ from tutti.api.core import Pod
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.kinds import PodGroup
 from tutti.api.limits import remaining
+from tutti.api.numa import KIND as NODE_TOPOLOGY
+from tutti.api.numa import NodeTopology
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
-from tutti.engine.ingest import IngestState
+from tutti.engine.ingest import IngestState, managed_owners
 from tutti.engine.ingest.implicit_gangs import pod_group_written
 from tutti.engine.ingest.membership import (
     drop_foreign_pod,
@@ -32,12 +34,13 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, quota_usage, scale_down
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.moves import told_moves
 from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
 from tutti.placement.plugins.leaving_nodes import is_leaving
@@ -161,6 +164,30 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
+def _device_object_seen(state: IngestState, seen: observations.DeviceObjectSeen) -> None:
+    devices.object_seen(state, seen.found)
+
+
+def _device_object_gone(state: IngestState, gone: observations.DeviceObjectGone) -> None:
+    devices.object_gone(state, gone.kind, gone.namespace, gone.name)
+
+
+def _node_topology_seen(state: IngestState, seen: observations.NodeTopologySeen) -> None:
+    found = seen.found
+    numa = state.cluster.nodes.numa
+    before = numa.problem_of(found.name)
+    state.cluster.put_topology(found)
+    problem = numa.problem_of(found.name)
+    if problem and problem != before:
+        about = (found.api_version, NODE_TOPOLOGY, "", found.name, found.uid)
+        note = f"{problem}. Until then no pod that has to be aligned to NUMA zones goes to this node"
+        state.out.append(EmitEvent(*about, "Warning", "InvalidNodeTopology", "Scheduling", note))
+
+
+def _node_topology_gone(state: IngestState, gone: observations.NodeTopologyGone) -> None:
+    state.cluster.drop_topology(gone.name)
+
+
 def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
     reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
 
@@ -192,6 +219,8 @@ def _evicted(state: IngestState, result: observations.EvictFinished) -> None:
 
 def _object_seen(state: IngestState, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
+    if kind == "ClusterQueue":
+        state.moves.heard[meta["name"]] = told_moves(seen.raw.get("status"))
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
             return  # their statuses are not the engine's
@@ -265,8 +294,13 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerSeen: owner_seen,
     observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
+    observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
+    **dict.fromkeys(get_args(observations.DeviceObjectSeen), _device_object_seen),
+    observations.DeviceObjectGone: _device_object_gone,
+    observations.NodeTopologySeen: _node_topology_seen,
+    observations.NodeTopologyGone: _node_topology_gone,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,
@@ -274,10 +308,12 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.ObjectUnread: _unread,
     observations.BindFinished: binding.bind_finished,
     observations.ClaimWritten: binding.claim_written,
+    observations.DeviceClaimWritten: devices.device_claim_written,
     observations.EvictFinished: _evicted,
     observations.Deactivated: limits.deactivate_finished,
     observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
+    observations.ChecksReset: checks.checks_reset,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }
@@ -360,6 +396,8 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, NodeTopology):
+            return NODE_TOPOLOGY, "", about.name
         if isinstance(about, ProjectedOwner | PodSelecting):
             return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -132,14 +132,17 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
         return
     found = state.catalog.get(PodGroup, namespace, name)
     members = list(workload.members())
-    owned = bool(members) and isinstance(members[0].owned.gang, OwnedGang)
-    declared = bool(members) and (workload.gang is not None or members[0].claim.implicit or owned)
-    if found is None and declared and workload.problem is None:
+    managed = workload.managed
+    owned = managed is not None or (bool(members) and isinstance(members[0].owned.gang, OwnedGang))
+    declared = owned or (bool(members) and (workload.gang is not None or members[0].claim.implicit))
+    is_wrong = workload.problem is not None and workload.problem.gate is not Gate.PERMIT
+    if found is None and declared and not is_wrong:
         if workload.asked_for != "made" and (workload.gang is not None or owned or sizes_are_told(workload)):
             workload.asked_for = "made"
-            made_for = {IMPLICIT_LABEL: members[0].claim.convention if not owned else "owner"}
-            state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, _owners(members, namespace)))
-    elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
+            made_for = {IMPLICIT_LABEL: "owner" if owned else members[0].claim.convention}
+            owners = [managed.ref] if managed is not None else _owners(members, namespace)
+            state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, owners))
+    elif found is not None and not members and managed is None and IMPLICIT_LABEL in found.metadata.labels:
         if workload.asked_for == "deleted" or workload.given_up:
             return  # what is given up must stay so for other pods of the same owner, which takes its PodGroup along
         workload.asked_for = "deleted"

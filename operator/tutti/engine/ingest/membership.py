@@ -19,6 +19,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
+from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
@@ -28,6 +29,7 @@ from tutti.engine.records.gang_membership import (
     GATE_ANNOTATION,
     SCALE_DOWN_MARK,
     PodTexts,
+    says_movable,
     scale_down_annotations,
     task_role,
 )
@@ -190,6 +192,10 @@ def _read(state: IngestState, member: Member, pod: Pod, said: PodTexts) -> None:
     state.owner_graph.join(member)
     member.owned = _owned(state, member) if member.marks.owner or member.marks.labels else NOT_OWNED
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
+    movable = says_movable(pod.metadata.annotations)
+    if movable is not member.movable and member.pod.place:
+        state.cluster.freed += 1  # it may be moved now for who waits, or may not
+    member.movable = movable
     member.plugin_annotations = state.plugin_host.annotations_read(pod.metadata.annotations)
 
 
@@ -267,7 +273,10 @@ PATIENCE_SECONDS = 10.0
 def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are filed by what it says."""
     found, before = seen.found, state.owner_graph.known(seen.found.uid)
-    _file_again(state, state.owner_graph.put(found))
+    members = state.owner_graph.put(found)
+    follow_held(state, found)
+    follow_held_below(state, found)
+    _file_again(state, members)
     if before is None or before.ended != found.ended:
         state.touch_followers(found.namespace, found.name)
     if found.group == VOLCANO:
@@ -278,6 +287,7 @@ def owner_gone(state: IngestState, gone: OwnerGone) -> None:
     """Forget what owned pods; who waited for its end is told that it is there no more."""
     found = state.owner_graph.known(gone.uid)
     state.owner_graph.drop(gone.uid)
+    held_gone(state, gone.uid)
     if found is not None:
         state.touch_followers(found.namespace, found.name)
 

@@ -29,6 +29,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import NOT_OWNED, Member, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
@@ -86,7 +87,7 @@ def group_in(gang: OwnedGang) -> str:
     That of its role; of one where each replica has a domain of its own, that of the replica. Where a minimum counts
     members of all roles they are one group.
     """
-    if not gang.joins_later and _counts_all(gang):
+    if not gang.joins_later and counts_all(gang):
         return gang.starts_with
     return f"{gang.role}-{gang.sub_group}" if _is_led(gang) else gang.role or gang.starts_with
 
@@ -102,7 +103,7 @@ def _has_leaders(part: RolePart) -> bool:
     return bool(part.template) and 0 < part.minimum < part.count
 
 
-def _counts_all(gang: OwnedGang) -> bool:
+def counts_all(gang: OwnedGang) -> bool:
     """Whether all that starts together is one pod group: there is one role, or a minimum that counts all of them."""
     if gang.domain or gang.group_name != gang.starts_with:
         return False
@@ -135,12 +136,14 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         answers: What its members have from their owners (`answers_of`).
         promised: What members are like that are not made yet.
     """
-    started = workload.counts().live > 0
+    started, managed = workload.counts().live > 0, awaits_start(workload)
     sizes = _sizes(list(owned_gangs(answers)))
     for name, size in sizes.items():
         group = workload.group(name)
         group.count, group.most = size.wanted, None
-        group.promised = promised(group, size.template or {}) if size.ahead and started else None
+        template = size.template if managed is None else managed.templates.get(managed.groups.get(name, ""))
+        ahead = managed is not None or (size.ahead and started)
+        group.promised = promised(group, template or {}) if ahead else None
         may_come = not size.ahead or group.promised is not None
         least = size.least if may_come else min(size.least, len(group.members))
         # Those that have succeeded count as placed, and are left out of what is needed by then.
@@ -150,7 +153,11 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
     for name, group in workload.groups.items():
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
-    keeps_room = any(group.promised is not None for group in workload.groups.values())
+    if workload.managed is not None and managed is None:
+        _let_each_run(workload, workload.managed)
+    # What is started as one is bound as one, but for those of its pods that are made when others run.
+    waits_for_all = managed is not None and not any(size.ahead for size in sizes.values())
+    keeps_room = not waits_for_all and any(group.promised is not None for group in workload.groups.values())
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
     if keeps_room and workload.phase is Phase.BINDING:
         _promise_successors(workload)
@@ -161,6 +168,21 @@ def promise_nothing(workload: Workload) -> None:
     workload.style = None
     for group in workload.groups.values():
         group.promised = None
+
+
+def awaits_start(workload: Workload) -> ManagedOwner | None:
+    """Return what makes the pods of a workload, where none of them has a node, and it is started when all could."""
+    if workload.managed is None or workload.phase not in (Phase.WAITING, Phase.RESERVED):
+        return None
+    return None if workload.counts().placed else workload.managed
+
+
+def _let_each_run(workload: Workload, managed: ManagedOwner) -> None:
+    """Miss nobody of those that were started together, where each does its part by itself."""
+    start = managed.found.start
+    if start is not None and start.single:
+        for group in workload.groups.values():
+            group.min_count = min(group.min_count, max(1, group.counts().placed))
 
 
 def _promise_successors(workload: Workload) -> None:
@@ -259,7 +281,7 @@ def _grow_one_by_one(workload: Workload, groups: Sequence[MemberGroup]) -> None:
 
 def _sizes_at_once(gangs: list[OwnedGang], gang: OwnedGang) -> Iterator[tuple[str, _Size]]:
     """Yield the pod groups of those that are made at the same moment."""
-    if gang.parts and _counts_all(gang):
+    if gang.parts and counts_all(gang):
         yield gang.starts_with, _Size(gang.minimum, gang.count, sum([part.total for part in gang.parts]))
         return
     for part in gang.parts:
@@ -296,6 +318,8 @@ def _is_here(role: LaterRole) -> bool:
 def answers_of(workload: Workload) -> list[Owned]:
     """Return what members have from their owners, each different answer once; none where nothing owns them."""
     owned = {id(member.owned): member.owned for member in workload.members() if member.owned is not NOT_OWNED}
+    if not owned and workload.managed is not None:
+        return [workload.managed.owned]
     return list(owned.values())
 
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from tutti.api import resources
 from tutti.api.conditions import Condition, find_condition, is_true
 from tutti.api.kinds import PodGroup, Workload
-from tutti.api.kinds.statuses import KeptMember
+from tutti.api.kinds.statuses import HeldAmount, KeptMember
+from tutti.engine.ingest import IngestState
+from tutti.engine.lifecycle.checks import requeue_at
 from tutti.engine.lifecycle.phases import Transition, transit
+from tutti.engine.lifecycle.reservation import release_quota
 from tutti.engine.records import workloads
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
-from tutti.engine.records.members import LostMember
+from tutti.engine.records.members import Charge, HeldQuota, LostMember
 from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
+from tutti.quota.tree import Usage
 
 MOST_LOST = 100_000
 """As many members as a pod group can have, and so can have lost."""
 
 
-def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+def restore(state: IngestState, workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over from an object that was not known before how far it had come, and an eviction that was under way.
+
+    Quota that it held without nodes it holds again: as much, in the same flavors, since the same time.
 
     An eviction is known to be unfinished by what its last status said: that quota was still reserved, or, of a
     PodGroup, that it was leaving. One that is finished is remembered for why it waits.
     """
     if workload.uid:
-        _forget(workload)
+        _forget(state, workload)
     conditions = found.status.conditions
     workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
     finished = find_condition(conditions, "Finished")
@@ -46,6 +53,12 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
         if isinstance(found, PodGroup) and evicted.reason.startswith(EvictionReason.DEACTIVATED):
             cause = evicted.reason.removeprefix(f"{EvictionReason.DEACTIVATED}DueTo")
             workload.given_up = Explanation(Gate.PLACEMENT, cause, evicted.message)
+        if isinstance(found, PodGroup) and evicted.reason == EvictionReason.ADMISSION_CHECK:
+            workload.not_before = requeue_at(found.status.admission_checks, at)
+    else:
+        _recall_held(state, workload, found)
+    if found.status.admission is not None:
+        workload.round = max(workload.round, found.status.admission.round)
     if isinstance(found, Workload):
         workload.ran = float(found.status.accumulated_past_execution_time_seconds)
         if found.status.requeue is not None:
@@ -62,8 +75,46 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     workload.was_ready = ready is not None and (ready.status == "True" or ready.reason == "WaitForRecovery")
 
 
-def _forget(workload: workloads.Workload) -> None:
+def _recall_held(state: IngestState, workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Have a workload hold the quota again that its status says it holds without nodes."""
+    said, since = found.status.admission, find_condition(found.status.conditions, "QuotaReserved")
+    if said is None or since is None or since.status != "True" or workload.phase is not Phase.WAITING:
+        return
+    if workload.held_since is not None or not any(part.held for part in said.pod_groups):
+        return
+    known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else None
+    for part in said.pod_groups:
+        usage = {} if known is not None and part.name not in known else _amounts(part.held)
+        if usage:
+            charge = Charge(said.cluster_queue, dict(part.flavors), usage, workload.name)
+            workload.group(part.name).held = HeldQuota(min(max(0, part.count), MOST_LOST), charge)
+            state.charge(charge)
+            workload.held_since = workload.reserved_at = _seconds(since.last_transition_time)
+    if workload.held_since is not None:
+        workload.cluster_queue = said.cluster_queue
+        transit(workload, Transition.HOLD)
+
+
+def _amounts(said: Iterable[HeldAmount]) -> Usage:
+    """Return quota as a status tells it; nothing where any of it cannot be read."""
+    usage: Usage = {}
+    for one in said:
+        try:
+            usage[one.flavor, one.resource] = resources.parse_requests({one.resource: one.amount})[one.resource]
+        except resources.AmountError:
+            return {}
+    return usage
+
+
+def _forget(state: IngestState, workload: workloads.Workload) -> None:
     """Forget what was its predecessor's: another object has come in its place."""
+    if workload.held_since is not None:
+        transit(workload, Transition.HOLD)
+        release_quota(state, workload)
+        transit(workload, Transition.GIVE_BACK)
+        workload.deadline = None
+    workload.round = workload.checks_round = 0
+    workload.checks, workload.checks_told = (), (0, ())
     if workload.phase is not Phase.LEAVING:
         workload.evicted = None
     workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0

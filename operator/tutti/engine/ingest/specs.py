@@ -41,7 +41,7 @@ from tutti.engine.ingest.owned_gangs import (
 )
 from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
-from tutti.engine.lifecycle import limits
+from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
@@ -64,6 +64,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
+    if workload.checks:
+        for name, group in workload.groups.items():
+            group.added = checks.additions_of(checks.answers(workload), name)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
@@ -73,7 +76,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     if found is None:
         workload.problem = _missing(state, workload)
         return
-    _identify(workload, found)
+    _identify(state, workload, found)
     spec = found.spec
     workload.queue = spec.queue_name
     limits.read_limits(workload, found)
@@ -136,7 +139,12 @@ def _promised(
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
-    return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
+    # What was not there at its start is looked at when the pods come.
+    return (
+        None
+        if has_claims(spec) and workload.managed is None
+        else state.cluster.classes.of(spec, workload.key[1], labels)
+    )
 
 
 def _read_pod_group(
@@ -147,14 +155,15 @@ def _read_pod_group(
     A PodGroup that was made for such a gang is there to be read by people.
     """
     name, first = workload.key[2], next(workload.members(), None)
-    own = written is not None and not (first is not None and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
+    has_maker = first is not None or workload.managed is not None
+    own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
     owned = any(True for _ in owned_gangs(answers))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)
     if written is not None:
-        _identify(workload, written)
+        _identify(state, workload, written)
     else:
         workload.uid = ""
     if gang is not None and gang.problem:
@@ -168,6 +177,7 @@ def _read_pod_group(
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, answers, partial(_promised, state, workload))
+        workload.problem = workload.problem or owner_starts.why_not_tried(workload)
         tell_notes(state, workload, answers)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
@@ -180,6 +190,8 @@ def _read_pod_group(
     _read_wishes(state, workload, gang.spec if gang is not None else said)
     if owned and not own:
         keep_in_domains(workload, answers)
+    if workload.managed is not None:
+        workload.created = workload.managed.created
     if gang is None and not own:
         workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
@@ -355,12 +367,13 @@ def _missing(state: IngestState, workload: Workload) -> Explanation:
     )
 
 
-def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
+def _identify(state: IngestState, workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
     """Take over whose object this is; of one that was not known before, also what it says of its life so far."""
     meta = found.metadata
     if workload.uid != meta.uid:
         workload.status = {}
-        restore(workload, found)
+        restore(state, workload, found)
+    workload.checks, workload.checks_round = found.status.admission_checks, found.status.checks_round
     workload.uid, workload.generation = meta.uid, meta.generation
     created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
@@ -369,7 +382,7 @@ def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> Non
 def _drop_empty_groups(workload: Workload) -> None:
     known = dict(workload.groups) if len(workload.groups) > 1 else {}
     for name, group in known.items():
-        if not group.members and group.count is None and not group.holds:
+        if not group.members and group.count is None and not group.holds and group.held is None:
             del workload.groups[name]
 
 

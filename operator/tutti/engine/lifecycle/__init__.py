@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tutti.cluster.devices.asks import ClaimKey
 from tutti.engine.core_state import CoreState
+from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.plugins import PluginHold
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -19,9 +21,11 @@ class LifecycleState(CoreState):
         plugin_holds: Reservations that a plugin holds.
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
+        device_writes: What is being written on claims on devices.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
     plugin_holds: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.engine.lifecycle import LifecycleState, reservation
+from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
@@ -30,13 +31,17 @@ from tutti.engine.records.workloads import Phase, Workload
 
 
 def send_binds(state: LifecycleState, workload: Workload) -> None:
-    """Bind every member that has a reserved node and has not been sent there yet, as soon as its volumes are bound.
+    """Bind every member that has a reserved node and has not been sent there yet, as soon as its claims are bound.
 
-    A gang that is not bound in part is bound when the volumes of all its members are.
+    A gang that is not bound in part is bound when the volumes and devices of all its members are there.
     """
-    unready = prepare_volumes(state, workload)
-    if unready is None:
+    volumes = prepare_volumes(state, workload)
+    if volumes is None and workload.phase is Phase.WAITING:
+        return  # it has given back what it had
+    devices = prepare_devices(state, workload)
+    if volumes is None or devices is None:
         return
+    unready = {**volumes, **devices}
     name = workload.name
     protecting = protects(state, workload)
     annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
@@ -44,6 +49,12 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
+            added = workload.groups[state.pod_group_of[pod.key][1]].added if workload.checks else None
+            if added is not None:
+                told = {**added.annotations, **_annotations(member)}
+                more = dict(added.labels), list(added.tolerations)
+                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more))
+                continue
             said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
                 said = annotations[id(member.charge)] = _annotations(member)

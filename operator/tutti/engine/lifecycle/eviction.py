@@ -16,7 +16,7 @@ What callers may rely on:
 - Members that are asked to leave keep their quota and room until they have ended.
 
 Reasons, conditions and what follows from them are Kueue's (0.20, pkg/workload, pkg/controller/core), but for
-BindWindowOver and MemberLost, which are ours.
+BindWindowOver, MemberLost and Moved, which are ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.messages import IS, counted
-from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle import LifecycleState, owner_starts
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
@@ -40,15 +40,26 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
 from tutti.quota.ordering import backoff_seconds
 
+MOVED_BY_SCHEDULER = "MovedByScheduler"
+"""What condition DisruptionTarget says of pods that are moved; disruption budgets are the API server's to keep then."""
+
 _MARKS: dict[str, str] = {
     EvictionReason.PREEMPTED: "PreemptionByScheduler",
+    EvictionReason.MOVED: MOVED_BY_SCHEDULER,
     EvictionReason.BIND_WINDOW_OVER: "GangRolledBack",
 }
-_EVENTS = {EvictionReason.PREEMPTED: "Preempted", EvictionReason.BIND_WINDOW_OVER: "RolledBack"}
+_FOR_OTHERS = (_MARKS[EvictionReason.PREEMPTED], MOVED_BY_SCHEDULER)
+_EVENTS = {
+    EvictionReason.PREEMPTED: "Preempted",
+    EvictionReason.BIND_WINDOW_OVER: "RolledBack",
+    EvictionReason.MOVED: "Moved",
+}
 
 
 def can_leave(workload: Workload) -> bool:
     """Whether there is anything to take out: something is reserved or bound, and not on its way out already."""
+    if workload.held_since is not None:
+        return True
     if workload.phase not in ADMITTED:
         return False
     return any(group.holds for group in workload.groups.values()) or any(m.pod.place for m in workload.members())
@@ -131,9 +142,7 @@ def evict_members(
 def keep_needed(workload: Workload) -> None:
     """Have members stay that were to leave as surplus and have not been asked yet, where the gang needs them by now."""
     for group in workload.groups.values():
-        going = [
-            m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[EvictionReason.PREEMPTED]
-        ]
+        going = [m for m in group.members.values() if m.leave is not None and m.leave[0] in _FOR_OTHERS]
         going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
         tally = group.counts()
         short = group.min_count - (tally.placed - tally.leaving - len(going))
@@ -154,7 +163,8 @@ def ask_to_leave(state: LifecycleState, workload: Workload) -> None:
         there = bool(pod.node) or member.unknown
         if member.leave is not None and there and not (pod.terminated or pod.deleting or member.evicting):
             member.evicting = True
-            state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
+            kept = member.leave[0] == MOVED_BY_SCHEDULER
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave, within_budgets=kept))
 
 
 def leave_together(state: LifecycleState, workload: Workload) -> None:
@@ -196,7 +206,8 @@ def go_on_leaving(state: LifecycleState, workload: Workload) -> bool:
     for member in left:
         member.leave = member.leave or _mark(workload)
     if left:
-        ask_to_leave(state, workload)
+        if not owner_starts.is_suspending(state, workload):
+            ask_to_leave(state, workload)
         return False
     for member in workload.members():
         member.leave = None
@@ -242,13 +253,17 @@ def _take_out(state: LifecycleState, workload: Workload, eviction: WorkloadEvict
     state.lifecycle_events.append(
         LifecycleEvent(LifecycleStep.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said)
     )
+    if workload.held_since is not None:
+        transit(workload, Transition.HOLD)  # it may have been looking for nodes with it
     give_back_all(state, workload)
     state.plugin_holds.pop(workload.key, None)
     transit(workload, Transition.LEAVE)
     workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
+    gate = Gate.CHECKS if eviction.reason == EvictionReason.ADMISSION_CHECK else Gate.PERMIT
+    explain(workload, Explanation(gate, eviction.reason, eviction.message))
+    owner_starts.leave(state, workload, eviction.reason, eviction.message)
     go_on_leaving(state, workload)
     state.touch(workload.key)
 

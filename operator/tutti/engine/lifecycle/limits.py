@@ -55,6 +55,11 @@ def enforce_limits(state: LifecycleState, workload: Workload) -> None:
     if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
         workload.inactive_from = 0
         ask_to_deactivate(state, workload)
+    if workload.held_since is not None:
+        stopped = _stopped(state, workload)
+        if stopped is not None:
+            evict(state, workload, *stopped)
+        return
     if workload.phase not in ADMITTED:
         return
     if workload.evicted is not None:
@@ -133,12 +138,13 @@ def ends_at(state: LifecycleState, workload: Workload) -> float | None:
     One that is yet to be bound is taken to begin now or, while it waits for members, when it may not wait any longer.
     Its pods take a moment more to end than this says.
     """
-    if workload.limit_seconds is None or workload.phase not in ADMITTED:
+    if workload.limit_seconds is None or not (workload.phase in ADMITTED or workload.held_since is not None):
         return None
     end = _execution_ends(workload)
     if end is not None:
         return end
-    waits = workload.phase is Phase.RESERVED and workload.deadline is not None
+    holds = workload.phase is Phase.RESERVED or workload.held_since is not None
+    waits = holds and workload.deadline is not None
     since = max(state.now, workload.deadline or 0.0) if waits else state.now
     return since + workload.limit_seconds - workload.ran
 
@@ -152,7 +158,7 @@ def _stopped(state: LifecycleState, workload: Workload) -> tuple[EvictionReason,
         return EvictionReason.DEACTIVATED, "it was set inactive (spec.active is false)"
     if not workload.queue:
         return None
-    reserved = workload.phase is Phase.RESERVED
+    reserved = workload.phase is Phase.RESERVED or workload.held_since is not None
     namespace = workload.key[1]
     queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(namespace, workload.queue))
     if queue is not None and (queue.drain or (queue.hold and reserved)):

@@ -39,7 +39,7 @@ WAITING_FOR_APPROVAL = "WaitingForApproval"
 
 def is_approved(state: LifecycleState, workload: Workload) -> bool:
     """Whether nothing asks for an approval; where something does, the reservation is held, and says so."""
-    asked = _asking_for_approval(state, workload)
+    asked = approval_asked(state, workload)
     if asked is None:
         return True
     who, what = asked
@@ -61,7 +61,7 @@ def is_approved(state: LifecycleState, workload: Workload) -> bool:
 
 def asks_for_approval(state: LifecycleState, workload: Workload) -> str:
     """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
-    asked = _asking_for_approval(state, workload) if workload.phase is Phase.WAITING else None
+    asked = approval_asked(state, workload) if workload.phase is Phase.WAITING else None
     return "" if asked is None else asked[0]
 
 
@@ -84,7 +84,7 @@ def time_out_approval(state: LifecycleState, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
-def _asking_for_approval(state: LifecycleState, workload: Workload) -> tuple[str, str] | None:
+def approval_asked(state: LifecycleState, workload: Workload) -> tuple[str, str] | None:
     """Return who asks for an approval, and what it says; None where nobody does."""
     kind, namespace, name = workload.key
     keys = [] if kind == "Pod" else [workload.key]

@@ -7,6 +7,9 @@
        |                    +--------leave-----+----------------------+
        +<---- left -------------------------LEAVING ---- spare -----> SCHEDULED
 
+Where admission checks have to be passed: WAITING --hold--> CHECKING --go on--> WAITING, with the quota held meanwhile;
+from CHECKING it is given back, or leaves, as from RESERVED.
+
 Beside its phase stands why a workload waits or what it waits for, its explanation. It is written here as well, so that
 nobody has to look further for who says it: every other module of the engine works a reason out, and hands it over.
 """
@@ -25,6 +28,8 @@ class Transition(enum.Enum):
     """What may become of a workload.
 
     Attributes:
+        HOLD: Quota is held for it, without nodes, and admission checks are asked; or one asks for more time.
+        GO_ON: All checks are passed: with the quota still held, nodes are looked for.
         RESERVE: Quota and nodes are held for all of it, until it may be bound; held on for another reason.
         BIND: Its members are being bound, or it was found bound in part.
         COMPLETE: All required members are bound, or it was found so.
@@ -38,6 +43,8 @@ class Transition(enum.Enum):
         LEFT: The last of its members has gone.
     """
 
+    HOLD = "hold"
+    GO_ON = "go on"
     RESERVE = "reserve"
     BIND = "bind"
     COMPLETE = "complete"
@@ -53,14 +60,16 @@ class Transition(enum.Enum):
 
 TRANSITIONS: Mapping[Transition, tuple[tuple[Phase, ...], Phase]] = MappingProxyType(
     {
+        Transition.HOLD: ((Phase.WAITING, Phase.CHECKING), Phase.CHECKING),
+        Transition.GO_ON: ((Phase.CHECKING,), Phase.WAITING),
         Transition.RESERVE: ((Phase.WAITING, Phase.RESERVED), Phase.RESERVED),
         Transition.BIND: ((Phase.WAITING, Phase.RESERVED), Phase.BINDING),
         Transition.COMPLETE: ((Phase.WAITING, Phase.BINDING), Phase.SCHEDULED),
         Transition.FINISH: ((Phase.WAITING, Phase.SCHEDULED, Phase.FINISHED), Phase.FINISHED),
-        Transition.GIVE_BACK: ((Phase.WAITING, Phase.RESERVED, Phase.BINDING), Phase.WAITING),
+        Transition.GIVE_BACK: ((Phase.WAITING, Phase.CHECKING, Phase.RESERVED, Phase.BINDING), Phase.WAITING),
         Transition.RUN_ON: ((Phase.SCHEDULED, Phase.FINISHED), Phase.SCHEDULED),
         Transition.START_ANEW: ((Phase.SCHEDULED, Phase.FINISHED), Phase.WAITING),
-        Transition.LEAVE: (ADMITTED, Phase.LEAVING),
+        Transition.LEAVE: ((Phase.CHECKING, *ADMITTED), Phase.LEAVING),
         Transition.LEAVE_ON: ((Phase.WAITING,), Phase.LEAVING),
         Transition.SPARE: ((Phase.LEAVING,), Phase.SCHEDULED),
         Transition.LEFT: ((Phase.LEAVING,), Phase.WAITING),

@@ -17,6 +17,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
+from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
@@ -202,7 +203,8 @@ def note_exposure(state: LifecycleState, workload: Workload) -> None:
     """
     found = state.catalog.get(PodGroup, *workload.key[1:]) if workload.key[0] == "PodGroup" else None
     mode = found.spec.disruption_mode if found is not None else ""
-    exposure = workload.priority, workload.queue, mode, [group.min_count for group in workload.groups.values()]
+    movable = None if found is None else says_movable(found.metadata.annotations)
+    exposure = workload.priority, workload.queue, mode, movable, [group.min_count for group in workload.groups.values()]
     before, workload.exposure = workload.exposure, exposure
     if before is not None and before != exposure and workload.phase in ADMITTED:
         state.cluster.freed += 1
@@ -231,6 +233,8 @@ def is_protected(state: LifecycleState, holder: AdmittedWorkload) -> bool:
     workload = workload_of(state, holder)
     if workload is None or workload.key in state.nominations.ours:
         return True
+    if state.moves.plans and state.moves.concerns(workload.key):
+        return True  # it was promised to have the same again
     return protected_until(state, workload) > state.now
 
 

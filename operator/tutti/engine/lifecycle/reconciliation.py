@@ -11,22 +11,26 @@ from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
+    checks,
+    devices,
     eviction,
     limits,
     member_loss,
+    owner_starts,
     permits,
     quota_usage,
     reservation,
     scale_down,
 )
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
 
-_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
-"""Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
+_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED, Phase.CHECKING)
+"""Phases in which no nodes are looked for: members are to have none any more, or not yet, or all that wait have one."""
 
 
 def reconcile(state: LifecycleState, workload: Workload) -> None:
@@ -42,10 +46,26 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     limits.enforce_limits(state, workload)
     if leaving:
         eviction.leave_together(state, workload)
+    owner_starts.follow_owner(state, workload)
+    checks.follow_checks(state, workload)
     before = workload.phase
+    _follow_phase(state, workload)
+    member_loss.follow_losses(state, workload)
+    limits.watch_limits(state, workload)
+    scale_down.follow_protection(state, workload)
+    quota_usage.describe_holder(state, workload)
+    quota_usage.note_exposure(state, workload)
+    if before is Phase.WAITING and workload.phase in ADMITTED:
+        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
+
+
+def _follow_phase(state: LifecycleState, workload: Workload) -> None:
+    """Do what is to be done in the phase that a workload is in."""
     match workload.phase:
         case Phase.WAITING:
             _reconcile_waiting(state, workload)
+        case Phase.CHECKING:
+            pass  # it waits for answers, which have been looked at
         case Phase.RESERVED:
             _reconcile_reserved(state, workload)
         case Phase.BINDING:
@@ -59,13 +79,6 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
                 if not workload.leaves_by_pod:
                     eviction.keep_needed(workload)
                 eviction.ask_to_leave(state, workload)
-    member_loss.follow_losses(state, workload)
-    limits.watch_limits(state, workload)
-    scale_down.follow_protection(state, workload)
-    quota_usage.describe_holder(state, workload)
-    quota_usage.note_exposure(state, workload)
-    if before is Phase.WAITING and workload.phase in ADMITTED:
-        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
 def start(state: LifecycleState, workload: Workload) -> bool:
@@ -77,6 +90,7 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
     if workload.phase is Phase.WAITING and not is_whole:
         reservation.await_members(state, workload)
+        owner_starts.ask_to_start(state, workload)
         return False
     if not permits.may_bind(state, workload):
         return False
@@ -84,8 +98,16 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
 
 
+def next_held_due(state: LifecycleState) -> float | None:
+    """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
+    times = (permits.next_permit_due(state), devices.next_late_due(state))
+    return min((time for time in times if time is not None), default=None)
+
+
 def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+    devices.pass_time(state)
+    free_ended(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
@@ -103,6 +125,16 @@ def take_due(state: LifecycleState) -> list[Workload]:
     return out
 
 
+def _time_out_claims(state: LifecycleState, workload: Workload) -> bool:
+    """Give back what waits for claims that were not bound in time; returns whether anything did."""
+    volumes, awaits_devices = binding.awaits_volumes(state, workload), devices.awaits_devices(state, workload)
+    if volumes:
+        binding.time_out_volumes(state, workload)
+    if awaits_devices:
+        devices.time_out_devices(state, workload)
+    return volumes or awaits_devices
+
+
 def expire(state: LifecycleState, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
 
@@ -111,29 +143,37 @@ def expire(state: LifecycleState, workload: Workload) -> None:
     """
     if workload.deadline is None or state.now < workload.deadline:
         return
-    awaited = binding.awaits_volumes(state, workload)
-    if awaited:
-        binding.time_out_volumes(state, workload)
+    if workload.held_since is not None:
+        checks.time_out(state, workload)
+        state.touch(workload.key)
+        return
+    awaited = _time_out_claims(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.plugin_holds:
         permits.time_out_permit(state, workload)
     elif permits.awaits_approval(workload):
         permits.time_out_approval(state, workload)
     elif workload.phase is Phase.RESERVED:
         reservation.time_out_members(state, workload)
+        owner_starts.give_up_start(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
-        if workload.counts().bound and reservation.awaits_late_members(workload):
-            reservation.time_out_late_members(state, workload)
-        elif workload.counts().bound and _has_no_sizes(state, workload):
-            workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
-        elif workload.counts().bound and workload.keeps_trying:
-            binding.keep_trying(state, workload)
-        elif workload.counts().bound:
-            binding.roll_back(state, workload)
-        else:
-            reservation.break_up(state, workload)
+        _end_bind_window(state, workload)
     elif not awaited:
         return
     state.touch(workload.key)
+
+
+def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
+    """Do what is due when the bind window of a workload is over."""
+    if workload.counts().bound and reservation.awaits_late_members(workload):
+        reservation.time_out_late_members(state, workload)
+    elif workload.counts().bound and _has_no_sizes(state, workload):
+        workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+    elif workload.counts().bound and workload.keeps_trying:
+        binding.keep_trying(state, workload)
+    elif workload.counts().bound:
+        binding.roll_back(state, workload)
+    else:
+        reservation.break_up(state, workload)
 
 
 def _awaits_binds(workload: Workload) -> bool:
@@ -172,7 +212,7 @@ def is_gone(state: LifecycleState, workload: Workload) -> bool:
     for group in workload.groups.values():
         if group.members or group.holds:
             return False
-    return not state.catalog.stands_alone(workload.key)
+    return workload.managed is None and not state.catalog.stands_alone(workload.key)
 
 
 def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
@@ -323,7 +363,9 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     transit(workload, Transition.COMPLETE)
     explain(workload, None)
-    if not binding.awaits_volumes(state, workload):  # of members beyond those that had to be bound
+    if not (
+        binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
+    ):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     eviction.count_lost_members_again(workload)

@@ -16,11 +16,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
+from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
@@ -44,6 +46,7 @@ def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
     state.cluster.forget(member.pod)
+    free_ended(state)
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
@@ -118,11 +121,23 @@ def give_back_leaving(state: LifecycleState, workload: Workload) -> None:
 
 def give_back_all(state: LifecycleState, workload: Workload) -> None:
     """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
+    release_quota(state, workload)
     for group in workload.groups.values():
         _release_holds(state, group)
     for member in workload.members():
         if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
+
+
+def release_quota(state: LifecycleState, workload: Workload) -> None:
+    """Give back the quota that is held for a workload without nodes, if any is."""
+    if workload.held_since is None:
+        return
+    workload.held_since = None
+    for group in workload.groups.values():
+        if group.held is not None:
+            state.refund(group.held.charge)
+            group.held = None
 
 
 def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
@@ -235,6 +250,13 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
     state.announce(workload, "Warning", reason, text)
 
 
+def backing_off(workload: Workload) -> Explanation:
+    """Say that a workload rests after a failure, and until when."""
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
+
+
 def break_up(state: LifecycleState, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     note_given_back(state, workload)
@@ -260,10 +282,11 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     if pod_class is promised:
         return True
     plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes) == (
+    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices) == (
         promised.namespace,
         promised.labels,
         promised.volumes,
+        promised.devices,
     )
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
@@ -273,7 +296,11 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
     nodes = state.cluster.nodes
     row = nodes.rows[node]
     asked = nodes.vector(pod_class.requests) > 0
-    return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
+    short = (nodes.requested[row] > nodes.allocatable[row]) & asked
+    for one in pod_class.devices.extended:  # devices may stand in for what a node does not offer
+        column = nodes.resource_index.column(one.resource)
+        short[column] &= nodes.allocatable[row, column] > 0
+    return bool(short.any())
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:

@@ -24,18 +24,19 @@ from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
 from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
 from tutti.engine.preemption.kept_room import FreedRoom
+from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
+from tutti.engine.preemption.surplus import surplus_members, surplus_of
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Member, MemberGroup
+from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
-from tutti.placement.preemption.victim_cost import started_at
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot
@@ -108,7 +109,7 @@ def preempt_by_priority(
         return None  # of a gang that keeps room some pods run
     borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
-    for one in options:
+    for one in [one for one in options if one.asks]:
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
@@ -134,8 +135,13 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
     priority = priority_of(state, workload, needs)
     there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
     victims = [pod for pod in there if pod.deleting and pod.priority < priority]
-    if victims:
-        until = state.now + state.configuration.victims_timeout_seconds
+    moved = {place.pod: place.uid for place in victims_of_moves(state, workload.key)}
+    until = state.now + state.configuration.victims_timeout_seconds
+    if moved and spots:
+        why = restored_wait(state, workload.key, len(moved))
+        nomination = Nomination(priority, spots, nominations.wants_of(needs), moved, [], until, why, moves=True)
+        nominations.begin_nomination(state, workload.key, nomination)
+    elif victims:
         leaving = {pod.key: pod.uid for pod in victims}
         why = _waiting_for(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
@@ -219,7 +225,7 @@ def _leaves_whole(workload: Workload) -> bool:
 def _asked_to_leave(state: PreemptionState) -> Iterator[PodRecord]:
     """Yield the pods that have been asked to leave for somebody, of which it has not been seen yet that they do."""
     for nomination in state.nominations.ours.values():
-        for key, uid in nomination.victims.items():
+        for key, uid in nomination.victims.items() if nomination.asked else ():
             pod = state.cluster.pods.get(key)
             if pod is not None and pod.uid == uid and not pod.deleting:
                 yield pod
@@ -344,29 +350,6 @@ def report_preempted(state: PreemptionState, pod: PodRecord, for_whom: str) -> N
     state.out.append(
         EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
     )
-
-
-def surplus_of(workload: Workload, group: MemberGroup) -> list[PodRecord]:
-    """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
-    tally = group.counts()
-    beyond = tally.placed - tally.leaving - group.min_count
-    if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
-        return []
-    pods = (member.pod for member in group.members.values())
-    staying = [pod for pod in pods if pod.node and not (pod.terminated or pod.deleting)]
-    return sorted(staying, key=_age, reverse=True)[:beyond]
-
-
-def _age(pod: PodRecord) -> tuple[float, float, int, str]:
-    """Order pods from the one that has run longest; of those that came together, the last rank is the youngest."""
-    return started_at(pod), pod.created, len(pod.name), pod.name
-
-
-def surplus_members(workload: Workload) -> Iterator[Member]:
-    """Yield the members that a running workload can do without, group by group, the youngest first."""
-    for group in workload.groups.values():
-        for pod in surplus_of(workload, group):
-            yield group.members[pod.key]
 
 
 def set_apart(state: PreemptionState, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:

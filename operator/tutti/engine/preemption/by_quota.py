@@ -28,6 +28,8 @@ from tutti.engine.preemption.by_priority import (
     set_apart,
     spots_of,
 )
+from tutti.engine.preemption.consolidation import consolidate
+from tutti.engine.preemption.moves import is_coming
 from tutti.engine.preemption.nominated_room import precedence_of
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
@@ -74,9 +76,17 @@ NOBODY_LEAVES = Preemption()
 
 
 def preempt(
-    state: PreemptionState, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], *, priority: int
+    state: PreemptionState,
+    entry: QueueEntry,
+    why: Explanation,
+    options: Sequence[PreemptionOption],
+    *,
+    priority: int,
+    moving: bool = False,
 ) -> Preemption:
-    """Take others out for a workload, by the rules of its queue or else by the priority of its pods; hold their room.
+    """Have others moved for a workload, or take them out, by the rules of its queue or else its pods' priority.
+
+    Their room is held. Those for whom a place is kept, because they are being moved, have nobody go.
 
     Args:
         state: The engine's memory.
@@ -84,7 +94,13 @@ def preempt(
         why: Why it could not be admitted.
         options: What it could have if others were gone, the best first.
         priority: That of its pods.
+        moving: Whether others may be moved for it.
     """
+    if is_coming(state, entry.workload):
+        return NOBODY_LEAVES
+    waits = consolidate(state, entry, why, options, priority) if moving else None
+    if waits is not None:
+        return Preemption(waits)
     by_quota = preempt_by_quota(state, entry, options, priority)
     if by_quota.waits is not None:
         return by_quota
@@ -131,7 +147,9 @@ class _Trial:
         self._own = frozenset(one.pod.slot for one in apart.values())
 
     def rows(self, gone: Iterable[AdmittedWorkload]) -> list[Rows] | None:
-        """Return the rows of all required pods; None where they do not fit."""
+        """Return the rows of all required pods; None where they do not fit. Who asks for no nodes yet gets no rows."""
+        if not self.lacking.asks:
+            return [np.zeros(0, dtype=np.int64) for _ in self.lacking.needs]
         cluster = self.state.cluster
         gone = list(gone)
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
@@ -284,7 +302,7 @@ def _take_out(
         by = _BY[victim.reason].format(queue=queue.name)
         preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
         text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
-        if other.phase is Phase.WAITING:  # it holds what others have left for it
+        if other.phase is Phase.WAITING and other.held_since is None:  # it holds what others have left for it
             nominations.give_up_nomination(state, other.key)
             state.touch(other.key)
         else:

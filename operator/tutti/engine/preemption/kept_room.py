@@ -9,7 +9,6 @@ room alone, which is free at once, and only then what would fit if the gangs' po
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -161,12 +160,12 @@ class _Trial:
 @contextmanager
 def without_holds(state: PreemptionState, gangs: Sequence[Workload]) -> Iterator[None]:
     """Have the room of holds free for a while."""
-    holds = (hold for one in gangs for group in one.groups.values() for hold in group.holds)
-    held = Counter((hold.pod_class, hold.node) for hold in holds if state.cluster.is_held((hold.node, hold.number)))
-    for (pod_class, node), count in held.items():
-        state.cluster.lend(pod_class, node, count)
+    holds = [hold for one in gangs for group in one.groups.values() for hold in group.holds]
+    held = [hold for hold in holds if state.cluster.is_held((hold.node, hold.number))]
+    for hold in held:
+        state.cluster.lend(hold.pod_class, (hold.node, hold.number))
     try:
         yield
     finally:
-        for (pod_class, node), count in held.items():
-            state.cluster.lend(pod_class, node, -count)
+        for hold in held:
+            state.cluster.lend(hold.pod_class, (hold.node, hold.number), back=True)

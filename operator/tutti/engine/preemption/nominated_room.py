@@ -19,7 +19,7 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
-from tutti.engine.preemption import PreemptionState
+from tutti.engine.preemption import PreemptionState, moves
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
@@ -93,20 +93,26 @@ def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: 
         entry: Who is tried.
         priority: That of its pods; it goes before nominated pods of lower priority.
     """
-    if not (state.nominations.ours or state.nominations.others or state.kept_for_successors):
+    moving = bool(state.moves.plans)
+    if not (state.nominations.ours or state.nominations.others or state.kept_for_successors or moving):
         return nullcontext()
     workload, precedence = entry.workload, precedence_of(state, entry)
     if workload.phase is Phase.SCHEDULED and workload.complete:
         # Members beyond its need have nothing that others were taken out for.
         priority, precedence = _LEAST, Precedence()
     nominations = state.nominations.against(workload.key, priority, precedence)
+    kept: list[tuple[str, Amounts]] = []
+    if moving:
+        places, kept = moves.kept_places(state, workload, priority)
+        nominations += [one for one in places if not any(one is other for other in nominations)]
     spots = [*(spot for one in nominations for spot in one.spots), *state.nominations.foreign(priority)]
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows.setdefault(spot.pod_class, []).append(row)
-    kept = list(member_loss.kept_from(state, workload, priority)) if state.kept_for_successors else []
+    if state.kept_for_successors:
+        kept += member_loss.kept_from(state, workload, priority)
     return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
 
 

@@ -39,6 +39,9 @@ REFIT_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
 
 
+_FOR_OTHERS = (EvictionReason.PREEMPTED, EvictionReason.MOVED)
+
+
 def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
     required = any(need.required for need in needs)
@@ -161,14 +164,15 @@ def refresh_nominations(state: PreemptionState) -> None:
             abandon_nomination(state, key)
             continue
         if nomination.until <= state.now or not has_its_nodes(nomination, state.cluster.nodes.rows):
-            give_up_nomination(state, key)  # and it is tried again, if it can be
+            end = abandon_nomination if nomination.moves else give_up_nomination
+            end(state, key)  # and it is tried again, if it can be
             continue
         nodes = {spot.node for spot in nomination.spots}
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
         for victim in left:
             del nomination.victims[victim]
         gone.update(dict.fromkeys(left))
-        if not all(_is_asked(state, victim) for victim in nomination.victims):
+        if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):
             give_up_nomination(state, key)
         elif left and not nomination.victims:
             state.touch(key)
@@ -188,6 +192,7 @@ def victim_refused(state: PreemptionState, key: PodKey, uid: str) -> None:
 def next_nomination_due(state: PreemptionState) -> float | None:
     """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
     times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
+    times += [time for time in state.moves.dues() if time > state.now]
     if state.nominations.again_at is not None:
         times.append(state.nominations.again_at)
     if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
@@ -322,7 +327,7 @@ def _spare(state: PreemptionState, nomination: Nomination) -> None:
 def _can_stay(workload: Workload, wanted: Collection[PodKey]) -> bool:
     """Whether a workload that is being taken out for others is there as a whole still, and nobody waits for it."""
     evicted = workload.evicted
-    if evicted is None or evicted.reason != EvictionReason.PREEMPTED or not workload.complete:
+    if evicted is None or evicted.reason not in _FOR_OTHERS or not workload.complete:
         return False
     return all(_is_untouched(member) and member.pod.key not in wanted for member in workload.members())
 

@@ -75,7 +75,7 @@ class Bulkheads:
         wait = backoff_seconds(fault.times, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
         fault.at, fault.again_at = state.now, state.now + wait
         state.out.append(fault_of(key, error, during))
-        if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        if workload.phase in (Phase.WAITING, Phase.CHECKING, Phase.RESERVED):
             _let_go(state, workload)
         text = (
             f"it is set aside, because {during} it raised {error_text(error)}; everything else goes on. "

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tutti.engine.admission import usage_history
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
-from tutti.engine.preemption import by_priority
+from tutti.engine.preemption import by_priority, moves
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
@@ -24,15 +24,24 @@ from tutti.quota.ordering import head_key
 from tutti.quota.policy import NOBODY
 
 DEGRADED_GANGS = ("", "degraded")
-"""The queue of gangs that run with fewer members than they need; it goes before all others."""
+"""The queue of gangs that run with fewer members than they need, and of those that hold quota and lack nodes alone.
+
+It goes before all others."""
 
 
 def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
-    if reconciliation.lacks_members(workload):
+    if reconciliation.lacks_members(workload) or workload.held_since is not None:
         return DEGRADED_GANGS
     name = "" if queue is None else queue.name
     return name, "" if workload.phase is Phase.WAITING else "surplus"
+
+
+def may_block(workload: Workload, queue: Queue | None) -> bool:
+    """Whether a workload blocks those behind it in a strict queue: one that has its quota already does not."""
+    if queue is None or not queue.strict:
+        return False
+    return workload.phase is Phase.WAITING and workload.held_since is None
 
 
 def sort_key(workload: Workload) -> QueueKey:
@@ -50,6 +59,8 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
+    holds = holds or workload.held_since is not None or bool(workload.checks)
+    holds = holds or moves.is_coming(state, workload)
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
@@ -83,7 +94,7 @@ def terms_of_entry(entry: QueueEntry) -> int:
 def fails_again(state: QueueState, entry: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than those equal to it were told before."""
     equals, queue, why = entry.equivalence, entry.queue, entry.equivalence.before
-    if entry.workload.key in state.kept_for_successors:
+    if entry.workload.key in state.kept_for_successors or moves.is_coming(state, entry.workload):
         return False  # what it lacks among all is kept for it
     if why is None or queue is None or equals.fresh or equals.choice is None or len(equals.pod_sets) != 1:
         return False

@@ -128,7 +128,7 @@ def _state_of(workload: Workload) -> str:
             return workload.outcome if workload.outcome in _ENDED else "Failed"
         case Phase.LEAVING:
             return "Leaving"
-        case Phase.WAITING:
+        case Phase.WAITING | Phase.CHECKING:
             return "Waiting" if workload.active else "Inactive"
         case Phase.RESERVED | Phase.BINDING | Phase.SCHEDULED:
             return "Running"

@@ -13,11 +13,9 @@ from functools import partial
 from itertools import chain
 from math import inf
 
-from tutti.api.conditions import timestamp
 from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.shortages import with_foreign_pods
-from tutti.engine.backfill import backfill
-from tutti.engine.lifecycle import reconciliation
+from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
 from tutti.engine.queue import QueueState, predecessors
@@ -26,14 +24,16 @@ from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
     class_of,
     fails_again,
+    may_block,
     queue_name_of,
     shape_of,
     sort_key,
     terms_of_entry,
 )
 from tutti.engine.queue.heads import NextHead, explain_those_behind, explain_waiting, next_heads
+from tutti.engine.queue.parking import ParkedClasses, taken
 from tutti.engine.reading.resolution import queue_of
-from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
+from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -87,11 +87,7 @@ class SchedulingQueue:
         self._active: dict[tuple[str, str], None] = {}
         # What was active in this turn, and which queues these are.
         self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = ({}, [])
-        self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
-        self._for_nodes: dict[EquivalenceClass, None] = {}
-        self._for_answers: dict[EquivalenceClass, None] = {}
-        self._for_throttles: dict[EquivalenceClass, None] = {}
-        self._roused: dict[EquivalenceClass, None] = {}  # woken while they rested
+        self._parked = ParkedClasses()
         self._pending = pending
         self._seen = (0, 0, 0)
         self._ordered_at = 0.0
@@ -105,7 +101,7 @@ class SchedulingQueue:
         """
         if self._helped_meanwhile(state) or state.quota_holdbacks.activated:
             return state.now
-        rested = (equals.rests_until for equals in self._roused)
+        rested = (equals.rests_until for equals in self._parked.roused)
         return min((time for time in (state.timers.next(state.now), *rested) if time is not None), default=None)
 
     def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
@@ -121,26 +117,20 @@ class SchedulingQueue:
             self._rebuild(state)
         for workload in changed:
             self._place(state, workload)
-        if self._roused:
-            woken, self._roused = self._roused, {}
+        self._activate(state, taken(self._parked.roused))
+        for woken in self._parked.freed(freed):
             self._activate(state, woken)
-        for root in freed:
-            if root in self._by_root:
-                self._activate(state, self._by_root.pop(root))
         if state.quota_holdbacks.of or state.quota_holdbacks.activated:
             self._follow_holdbacks(state)
-        if self._for_nodes and room != state.cluster.freed:
-            woken, self._for_nodes = self._for_nodes, {}
-            self._activate(state, woken)
-        if self._for_throttles and helped != state.throttles.helped:
-            woken, self._for_throttles = self._for_throttles, {}
-            self._activate(state, woken)
+        if room != state.cluster.freed:
+            self._activate(state, taken(self._parked.for_nodes))
+        if helped != state.throttles.helped:
+            self._activate(state, taken(self._parked.for_throttles))
         respecified = catalog != state.catalog.version  # so there may be more quota
         for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
             self._try_by_now(state, workload)
         if state.consultations.take_activated():
-            woken, self._for_answers = self._for_answers, {}
-            self._activate(state, woken)
+            self._activate(state, taken(self._parked.for_answers))
         if state.catalog.by_past_use:
             self._follow_usage_history(state)
 
@@ -227,15 +217,7 @@ class SchedulingQueue:
             base, longest = _REST_SECONDS
             equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
         quota_holdback.note_holdback(state, entry, why)
-        if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
-            self._by_root.setdefault(equals.root, {})[equals] = None
-        unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
-        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
-            self._for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
-        if why.reason == ASKING:
-            self._for_answers[equals] = None
-        if why.gate is Gate.THROTTLE:
-            self._for_throttles[equals] = None
+        self._parked.note(entry, why, lacks_nodes=lacks_nodes)
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]
         return [workload for workload in waiting if explain_waiting(workload, why)]
 
@@ -269,10 +251,9 @@ class SchedulingQueue:
         everybody = [*self._gated.values(), *(one.workload for one in self._entries.values())]
         for queue in self._queues.values():
             queue.clear()
-        for index in (self._gated, self._entries, self._queues, self._active, self._by_root):
+        for index in (self._gated, self._entries, self._queues, self._active):
             index.clear()
-        for parked in (self._for_nodes, self._for_answers, self._for_throttles, self._roused):
-            parked.clear()
+        self._parked.clear()
         self._pending.clear()
         state.quota_holdbacks.clear()
         for workload in everybody:
@@ -302,7 +283,7 @@ class SchedulingQueue:
         if workload.not_before > state.now:
             self.drop(workload)
             if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
-                explain(workload, _backing_off(workload))
+                explain(workload, reservation.backing_off(workload))
             return
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         if waits_for is not None and not isinstance(queue, Explanation):
@@ -321,7 +302,7 @@ class SchedulingQueue:
         if never is not None:
             nominations.abandon_nomination(state, workload.key)
             self._gate(workload, never)
-        elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
+        elif waits is not None and not may_block(workload, queue):
             self._gate(workload, waits)
         else:
             entry = self._enqueue(state, workload, queue, needs)
@@ -367,7 +348,7 @@ class SchedulingQueue:
         """Return the queue of a name, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
-            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
             line = self._queues[name] = PendingQueue(name, strict, used)
         return line
@@ -384,7 +365,7 @@ class SchedulingQueue:
             equals.line.park(equals, equals.before)
             quota_holdback.note_holdback(state, entry, equals.before)
             equals.stale = True
-            self._by_root.setdefault(equals.root, {})[equals] = None
+            self._parked.for_quota(equals)
             state.report_in_time(entry.workload, equals.looked_at)
 
     def _activate(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> None:
@@ -392,7 +373,7 @@ class SchedulingQueue:
         for equals in classes:
             if equals.rests_until > state.now:
                 if equals.size:
-                    self._roused[equals] = None
+                    self._parked.roused[equals] = None
                 continue
             equals.line.activate(equals)
             self._active[equals.line.name] = None
@@ -435,9 +416,10 @@ class SchedulingQueue:
 
     def _helped_meanwhile(self, state: QueueState) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
-        room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
-        room = room or (bool(self._for_throttles) and self._seen[2] != state.throttles.helped)
-        return room or state.ledger.has_freed(self._by_root.keys())
+        parked = self._parked
+        room = bool(parked.for_nodes) and self._seen[1] != state.cluster.freed
+        room = room or (bool(parked.for_throttles) and self._seen[2] != state.throttles.helped)
+        return room or state.ledger.has_freed(parked.by_root.keys())
 
     def _has_reclassed(self, state: QueueState) -> bool:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""
@@ -449,9 +431,3 @@ def _activate_after_victims(equals: EquivalenceClass) -> None:
     """Have those tried again that are parked while victims of the first of them are leaving."""
     if equals.why is not None and equals.why.gate is Gate.VICTIMS:
         equals.line.activate(equals)
-
-
-def _backing_off(workload: Workload) -> Explanation:
-    again = timestamp(workload.not_before)
-    text = f"its last attempt was given up; it is tried again at {again}"
-    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})

@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from tutti.api.conditions import is_true
 from tutti.api.core import Namespace, PriorityClass
 from tutti.api.kinds import (
+    AdmissionCheck,
     ClusterQueue,
     Cohort,
     LocalQueue,
@@ -25,9 +27,9 @@ from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import WrittenObjects
 from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
-from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem
+from tutti.quota.flavors import NO_CHECKS, Flavor, FlavorGroup, Queue, QueueChecks, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
-from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
+from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage, cohort_key
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
@@ -81,7 +83,19 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         protects=spec.scale_down_protection == "WhileNeeded",
         limit_seconds=spec.default_maximum_execution_time_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
+        checks=checks_of(found),
+        max_moves=(spec.consolidation.max_moves or 0) if spec.consolidation else 0,
+        movable=spec.consolidation is not None and spec.consolidation.movable,
     )
+
+
+def checks_of(found: ClusterQueue) -> QueueChecks:
+    """Return the admission checks that a ClusterQueue asks for."""
+    strategy = found.spec.admission_checks_strategy
+    if strategy is None:
+        return NO_CHECKS
+    on_flavors = {one.name: tuple(one.on_flavors) for one in strategy.admission_checks}
+    return QueueChecks(on_flavors, strategy.pending_timeout_seconds, strategy.placement_timeout_seconds)
 
 
 def _policy(said: Preemption) -> PreemptionPolicy:
@@ -246,6 +260,7 @@ class Catalog(WrittenObjects):
         """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
         problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
         problem = problem or self._topology_problem(queue)
+        problem = problem or self._checks_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
     def _topology_problem(self, queue: Queue) -> QuotaProblem | None:
@@ -258,6 +273,13 @@ class Catalog(WrittenObjects):
             if problem is not None:
                 return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
         return None
+
+    def _checks_problem(self, queue: Queue) -> QuotaProblem | None:
+        """Return the first problem that a queue has with the checks that it asks for."""
+        if not queue.checks.on_flavors:
+            return None
+        active = {one.metadata.name: is_true(one.status.conditions, "Active") for one in self.all(AdmissionCheck)}
+        return checks_problem(queue.checks.on_flavors, active, unreadable=self.all_unreadable(AdmissionCheck))
 
     def local_queue(self, namespace: str, name: str) -> LocalQueueTarget | None:
         """Return where a LocalQueue leads, or None where it does not exist."""
@@ -283,6 +305,15 @@ class Catalog(WrittenObjects):
         if queue is None or queue.limit_seconds is None:
             return None
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
+
+    def keeps_suspended(self, namespace: str, name: str) -> bool:
+        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue."""
+        local = self.get(LocalQueue, namespace, name)
+        if local is None:
+            return False
+        queue = self.get(ClusterQueue, "", local.spec.cluster_queue)
+        said = local.spec.manage or (queue.spec.manage if queue is not None else "Pods")
+        return said == "Suspend"
 
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.

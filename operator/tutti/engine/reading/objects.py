@@ -8,12 +8,14 @@ those who run in it, so whom it protects from being taken out is read also while
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
-from tutti.api.conditions import legible_conditions
+from tutti.api.conditions import is_true, legible_conditions
 from tutti.api.kinds import (
+    AdmissionCheck,
     ClusterQueue,
     Cohort,
     LocalQueue,
@@ -22,6 +24,7 @@ from tutti.api.kinds import (
     PodGroup,
     ResourceFlavor,
     Topology,
+    Workload,
     WorkloadPriorityClass,
     parse_object,
 )
@@ -82,7 +85,8 @@ def minimum_runtime(raw: Mapping[str, Any]) -> int | None:
 K = TypeVar("K", bound=Object)
 
 SHARED = frozenset(
-    one.KIND for one in (ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
+    one.KIND
+    for one in (AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
 )
 """Kinds that many workloads are admitted by; a Workload or PodGroup concerns its own members only."""
 
@@ -125,7 +129,7 @@ class WrittenObjects:
         if kind == ClusterQueue.KIND:
             self.protecting.pop(key[2], None)
         self._unrefer(before)
-        self._objects[key], self._read[key] = parsed, _print_of(raw)
+        self._objects[key], self._read[key] = parsed, _print_of(kind, raw)
         self._refer(parsed)
         if kind in SHARED and (before is None or _said(before) != _said(parsed)):
             self.version += 1
@@ -154,12 +158,12 @@ class WrittenObjects:
         self.version += kind in SHARED and (before is not None or what_was != str(error))
 
     def has_read(self, kind: str, raw: Mapping[str, Any]) -> bool:
-        """Whether an object is known, and nothing of it but its status has changed since it was read."""
+        """Whether an object is known, and nothing has changed since it was read but what is written of it here."""
         meta = raw.get("metadata")
         if not isinstance(meta, Mapping):
             return False
         read = self._read.get((kind, str(meta.get("namespace", "")), str(meta.get("name", ""))))
-        return read is not None and read == _print_of(raw)
+        return read is not None and read == _print_of(kind, raw)
 
     def drop(self, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
@@ -235,10 +239,23 @@ class WrittenObjects:
         return {name: str(error) for (one, _, name), (error, _) in self.broken.items() if one == kind.KIND}
 
 
-def _print_of(raw: Mapping[str, Any]) -> int:
-    """Return a fingerprint of an object without its status and what the server notes with every write."""
+OF_OTHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        AdmissionCheck.KIND: ("conditions",),
+        PodGroup.KIND: ("admissionChecks", "checksRound"),
+        Workload.KIND: ("admissionChecks", "checksRound"),
+    }
+)
+"""What of the status of a kind others write, or tells what of that counts."""
+
+
+def _print_of(kind: str, raw: Mapping[str, Any]) -> int:
+    """Return a fingerprint of an object without what is written here and what the server notes with every write."""
     meta = {key: value for key, value in raw["metadata"].items() if key not in NOTED_BY_SERVER}
     rest = [value for key, value in raw.items() if key not in ("metadata", "status")]
+    status, theirs = raw.get("status"), OF_OTHERS.get(kind)
+    if theirs is not None and isinstance(status, Mapping):
+        rest += [status[name] for name in theirs if name in status]
     return hash(msgspec.json.encode((meta, rest)))
 
 
@@ -246,4 +263,6 @@ def _said(found: Object) -> object:
     """Return the part of an object that admission reads: everything but its status and bookkeeping."""
     if isinstance(found, WorkloadPriorityClass):
         return found.value
+    if isinstance(found, AdmissionCheck):
+        return found.spec, is_true(found.status.conditions, "Active")
     return getattr(found, "spec", None), bool(found.metadata.deletion_timestamp)

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.api.profiles import ALL_PLUGINS, ScorePlugins, ScoringStrategy
+from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
+from tutti.placement.plugins.numa import NumaAlignment
+from tutti.placement.plugins.numa_scores import NumaScore
 from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
@@ -33,7 +35,7 @@ def profile_of(settings: Settings) -> Profile:
     mine = {type(one): one for one in _with_arguments(settings)}
     score = settings.plugins.score
     default = DEFAULT_PROFILE
-    packing = settings.accelerator_packing
+    packing, zones = settings.accelerator_packing, settings.node_resource_topology_match
     return replace(
         default,
         filters=tuple(mine.get(type(one), one) for one in default.filters),
@@ -41,12 +43,25 @@ def profile_of(settings: Settings) -> Profile:
             ignored=frozenset(settings.ignored_resources),
             ignored_groups=frozenset(settings.ignored_resource_groups),
         ),
-        inter_pod=tuple(mine.get(type(one), one) for one in default.inter_pod),
+        inter_pod=(
+            *(mine.get(type(one), one) for one in default.inter_pod),
+            *((NumaAlignment(),) if zones is not None else ()),
+        ),
         fill=_scoring(default.fill, mine, score),
         preferences=_scoring(default.preferences, mine, score),
+        changing=(
+            *_scoring(default.changing, mine, score),
+            *((_zone_score(zones),) if zones is not None else ()),
+        ),
         neighbours=_scoring(default.neighbours, mine, score),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
     )
+
+
+def _zone_score(zones: NodeResourceTopologyMatchArgs) -> NumaScore:
+    strategy = zones.scoring_strategy
+    weights = tuple((one.name, one.weight) for one in strategy.resources)
+    return NumaScore(strategy.type, weights, weight=zones.weight)
 
 
 def _with_arguments(settings: Settings) -> Iterator[Any]:

@@ -29,13 +29,15 @@ class QueueCount:
 
     Attributes:
         pending: How many wait.
+        checking: How many hold quota, and no room yet.
         admitted: How many have quota and room, and may keep them.
         leaving: How many are being taken out, and still use quota.
         reserved: The quota that is held by any of them.
-        yielding: The part of it that those hold that are being taken out.
+        yielding: The part of it that those hold that are being taken out, or have no room yet.
     """
 
     pending: int = 0
+    checking: int = 0
     admitted: int = 0
     leaving: int = 0
     reserved: Usage = field(default_factory=dict)
@@ -85,9 +87,9 @@ class QueueCounts:
             if bucket:
                 setattr(count, bucket, getattr(count, bucket) + by)
             add_to(count.reserved, usage, by)
-            if bucket == "leaving":
+            if bucket in ("leaving", "checking"):
                 add_to(count.yielding, usage, by)
-            if not (count.pending or count.admitted or count.leaving or any(count.reserved.values())):
+            if not (count.pending or count.checking or count.admitted or count.leaving or any(count.reserved.values())):
                 del self._counts[name]
 
 
@@ -189,7 +191,9 @@ def _share(workload: Workload) -> WaitingShare | None:
     phase, tally = workload.phase, workload.counts()
     if phase in _WAITING_FOR_NOTHING or not workload.active:
         return None
-    whole = phase is Phase.RESERVED or (phase is Phase.WAITING and (workload.key[0] == "Workload" or tally.live > 0))
+    whole = phase in (Phase.RESERVED, Phase.CHECKING) or (
+        phase is Phase.WAITING and (workload.waits_without_members or tally.live > 0)
+    )
     if not (whole or tally.waiting or tally.gated):
         return None
     why = workload.explanation

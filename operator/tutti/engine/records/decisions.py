@@ -11,7 +11,12 @@ from typing import Any, Literal
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.devices import Allocation
+from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
+from tutti.api.selectors import Toleration
+
+DeviceClaimChange = Literal["allocate", "reserve", "free"]
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -21,7 +26,8 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
 class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
-    `annotations` travel in the Binding and so reach the pod without a write of their own.
+    `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -31,6 +37,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     node: str
     workload: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    tolerations: list[Toleration] = []
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
@@ -59,10 +67,31 @@ class ReserveVolume(Decision, frozen=True, tag="reserve-volume"):
     version: str = ""
 
 
+class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
+    """Write on a ResourceClaim what it has and who uses it; answered by `DeviceClaimWritten`.
+
+    Attributes:
+        change: `allocate`: give it its devices, and let pods use it; `reserve`: let more pods use the devices that it
+            has; `free`: take its devices away, if nobody else uses it.
+        version: That of the claim which this was decided by.
+        allocation: What it gets; only to allocate.
+        pods: Name and uid of those that use it from now on, or, to free it, used it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: DeviceClaimChange
+    version: str = ""
+    allocation: Allocation | None = None
+    pods: list[tuple[str, str]] = []
+
+
 class Evict(Decision, frozen=True, tag="evict"):
     """Take a pod out that is bound, or may be; answered by `EvictFinished`.
 
     It gets the condition DisruptionTarget with `reason` and `message`, and ends within its own grace period.
+    With `within_budgets` the API server refuses what no PodDisruptionBudget has room for.
     """
 
     namespace: str
@@ -70,11 +99,43 @@ class Evict(Decision, frozen=True, tag="evict"):
     uid: str
     reason: str
     message: str
+    within_budgets: bool = False
 
 
 class Deactivate(Decision, frozen=True, tag="deactivate"):
     """Set `spec.active` of a Workload to false; answered by `Deactivated`."""
 
+    namespace: str
+    name: str
+    uid: str
+
+
+class StartOwner(Decision, frozen=True, tag="start-owner"):
+    """Have an object that is suspended make its pods; answered by `OwnerWritten`.
+
+    `generation` is that of what was decided on: where it asks for something else by now, it is not started.
+    `added` is what the pods of each role get, by role; `at` is Unix seconds.
+    """
+
+    group: str
+    kind: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    at: int
+    added: dict[str, Directives] = {}
+
+
+class SuspendOwner(Decision, frozen=True, tag="suspend-owner"):
+    """Have an object make no pods any more, and say what it said before its start; answered by `OwnerWritten`."""
+
+    group: str
+    kind: str
+    version: str
+    plural: str
     namespace: str
     name: str
     uid: str
@@ -125,6 +186,20 @@ class PatchStatus(Decision, frozen=True, tag="status"):
     uid: str
     status: dict[str, Any]
     api_version: str = ""
+
+
+class ResetChecks(Decision, frozen=True, tag="reset-checks"):
+    """Write what admission checks say of an object anew, and which round that is; answered by `ChecksReset`.
+
+    Both are written at once: whoever sees the round sees no answer of an earlier one.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    round: int
+    checks: list[dict[str, Any]]
 
 
 class EmitEvent(Decision, frozen=True, tag="event"):
@@ -209,12 +284,16 @@ AnyDecision = (
     Bind
     | SelectNode
     | ReserveVolume
+    | WriteDeviceClaim
     | Evict
     | Deactivate
+    | StartOwner
+    | SuspendOwner
     | SetPodCondition
     | KeepAdmission
     | AnnotatePod
     | PatchStatus
+    | ResetChecks
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup

@@ -22,6 +22,7 @@ class Gate(enum.StrEnum):
     QUEUE = "Queue"
     THROTTLE = "Throttle"
     QUOTA = "Quota"
+    CHECKS = "Checks"
     PLACEMENT = "Placement"
     VICTIMS = "Victims"
     PERMIT = "Permit"
@@ -87,9 +88,9 @@ class EvictionReason(enum.StrEnum):
     """Why a workload is taken out.
 
     After PODS_READY_TIMEOUT it waits as `spec.requeue` of its Workload says, and is set inactive when that has
-    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST it goes before the
-    others of its priority; after the others it does not wait for anything, though one that is inactive, or whose queue
-    is stopped, is not admitted before that ends.
+    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST and MOVED it goes
+    before the others of its priority; after ADMISSION_CHECK it waits as its check says; after the others it does not
+    wait for anything, though one that is inactive, or whose queue is stopped, is not admitted before that ends.
     """
 
     PREEMPTED = "Preempted"
@@ -100,6 +101,8 @@ class EvictionReason(enum.StrEnum):
     NODE_FAILURES = "NodeFailures"
     BIND_WINDOW_OVER = "BindWindowOver"
     MEMBER_LOST = "MemberLost"
+    ADMISSION_CHECK = "AdmissionCheck"
+    MOVED = "Moved"
 
 
 class DeactivationCause(enum.StrEnum):
@@ -108,6 +111,7 @@ class DeactivationCause(enum.StrEnum):
     REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
     MEMBER_FAILED = "MemberFailed"
     MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+    ADMISSION_CHECK_REJECTED = "AdmissionCheckRejected"
 
 
 LifecycleKey = tuple[str, str, str]
@@ -117,11 +121,15 @@ LifecycleKey = tuple[str, str, str]
 class LifecycleStep(enum.StrEnum):
     """What a workload has come to.
 
+    QUOTA_RESERVED: quota is reserved for it, and nodes are looked for once checks are passed; `seconds` since it was
+        queued.
+    CHECKED: all its checks are Ready; `seconds` that they took.
     ADMITTED: quota and nodes are reserved for it; `seconds` since it was queued.
     LET_GO: a reservation that was held, for members, an approval or volumes, is being bound; `seconds` it was held.
     GIVEN_BACK: a reservation that was held is given back without that; `seconds` it was held.
     SCHEDULED: its required members are bound; `seconds` since it was admitted.
     MAKES_ROOM: others have to leave for it; `pods` of theirs.
+    HAS_MOVED: others are moved for it; `pods` of theirs.
     DEGRADED: it runs and has lost so many `pods` that fewer are left than it needs.
     RECOVERED: it is degraded no more: it is whole, or is none that runs (`reason`); `seconds` that it was degraded.
     EVICTED: it is taken out; `seconds` that it ran.
@@ -129,11 +137,14 @@ class LifecycleStep(enum.StrEnum):
     FINISHED: its members have ended; `seconds` that it ran, this time.
     """
 
+    QUOTA_RESERVED = "QuotaReserved"
+    CHECKED = "Checked"
     ADMITTED = "Admitted"
     LET_GO = "LetGo"
     GIVEN_BACK = "GivenBack"
     SCHEDULED = "Scheduled"
     MAKES_ROOM = "MakesRoom"
+    HAS_MOVED = "HasMoved"
     DEGRADED = "Degraded"
     RECOVERED = "Recovered"
     EVICTED = "Evicted"

@@ -25,24 +25,41 @@ from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.api.conventions.membership import within_bounds
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import MissingOwner, ProjectedOwner
+from tutti.api.kinds.consolidation import MOVABLE_ANNOTATION
 from tutti.api.model import GROUP
 from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SCALE_DOWN_ANNOTATIONS: Mapping[str, str] = MappingProxyType(
-    {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+    {SAFE_TO_EVICT: "false", "karpenter.sh/do-not-disrupt": "true"}
 )
 """What keeps an autoscaler from taking a node away that a pod is on."""
 
 SCALE_DOWN_MARK = f"{GROUP}/scale-down-protection"
 """The annotation that says which of these were written by us."""
 
+MOVING_KEYS = (MOVABLE_ANNOTATION, SAFE_TO_EVICT, SCALE_DOWN_MARK)
+"""The annotations that tell whether a pod may be moved."""
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
 """While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
 PodTexts: TypeAlias = tuple[Hashable, ...]
 """All that a pod says which anybody reads, in one value."""
+
+
+def says_movable(annotations: Mapping[str, str]) -> bool | None:
+    """Return whether annotations of a pod or its gang let it be moved; None where they do not say.
+
+    What cluster-autoscaler must not evict (its FAQ, "safe-to-evict") is not moved either, whatever else is said. What
+    was written here to keep its node does not count: a move gives the gang others.
+    """
+    said = annotations.get(MOVABLE_ANNOTATION)
+    ours = SAFE_TO_EVICT in annotations.get(SCALE_DOWN_MARK, "").split(",")
+    if (annotations.get(SAFE_TO_EVICT) == "false" and not ours) or (said is not None and said != "true"):
+        return False
+    return None if said is None else True
 
 
 class ParsedMemberships:
@@ -57,7 +74,7 @@ class ParsedMemberships:
     def __init__(self, settings: Conventions, noted: Iterable[str] = (), marks: Iterable[str] = ()) -> None:
         self._settings = settings
         self._marks = frozenset(marks)
-        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *MOVING_KEYS, *noted}
         self._read: WeakValueDictionary[PodTexts, GangMembership] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -292,6 +309,10 @@ class OwnerGraph:
             and member.marks.owner.kind == name
             and member.marks.owner.api_version.partition("/")[0] == group
         ]
+
+    def controlled_by(self, uid: str) -> list[str]:
+        """Return the uids of the objects that one controls."""
+        return list(self._controlled.get(uid, ()))
 
     def _below(self, uid: str) -> Iterator[Member]:
         """Yield the members below an object, through owners and through pods that own pods.

@@ -21,6 +21,7 @@ from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import GangAnswer, InheritedTerms, PlacedAlone, PodMarks
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
 from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
@@ -124,6 +125,22 @@ class Charge:
         return replace(self, holder=holder)
 
 
+class HeldQuota(NamedTuple):
+    """Quota that is held for pods of a group which have no nodes: for how many, and what all of them use together."""
+
+    pods: int
+    charge: Charge
+
+
+class Additions(NamedTuple):
+    """What admission checks add to the pods of a group."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node_labels: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+
+
 class Owned(NamedTuple):
     """What a member has from what owns it.
 
@@ -182,6 +199,7 @@ class Member:
         marks: What of it tells its gang from what owns it, whenever that changes.
         owned: What it has from its owners, by what is known of them now.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
+        movable: Whether it says itself that it may be moved; None where it does not say.
         plugin_annotations: Those of its annotations that a plugin reads.
         topology: How near it says itself that it must be to others like it, if it does.
         settled: What its charge was last worked out from: what it holds, the labels of its node, the queues as written.
@@ -212,6 +230,7 @@ class Member:
     marks: PodMarks = NO_MARKS
     owned: Owned = NOT_OWNED
     gate: str | None = None
+    movable: bool | None = None
     plugin_annotations: Mapping[str, str] = field(default_factory=dict)
     topology: PodSetTopology | None = None
     settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None
@@ -236,6 +255,8 @@ class MemberGroup:
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
         had: How many members have had a node at once in this run, as far as is known.
         ended: How many members have succeeded in this run and do not exist any more.
+        held: Quota that is held for members without nodes; None: none.
+        added: What admission checks add to its pods; None: nothing.
     """
 
     name: str
@@ -252,6 +273,8 @@ class MemberGroup:
     on_loss: OnMemberLoss | None = None
     had: int = 0
     ended: int = 0
+    held: HeldQuota | None = None
+    added: Additions | None = None
     _counted: tuple[list[int], MemberCounts] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:

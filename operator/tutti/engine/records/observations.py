@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
+from tutti.api.numa import NodeTopology
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -22,6 +24,7 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
 
@@ -205,6 +208,44 @@ class StorageGone(Observation, frozen=True, tag="storage-gone"):
     name: str
 
 
+class SliceSeen(Observation, frozen=True, tag="resource-slice"):
+    """A ResourceSlice was added or changed."""
+
+    found: ResourceSlice
+
+
+class DeviceClassSeen(Observation, frozen=True, tag="device-class"):
+    """A DeviceClass was added or changed."""
+
+    found: DeviceClass
+
+
+class DeviceClaimSeen(Observation, frozen=True, tag="resource-claim"):
+    """A ResourceClaim was added or changed."""
+
+    found: ResourceClaim
+
+
+class DeviceObjectGone(Observation, frozen=True, tag="device-object-gone"):
+    """A slice, class or claim of devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
+
+    kind: DeviceKind
+    namespace: str
+    name: str
+
+
+class NodeTopologySeen(Observation, frozen=True, tag="node-topology"):
+    """The agent of a node has reported of its NUMA zones, or reports otherwise than before."""
+
+    found: NodeTopology
+
+
+class NodeTopologyGone(Observation, frozen=True, tag="node-topology-gone"):
+    """The report of a node does not exist any more."""
+
+    name: str
+
+
 class ObjectSeen(Observation, frozen=True, tag="object"):
     """An object of one of our kinds was added or changed.
 
@@ -294,6 +335,23 @@ class ClaimWritten(Observation, frozen=True, tag="claim-written"):
     message: str = ""
 
 
+class DeviceClaimWritten(Observation, frozen=True, tag="device-claim-written"):
+    """What became of a WriteDeviceClaim.
+
+    Attributes:
+        done: Whether it stands written now, under `version`.
+        message: Why it does not.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: str
+    done: bool
+    version: str = ""
+    message: str = ""
+
+
 class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     """What became of an Evict decision; `done` is False where it must be asked for again."""
 
@@ -323,11 +381,28 @@ class Deactivated(Observation, frozen=True, tag="deactivated"):
     generation: int
 
 
+class OwnerWritten(Observation, frozen=True, tag="owner-written"):
+    """What became of a StartOwner or SuspendOwner; `problem` says why it was not done, "" that it was."""
+
+    uid: str
+    problem: str = ""
+
+
 class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     """What became of a CreatePodGroup or DeletePodGroup; `done` is False where it must be asked for again."""
 
     namespace: str
     name: str
+    done: bool
+
+
+class ChecksReset(Observation, frozen=True, tag="checks-reset"):
+    """What became of a ResetChecks; `done` is False where it must be asked for again."""
+
+    kind: str
+    namespace: str
+    name: str
+    round: int
     done: bool
 
 
@@ -357,6 +432,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
+DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation

@@ -19,7 +19,6 @@ from tutti.placement.spec_limits import (
     MOST_TERMS,
     MOST_TERMS_TOGETHER,
     term_count_in_all,
-    unsupported_fields,
 )
 from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
 from tutti.quota.tree import FlavorResource, add_to
@@ -186,7 +185,7 @@ def _placed_around(workload: Workload) -> _PlacedAround:
         for pod_class, said, node, charge in placed:
             topology = group.topology or said
             if node and topology is not None:
-                of = _pod_set_group(group, pod_class, topology)
+                of = pod_set_group_of(group, pod_class, topology)
                 nodes.setdefault(of, []).append(node)
                 own.setdefault((group.name, of), []).append(node)
                 flavors.setdefault(of, set()).update(() if charge is None else charge.flavors.values())
@@ -197,7 +196,8 @@ def _placed_around(workload: Workload) -> _PlacedAround:
     )
 
 
-def _pod_set_group(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+    """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 
 
@@ -230,17 +230,15 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "InvalidPod", pod_class.problem)
     if pod_class.volumes.problem:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", pod_class.volumes.problem)
+    if pod_class.devices.problem:
+        return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
     if pod_class.terms > MOST_TERMS:
         text = (
             f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
-    beyond = unsupported_fields(pod_class.spec)
-    if not beyond:
-        return None
-    text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
-    return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
+    return None
 
 
 def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
@@ -302,14 +300,19 @@ def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: in
 
 
 def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else _pod_set_group(group, pod_class, topology)
+    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
     return PodSetRequest(
         group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
     )
 
 
 def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
-    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
+    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue).
+
+    Before they have nodes these are the flavors in which quota is held for them.
+    """
+    if group.held is not None:
+        return frozenset(flavor for flavor, _ in group.held.charge.usage)
     tally = group.counts()
     if group.holds or tally.placed or tally.reserved:
         parts = [(hold.pod_class, hold.charge) for hold in group.holds]

@@ -42,6 +42,8 @@ class ReservationKind(StrEnum):
     """A gang that has lost members: room and quota, for those that come in their place."""
     MEMBERS = "members"
     """A gang some of whose members are yet to be made: room and quota, for these."""
+    MOVE = "move"
+    """What is moved so that another fits: room and quota, for the successors."""
 
 
 class Reserved(Protocol):
@@ -88,6 +90,8 @@ class Nomination:
         charges: The quota that is used for it, and for how many pods each.
         leaving: The holders, by name, whose quota it is; and how much of it at the most, where not all of it leaves.
         handed: What they use of it still, which does not count twice.
+        moves: Whether those leave to be moved elsewhere (`engine/records/moves.py`).
+        asked: Whether they have been asked to.
         until: When it is given up, Unix seconds.
         why: What its workload waits for.
     """
@@ -102,6 +106,8 @@ class Nomination:
     kind: ClassVar = ReservationKind.NOMINATION
     leaving: Sequence[tuple[str, Usage | None]] = ()
     handed: list[HandedOver] = field(default_factory=list)
+    moves: bool = False
+    asked: bool = True
 
     @property
     def nodes(self) -> list[str]:

@@ -4,6 +4,8 @@ A workload is a Workload object with its pod groups, or a PodGroup on its own, o
 all three alike. Its life:
 
     WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
+     |   ^
+     +-> CHECKING   (it has quota and no nodes, and admission checks have yet to answer, see `lifecycle/checks.py`)
        ^                    |                               |                       |
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
@@ -20,15 +22,17 @@ reader may list. Each of these is told whether it is `discreet` at all: else eve
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.quota.ordering import OrderKey, order_key, queued_at
 
@@ -44,6 +48,7 @@ class Phase(enum.StrEnum):
     """Where a workload is in its life."""
 
     WAITING = "Waiting"
+    CHECKING = "Checking"
     RESERVED = "Reserved"
     BINDING = "Binding"
     LEAVING = "Leaving"
@@ -163,6 +168,12 @@ class Workload:
         ended_before: Those of them that have ended as they must, and how; they are not waited for again.
         outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
+        managed: What makes its pods, where that is started and suspended here.
+        held_since: Since when it holds quota without nodes (`MemberGroup.held`), Unix seconds; None where none is held.
+        round: How often it has held quota while checks were asked; their answers count that are given in this round.
+        checks: What checks say of it, as its object has it.
+        checks_round: Which round that is about.
+        checks_told: The round and the checks that were last asked to be written as Pending.
     """
 
     key: WorkloadKey
@@ -239,6 +250,12 @@ class Workload:
     ended_before: Mapping[str, str] = field(default_factory=dict)
     outcome: str = ""
     asked_for: str = ""
+    managed: ManagedOwner | None = None
+    held_since: float | None = None
+    round: int = 0
+    checks: Sequence[AdmissionCheckState] = ()
+    checks_round: int = 0
+    checks_told: tuple[int, tuple[str, ...]] = (0, ())
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -262,10 +279,17 @@ class Workload:
     def stands_since(self) -> float:
         """Since when it counts as waiting among others of its priority, Unix seconds.
 
-        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        One that was taken out because it had lost members, or is moved, goes before all of them: it had its turn. So
+        does one whose object was started: its pods are there or on their way.
         """
-        front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
+        front = self.evicted is not None and self.evicted.reason in (EvictionReason.MEMBER_LOST, EvictionReason.MOVED)
+        front = front or (self.managed is not None and self.managed.runs)
         return 0.0 if front else self.queued_at
+
+    @property
+    def waits_without_members(self) -> bool:
+        """Whether it may wait though no member exists: a Workload, or what has them made when it is admitted."""
+        return self.key[0] == "Workload" or self.managed is not None
 
     def reported_to(self, uid: str) -> dict[str, Any]:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
@@ -332,6 +356,8 @@ class Workload:
         for group in self.groups.values():
             for member in group.members.values():
                 return member.scheduler
+        if self.managed is not None:
+            return next((one.scheduler for one in self.managed.found.roles), "")
         return ""
 
     def forget_ended(self) -> None:

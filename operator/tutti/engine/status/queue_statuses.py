@@ -27,6 +27,7 @@ from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import REFRESH_SECONDS
 from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.status import StatusState
+from tutti.engine.status.moves import moves_of
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 from tutti.quota.usage import Overuse, Used, overused_quota, usage_report
@@ -58,7 +59,8 @@ def report_queues(state: StatusState) -> None:
         sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
         moved = (state.leads_to(*name.split("/", 1)) for name in sampled)
         state.queue_positions.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
-    changed, state.changed_queues = {**state.changed_queues, **sampled}, {}
+    moving, state.moves.changed = state.moves.changed, {}
+    changed, state.changed_queues = {**state.changed_queues, **sampled, **moving}, {}
     for name in changed:
         if "/" in name:
             namespace, local = name.split("/", 1)
@@ -67,7 +69,10 @@ def report_queues(state: StatusState) -> None:
             usage = _of_local_queue(state, name, namespace, local) | (beside if name in sampled else {})
             _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
         else:
-            _report_queue(state, ("ClusterQueue", "", name), name, _of_cluster_queue(state, name))
+            said = _of_cluster_queue(state, name)
+            if name in state.moves.plans or name in state.moves.past or state.moves.heard.get(name):
+                said |= {"moves": moves_of(state, name)}
+            _report_queue(state, ("ClusterQueue", "", name), name, said)
 
 
 def _look_at_nodes(state: StatusState) -> None:
@@ -97,7 +102,7 @@ def _report_queue(
     count = state.counts.of(name)
     wanted = {
         "pendingWorkloads": count.pending,
-        "reservingWorkloads": count.admitted + count.leaving,
+        "reservingWorkloads": count.checking + count.admitted + count.leaving,
         "admittedWorkloads": count.admitted,
         **usage,
     }
@@ -141,7 +146,7 @@ def _of_local_queue(state: StatusState, name: str, namespace: str, local: str) -
 
 
 def _less(usage: Usage, count: QueueCount) -> Usage:
-    """Return usage without that of workloads that are being taken out."""
+    """Return usage without that of workloads that are being taken out, or have no nodes yet."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()} if count.yielding else usage
 
 

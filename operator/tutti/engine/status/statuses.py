@@ -33,6 +33,10 @@ from tutti.quota.flavors import VIRTUAL
 
 MOST_KEPT = 128
 """How many entries `status.kept` has at most, as the CRDs have it."""
+MOST_HELD = 64
+"""How many flavors and resources are told of the quota that a group holds without nodes, likewise."""
+MOST_PARTS = 18
+"""How many groups are told of."""
 OF_A_PART = ("Scheduled", "PodsReady", "Degraded", "Finished")
 """The conditions that a PodGroup of a Workload has, too."""
 
@@ -58,7 +62,8 @@ def status_of(
     else:
         pending = _pending(state, workload, told.get("pendingReason"), place)
         wanted = _pod_group_status(workload.phase, workload.counts(), workload.losses, told) | {
-            "pendingReason": pending
+            "pendingReason": pending,
+            **_group_admission(workload, told),
         }
     wanted |= _ended_before(workload, told)
     state.queue_positions.note(workload, pending)
@@ -123,8 +128,10 @@ def count_in_queues(state: StatusState, workload: Workload) -> None:
     if workload.counted == NOT_COUNTED and not (workload.queue or workload.cluster_queue):
         return  # no queue counts it, and none is to
     bucket = ""
-    if workload.phase is Phase.WAITING and workload.queue:
-        wanted = workload.key[0] == "Workload" or workload.counts().live
+    if workload.held_since is not None and workload.queue:
+        bucket = "checking"
+    elif workload.phase is Phase.WAITING and workload.queue:
+        wanted = workload.waits_without_members or workload.counts().live
         bucket = "pending" if workload.active and wanted else ""  # who is set inactive does not wait for anything
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
@@ -140,7 +147,7 @@ def count_in_queues(state: StatusState, workload: Workload) -> None:
 
 def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
     admission = None
-    admitted = workload.phase in ADMITTED and workload.cluster_queue
+    admitted = (workload.phase in ADMITTED or workload.held_since is not None) and workload.cluster_queue
     # Without a queue, or when it was taken out, it says what nothing else tells: who succeeded and is there no more.
     if admitted or any(group.ended for group in workload.groups.values()):
         groups = []
@@ -148,10 +155,16 @@ def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any
             charges = [m.charge for m in group.members.values() if m.charge] + [
                 h.charge for h in group.holds if h.charge
             ]
-            if charges or group.ended:
-                said = {"name": group.name, "count": len(charges), "flavors": charges[0].flavors if charges else {}}
+            if charges or group.ended or group.held is not None:
+                said: dict[str, Any] = {
+                    "name": group.name,
+                    "count": len(charges),
+                    "flavors": charges[0].flavors if charges else {},
+                }
+                said |= _held(group)
                 groups.append(said | ({"succeeded": group.counts().succeeded} if group.counts().succeeded else {}))
         admission = {"clusterQueue": workload.cluster_queue if admitted else "", "podGroups": groups}
+        admission |= _round(workload, told)
     requeue: dict[str, Any] | None = None
     if workload.attempts or workload.requeues:
         requeue = {"count": workload.requeues, "attempts": workload.attempts}
@@ -170,6 +183,40 @@ def _ended_before(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
         return {}
     ended = [{"workload": name, "outcome": how} for name, how in workload.ended_before.items()]
     return {"after": ended or None}
+
+
+def _held(group: MemberGroup) -> dict[str, Any]:
+    """Return what the status of a workload says of the quota that a group holds without nodes, in place of charges."""
+    if group.held is None:
+        return {}
+    charge = group.held.charge
+    amounts = [
+        {"flavor": flavor, "resource": resource, "amount": format_amount(resource, amount)}
+        for (flavor, resource), amount in sorted(charge.usage.items())
+    ]
+    return {"count": group.held.pods, "flavors": charge.flavors, "held": amounts[:MOST_HELD]}
+
+
+def _round(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    said = (told.get("admission") or {}).get("round")
+    return {"round": workload.round} if workload.round or said else {}
+
+
+def _group_admission(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what the status of a gang without a Workload says of quota, where admission checks have to be passed."""
+    if not workload.round and not told.get("admission"):
+        return {}
+    holds = workload.phase in ADMITTED or workload.held_since is not None
+    if not holds:
+        return {"admission": None}
+    parts = [{"name": group.name, **_held(group)} for group in workload.groups.values() if group.held is not None]
+    return {
+        "admission": {
+            "clusterQueue": workload.cluster_queue,
+            "podGroups": parts[:MOST_PARTS],
+            **_round(workload, told),
+        }
+    }
 
 
 def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
@@ -240,7 +287,14 @@ def as_found(found: Object) -> dict[str, Any]:
     return {FENCE: None, **said}
 
 
-AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
+AT_ONCE = frozenset(
+    {
+        EvictionReason.PREEMPTED.value,
+        EvictionReason.NODE_FAILURES.value,
+        EvictionReason.MEMBER_LOST.value,
+        EvictionReason.MOVED.value,
+    }
+)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
@@ -272,9 +326,13 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     if workload.key[0] == "Workload":
         reason, message = ("Admitted", "") if admitted else _reason(why)
         leaving = workload.phase is Phase.LEAVING
-        so = admitted or leaving
+        so = admitted or leaving or workload.held_since is not None
         yield _condition("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
         yield _condition("Admitted", admitted, reason, message)
+    elif workload.round or "QuotaReserved" in told:  # of a gang, where quota may be held without nodes
+        so = admitted or workload.phase is Phase.LEAVING or workload.held_since is not None
+        reason, message = _reason(why)
+        yield _condition("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
     scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
     reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(why)
     yield _condition("Scheduled", scheduled, reason, message)
@@ -297,7 +355,8 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
 
 def _eviction(state: StatusState, workload: Workload, told: dict[str, dict[str, str]]) -> Iterator[Said]:
     """Say why a workload was taken out; once it is admitted again, that it was."""
-    why = None if workload.phase in ADMITTED else workload.evicted
+    holds = workload.phase in ADMITTED or workload.held_since is not None
+    why = None if holds else workload.evicted
     for kind in ("Evicted", "Preempted"):
         before = told.get(kind, {})
         if why is not None and (kind == "Evicted" or why.preempted):

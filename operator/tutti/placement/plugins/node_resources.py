@@ -1,7 +1,7 @@
 """Resources of nodes: whether enough is left, and how full and how evenly used a node should be.
 
-Rules: kube-scheduler 1.36, plugins/noderesources (fit, least, most, requested to capacity ratio, balanced_allocation)
-and plugins/dynamicresources. A container that does not say what it asks for counts a little in scores
+Rules: kube-scheduler 1.36, plugins/noderesources (fit, least, most, requested to capacity ratio, balanced_allocation).
+A container that does not say what it asks for counts a little in scores
 (`requests.DEFAULT_REQUESTS`), or a node could be filled with such pods and still look empty. A wildcard such as
 `nvidia.com/*` stands for each extended resource of that domain that a pod asks for, so that a profile need not name
 every MIG profile that a cluster has or will have.
@@ -121,6 +121,8 @@ class NodeResourcesFit:
             ("asked", self), len(nodes.resource_index.column_of), lambda: self._asked(pod_class, nodes)
         )
         requested, allocatable = nodes.requested, nodes.allocatable
+        if pod_class.devices.extended:
+            return self._beside_devices(nodes, pod_class, mask, most=most)
         if most == 1:
             fits_one = mask.copy()
             for column, amount in asked:
@@ -132,6 +134,21 @@ class NodeResourcesFit:
             np.minimum(fits, np.floor_divide(free, amount, out=free), out=fits)
         np.maximum(fits, 0, out=fits)
         return np.multiply(fits, mask, out=fits)
+
+    def _beside_devices(
+        self, nodes: NodeColumns, pod_class: PodClass, mask: Mask, *, most: int | None
+    ) -> NDArray[np.int64]:
+        """Do the same for a class that asks for what devices can stand in for, on nodes that do not offer it."""
+        requests, view = pod_class.requests, nodes.device_view(pod_class.devices)
+        fits = np.full(len(mask), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
+        for name, amount in requests.items():
+            if amount <= 0 or self.is_ignored(name):
+                continue
+            column = nodes.resource_index.column(name)
+            room = (nodes.allocatable[:, column] - nodes.requested[:, column]) // int(nodes.vector(requests)[column])
+            stands_in = view.unoffered.get(name)
+            fits = np.minimum(fits, room if stands_in is None else np.where(stands_in, fits, room))
+        return np.maximum(fits, 0) * mask
 
     def _asked(self, pod_class: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
         """Return the columns of what the class asks for and must have, with how much of it."""
@@ -161,16 +178,21 @@ class FitState:
         """Rule out nodes that lack a resource; final where they do not even offer enough of it."""
         nodes, requests = self.nodes, self.pod_class.requests
         request = nodes.vector(requests)
+        unoffered = nodes.device_view(self.pod_class.devices).unoffered if self.pod_class.devices.extended else {}
         out: list[Rejection] = []
         for name in requests:
             column = nodes.resource_index.column(name)
             if not requests[name] or self.fit.is_ignored(name):
                 continue
+            stands_in = unoffered.get(name)
             if column == UNKNOWN_RESOURCE:
+                if stands_in is not None:
+                    continue
                 out.append(Rejection(insufficient(name), nodes.present, True))
                 continue
             offered = nodes.allocatable[:, column]
             short = nodes.requested[:, column] + request[column] > offered
+            short = short if stands_in is None else short & ~stands_in
             out.append(Rejection(insufficient(name), short, name != "pods" and request[column] > offered))
         return out
 
@@ -382,18 +404,3 @@ def _deviation(parts: list[Floats], offers: list[AllocatableColumn], rows: Rows)
     spread: Floats = np.sqrt(squares / np.maximum(count, 1))
     of_two = np.where(has, stacked, -np.inf).max(axis=0) - np.where(has, stacked, np.inf).min(axis=0)
     return np.where(count > _PAIR, spread, np.where(count == _PAIR, of_two / 2, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicResources:
-    """The score of pods without claims (kube-scheduler 1.36, plugins/dynamicresources)."""
-
-    name: str = "DynamicResources"
-    weight: int = 2
-    scaled: bool = True
-    reverse: bool = False
-    concerns: int = field(default=0, init=False)
-
-    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:  # noqa: ARG002 - a preference's signature
-        """Return int64[rows] of 0."""
-        return np.zeros(len(nodes), dtype=np.int64)

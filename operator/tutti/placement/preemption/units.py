@@ -177,6 +177,7 @@ class SimulatedRemoval:
         self._held = columns.held(slots, axis)
         self._weight = columns.weight(slots, axis)
         self._records = columns.at(slots) if seen else []
+        self._of_zones = columns.at(slots) if cluster.nodes.numa else []
 
     def __enter__(self) -> Self:
         self.remove()
@@ -200,6 +201,8 @@ class SimulatedRemoval:
         for columns, amounts in ((nodes.requested, self._held), (nodes.scored, self._weight)):
             for column, amount in zip(columns.T, amounts.T, strict=False):
                 np.add.at(column, self._row, sign * amount)
+        for record in self._of_zones:
+            nodes.numa.lift(record.place, record.key, back=sign > 0)
         for record, row in zip(self._records, self._row.tolist(), strict=False):
             nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
             if record.uses and sign > 0:

@@ -62,7 +62,7 @@ def in_one_domain(
     """Return bool[units] that must go so that an ask fits as near as it must be; None where that is not found."""
     topology = ask.topology
     assert topology is not None  # only then there are domains to choose from
-    domain, plain = _domains(cluster, topology), replace(ask, topology=None)
+    domain, plain = domains_of(cluster, topology), replace(ask, topology=None)
     nobody = np.zeros(len(units), dtype=np.bool_)
     everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0, closed=closed)
     if topology.asked.together is not Together.REQUIRED:
@@ -94,7 +94,7 @@ def in_one_domain(
     return min(found, key=lambda one: units.cost(cluster, one[0], coverage))[0]
 
 
-def _domains(cluster: Cluster, topology: TopologyPlacement) -> Rows:
+def domains_of(cluster: Cluster, topology: TopologyPlacement) -> Rows:
     """Return int64[rows]: each node's domain of the level that is asked for, -1 where it is in none."""
     tree = domain_tree(cluster.nodes, topology.levels)
     level = tree.levels.index(topology.asked.level) if topology.asked.level else 0

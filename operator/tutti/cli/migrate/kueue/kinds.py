@@ -7,6 +7,7 @@ apis/kueue/v1beta1/*_conversion.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tutti.api.conventions import ConventionError
@@ -34,6 +35,41 @@ def cluster_queue(document: dict[str, Any], notes: Notes) -> None:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
     if not spec.get("admissionChecksStrategy", True):
         del spec["admissionChecksStrategy"]
+    elif "admissionChecksStrategy" in spec:
+        notes.add(
+            NoteLevel.CHANGED,
+            "spec.admissionChecksStrategy",
+            "the queue is inactive until controllers answer for these checks on Tutti's Workloads and PodGroups",
+            "move their controllers to group scheduling.tutti.dev; take out checks that are left out here",
+        )
+
+
+OF_KUEUES_OWN: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "kueue.x-k8s.io/provisioning-request": (
+            "no capacity is asked for ahead of admission",
+            "for autoscaling: pods that lack a node are Unschedulable, which cluster autoscalers act on by themselves",
+        ),
+        "kueue.x-k8s.io/multikueue": ("work is not sent to other clusters", "keep Kueue's manager for that"),
+    }
+)
+"""Controllers of checks that are part of Kueue: what is not done here, and what to do instead."""
+
+
+def admission_check(document: dict[str, Any], notes: Notes) -> None:
+    """Say of an AdmissionCheck that its controller has to look elsewhere, or that there is none."""
+    spec = mapping(document, "spec")
+    own = OF_KUEUES_OWN.get(str(spec.get("controllerName")))
+    if own is not None:
+        why, do = own
+        notes.add(NoteLevel.LOST, "spec.controllerName", f"nobody answers for it: {why}", do)
+        return
+    notes.add(
+        NoteLevel.CHANGED,
+        "spec.controllerName",
+        "its controller answers on Kueue's Workloads, and is asked here on Tutti's Workloads and PodGroups",
+        "have it watch group scheduling.tutti.dev; states and fields are the same (docs/howto/checks.md)",
+    )
 
 
 def cohort(document: dict[str, Any], notes: Notes) -> None:

@@ -78,8 +78,8 @@ def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
     spec = mapping(template, "spec")
     where = f"{path}." if path else ""
     if spec.get("resourceClaims"):
-        happens = "its pods never start: Tutti cannot place by spec.resourceClaims (DRA) yet"
-        do = "leave these pods to another scheduler, or ask for the devices as an extended resource"
+        happens = "its devices count against no quota: Tutti places by them, and has no quota of device classes"
+        do = "bound devices by a ResourceQuota (CLASS.deviceclass.resource.k8s.io/devices) instead"
         notes.add(NoteLevel.LOST, f"{where}spec.resourceClaims", happens, do)
     parts = _HAMI.intersection(requested_resources(spec))
     if parts:

@@ -12,6 +12,7 @@ from tutti.cli.migrate.conforming import conform
 from tutti.cli.migrate.kueue import jobs, remarks, settings, words
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.kinds import (
+    admission_check,
     as_it_is,
     cluster_queue,
     cohort,
@@ -39,6 +40,7 @@ WRITTEN_BY_SERVER = (
 
 QUOTAS: Mapping[str, Callable[[dict[str, Any], Notes], None]] = MappingProxyType(
     {
+        "AdmissionCheck": admission_check,
         "ClusterQueue": cluster_queue,
         "Cohort": cohort,
         "LocalQueue": as_it_is,
@@ -51,10 +53,6 @@ QUOTAS: Mapping[str, Callable[[dict[str, Any], Notes], None]] = MappingProxyType
 
 WITHOUT_EQUAL: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "AdmissionCheck": (
-            "nothing is checked between quota and admission",
-            "for autoscaling: pods that lack a node are Unschedulable, which cluster autoscalers act on by themselves",
-        ),
         "ProvisioningRequestConfig": (
             "no capacity is asked for ahead of admission",
             "let the cluster autoscaler act on Unschedulable pods",

@@ -36,6 +36,7 @@ from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
+from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import EvictionReason, Explanation
@@ -180,7 +181,7 @@ def _look(
 ) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lending_kept(state, workload):
+    with lending_kept(state, workload), lending_held(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
@@ -235,6 +236,8 @@ def _summary(workload: Workload, why: Explanation | None, lacks: DegradedGang | 
     match workload.phase:
         case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:
             return f"it fits now: Tutti places it as soon as it looks (is the operator running?){again}"
+        case Phase.CHECKING:
+            return "it holds quota, and its admission checks are asked"
         case Phase.BINDING:
             return "it has its nodes, and is being bound"
         case Phase.SCHEDULED:

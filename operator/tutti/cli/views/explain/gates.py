@@ -22,6 +22,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
+from tutti.engine.lifecycle.checks import answers
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
 from tutti.engine.records.workloads import Workload
@@ -72,6 +73,8 @@ def _use(state: AdmissionState, queue: Queue, what: FlavorResource, needs: int) 
 
 MOST_WAYS = 4
 """How many ways to count pods in flavors are looked at."""
+MOST_CHECKS = 4
+"""How many admission checks are named."""
 EXAMPLES = 3
 """How many nodes, or domains, are named."""
 
@@ -198,7 +201,7 @@ def _first(nodes: NodeColumns, which: NDArray[np.bool_]) -> list[int]:
 
 
 ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)
-"""The gates that every workload passes; it waits for victims or a permit only where there is reason to."""
+"""The gates that every workload passes; it waits for checks, victims or a permit only where there is reason to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +231,29 @@ def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
         if way.why is not None and gate is way.why.gate:
             told.append(GateStep(gate.value, GateOutcome.WAITS, way.why.message))
             passed = False
+        elif gate is Gate.CHECKS:
+            told += _checks(way, passed=passed)
         elif gate in ALWAYS and passed:
             told.append(_behind(way, gate))
         elif gate in ALWAYS:
             told.append(_ahead(way, gate))
     return tuple(told)
+
+
+def _checks(way: GateContext, *, passed: bool) -> list[GateStep]:
+    """Return how a workload stands with the admission checks of its queue; nothing where it has none to pass."""
+    queue, workload = way.queue, way.workload
+    asked = list(queue.checks.on_flavors) if isinstance(queue, Queue) else []
+    if not asked:
+        return []
+    said = [f"{one.name} is {one.state}" for one in answers(workload) if one.name in asked]
+    if passed and said:
+        return [GateStep(Gate.CHECKS.value, GateOutcome.PASSED, ", ".join(said[:MOST_CHECKS]))]
+    names = ", ".join(asked[:MOST_CHECKS])
+    text = f"known once it has quota: AdmissionCheck {names} is asked then"
+    if passed:
+        return [GateStep(Gate.CHECKS.value, GateOutcome.PASSED, "its flavors have none to pass")]
+    return [GateStep(Gate.CHECKS.value, GateOutcome.UNKNOWN, text)]
 
 
 def _behind(way: GateContext, gate: Gate) -> GateStep:

@@ -17,7 +17,7 @@ from tutti.cli.views.what_if import key_of
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.observations import ObjectSeen, PodSeen
-from tutti.engine.records.workloads import WorkloadKey
+from tutti.engine.records.workloads import Workload, WorkloadKey
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
@@ -38,6 +38,9 @@ def find_workload(state: CoreState, listed: Listed, namespace: str, name: str) -
     )
     if part is not None:
         return part
+    made = next((key for key, one in state.workloads.items() if key[1] == namespace and _is_of(one, name)), None)
+    if made is not None:
+        return made
     owned = [
         key
         for one, (key, _) in state.pod_group_of.items()
@@ -48,6 +51,11 @@ def find_workload(state: CoreState, listed: Listed, namespace: str, name: str) -
         names = first_few(["/".join(key[1:]) for key in groups])
         return f"the pods of {namespace}/{name} wait and run each for itself: give the name of one, such as {names}"
     return groups[0] if groups else _unknown(state, listed, namespace, name)
+
+
+def _is_of(workload: Workload, name: str) -> bool:
+    """Whether a workload is of an object of a name that is started and suspended by its queue."""
+    return workload.managed is not None and workload.managed.found.name == name
 
 
 def _unknown(state: CoreState, listed: Listed, namespace: str, name: str) -> str:

@@ -98,16 +98,29 @@ class NodeRoom(msgspec.Struct, frozen=True, rename="camel"):
     domains: Mapping[str, int] = {}
 
 
+class MovedWork(msgspec.Struct, frozen=True, rename="camel"):
+    """Running pods of one workload that could be moved, and from which nodes to which."""
+
+    kind: str
+    namespace: str
+    name: str
+    pods: int
+    source: tuple[str, ...]
+    to: tuple[str, ...]
+
+
 class Remedy(msgspec.Struct, frozen=True, rename="camel"):
     """Something that could be done, tried out on an engine.
 
     Attributes:
         what: What would be done, or happen.
         then: What it would still wait for after that; "" where it would be placed.
+        moves: Whom it moves, where it is that running pods are moved.
     """
 
     what: str
     then: str = ""
+    moves: tuple[MovedWork, ...] = ()
 
 
 class OperatorStatus(msgspec.Struct, frozen=True, rename="camel"):

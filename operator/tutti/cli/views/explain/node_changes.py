@@ -15,7 +15,7 @@ from tutti.api.selectors import HARD_EFFECTS, Taint
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload
 from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
-from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, with_nodes
+from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, reports_like, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
 from tutti.cluster.nodes import untimed
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
@@ -99,10 +99,26 @@ def add_nodes(case: UnplacedWorkload) -> Iterator[Change]:
         if need.pod_class.refusal or (room >= need.required and need.topology is None):
             continue  # others, or the pod itself, are in the way
         for model in _models(case, need) or _larger(case, need):
-            number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
+            number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit_with_new(case, model, n)), 0)
             for many in (number * times for times in _TIMES if 0 < number * times <= _MOST_NEW):
                 told = f"{counted(many, 'more node')} {_like(case, model)}"
-                yield Change(f"{told} {agreeing(many, IS)} added", [*case.seen, *nodes_like(model, many)])
+                yield Change(f"{told} {agreeing(many, IS)} added", _and_new(case, model, many))
+
+
+def _and_new(case: UnplacedWorkload, model: Node, number: int) -> Seen:
+    return [*case.seen, *nodes_like(model, number), *reports_like(case.seen, model, number)]
+
+
+def _would_fit_with_new(case: UnplacedWorkload, model: Node, number: int) -> bool:
+    """Whether nodes would have room with so many more like one, of whose zones agents report as of that one's."""
+    cluster, reports = case.state.cluster, [one.found for one in reports_like(case.seen, model, number)]
+    for report in reports:
+        cluster.put_topology(report)
+    try:
+        return _would_fit(case, [one.node for one in nodes_like(model, number)])
+    finally:
+        for report in reports:
+            cluster.drop_topology(report.name)
 
 
 def _would_fit(case: UnplacedWorkload, changes: Sequence[Node]) -> bool:
@@ -210,10 +226,6 @@ def _numbers(most: int) -> Iterator[int]:
 
 def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
     return changed(node, metadata=changed(node.metadata, labels={**node.metadata.labels, **labels}))
-
-
-def _new(model: Node, number: int) -> list[Node]:
-    return [one.node for one in nodes_like(model, number)]
 
 
 def _uncordoned(node: Node) -> Node:

@@ -17,6 +17,7 @@ from tutti.cli.views.explain import changes, node_changes
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload, helpful_changes, try_change
 from tutti.cli.views.explain.gates import node_shortage
 from tutti.cli.views.explain.model import Remedy
+from tutti.cli.views.explain.moves import helpful_moves
 from tutti.cli.views.what_if import without_pods
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
@@ -180,7 +181,7 @@ def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
             return tuple(found) or _first_steps(case, changes.raise_quota(case))
         case Gate.PLACEMENT:
             return tuple(_about_nodes(case))
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT:
+        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ()
 
 
@@ -188,7 +189,7 @@ def why_no_remedy(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT:
+        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
             return (
@@ -207,6 +208,7 @@ def _about_nodes(case: UnplacedWorkload) -> Iterable[Remedy]:
     yield from helpful_changes(case, node_changes.uncordon(case), good=_GOOD, most=_MOST)
     yield from helpful_changes(case, node_changes.tolerate_taints(case), good=_GOOD, most=_MOST)
     yield from helpful_changes(case, node_changes.label_nodes(case), good=1, most=_MOST)
+    yield from helpful_moves(case)
     yield from remedies_by_ends(case, *users_of_nodes(case))
     yield from helpful_changes(case, node_changes.add_nodes(case), good=1, most=_MOST)
     yield from _first_steps(case, changes.smaller_requests(case))

@@ -1,0 +1,75 @@
+"""Free GPUs that are scattered become whole nodes: what runs is moved, and everybody has a node in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.harness.story import Story
+
+QUEUE = "moving"
+
+
+def scattered(story: Story, **consolidation: object) -> None:
+    """On each of four nodes one of two GPUs is in use, by a Job of its own."""
+    if story.cluster.replica_sets:
+        pytest.skip("the nodes of this cluster are shared with what others run there")
+    story.queue(QUEUE, 16, **({"consolidation": consolidation} if consolidation else {}))
+    story.start_operator(victimsTimeoutSeconds=60)
+    nodes = [node.metadata.name for node in story.core.list_node().items]
+    assert len(nodes) == 4
+    cordon(story, nodes[1:], so=True)
+    for number, node in enumerate(nodes):
+        cordon(story, [node], so=False)
+        story.crew(f"steady-{number}", 1, queue=QUEUE)
+        story.wait(lambda number=number: len(story.where("steady")) == number + 1, "a Job to have its node")
+        cordon(story, [node], so=True)
+    cordon(story, nodes, so=False)
+    assert len(set(story.where("steady").values())) == 4
+
+
+def cordon(story: Story, nodes: list[str], *, so: bool) -> None:
+    for name in nodes:
+        story.core.patch_node(name, {"spec": {"unschedulable": so or None}})
+
+
+def moves(story: Story) -> list[dict[str, object]]:
+    return list(story.get("ClusterQueue", QUEUE).get("status", {}).get("moves", []))
+
+
+def test_a_gang_that_needs_whole_nodes_has_what_runs_moved_and_all_have_nodes(story: Story) -> None:
+    scattered(story, maxMoves=4, movable=True)
+    before = story.where("steady")
+
+    story.gang("whole", 2, gpus=2, queue=QUEUE)
+
+    story.wait(lambda: len(story.where("whole")) == 2, "the gang to be bound")
+    story.wait(lambda: len(story.living("steady")) == 4, "all Jobs to have nodes again")
+    assert set(story.living("steady").values()).isdisjoint(story.where("whole").values())
+    moved = before.keys() - story.living("steady").keys()
+    assert len(moved) == 2
+    story.wait(lambda: len(moves(story)) == 2 and not any(one.get("pods") for one in moves(story)), "it to be told")
+    assert {one["movedFor"] for one in moves(story)} == {f"PodGroup/{story.namespace}/whole"}
+
+
+def test_nobody_is_moved_where_nobody_has_opted_in(story: Story) -> None:
+    scattered(story, maxMoves=4)
+    before = story.where("steady")
+
+    story.gang("whole", 1, gpus=2, queue=QUEUE)
+
+    story.wait(lambda: story.why("whole").get("gate") == "Placement", "the gang to say that it does not fit")
+    assert story.living("steady") == before
+
+
+def test_an_operator_that_is_killed_while_it_moves_comes_to_the_same_end(story: Story) -> None:
+    scattered(story, maxMoves=4, movable=True)
+    before = story.where("steady")
+    story.gang("whole", 2, gpus=2, queue=QUEUE)
+    story.wait(lambda: moves(story), "the moves to be written down")
+
+    story.kill_operator()
+    story.start_operator(victimsTimeoutSeconds=60)
+
+    story.wait(lambda: len(story.where("whole")) == 2, "the gang to be bound")
+    story.wait(lambda: len(story.living("steady")) == 4, "all Jobs to have nodes again")
+    assert len(before.keys() - story.living("steady").keys()) == 2

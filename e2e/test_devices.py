@@ -1,0 +1,149 @@
+"""The user stories about devices: a gang and its claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from e2e.harness.story import Story
+
+DRIVER = "gpu.example.com"
+VERSION = ("resource.k8s.io", "v1")
+
+
+@pytest.fixture
+def api(story: Story) -> Any:
+    """A story where claims are made from templates; what it makes for the whole cluster goes with it."""
+    custom = client.CustomObjectsApi(story.api)
+    made: list[tuple[str, str]] = []
+
+    def create(plural: str, name: str, spec: dict[str, Any]) -> None:
+        custom.create_cluster_custom_object(
+            *VERSION,
+            plural,
+            {"apiVersion": "/".join(VERSION), "kind": KINDS[plural], "metadata": {"name": name}, "spec": spec},
+        )
+        made.append((plural, name))
+
+    yield create
+    for plural, name in reversed(made):
+        custom.delete_cluster_custom_object(*VERSION, plural, name)
+
+
+KINDS = {"deviceclasses": "DeviceClass", "resourceslices": "ResourceSlice"}
+
+
+def publish(story: Story, api: Any, count: int = 4, taints: list[dict[str, str]] | None = None) -> str:
+    """Every node has so many devices, of a class that is this story's own."""
+    name = story.namespace
+    for node in story.core.list_node().items:
+        devices = [
+            {
+                "name": f"gpu-{i}",
+                "attributes": {"model": {"string": "h100"}, "root": {"string": f"pci{i // 2}"}},
+                **({"taints": taints} if taints else {}),
+            }
+            for i in range(count)
+        ]
+        pool = {"name": node.metadata.name, "generation": 1, "resourceSliceCount": 1}
+        driver = f"{name}.{DRIVER}"
+        spec = {"driver": driver, "pool": pool, "nodeName": node.metadata.name, "devices": devices}
+        api("resourceslices", f"{name}-{node.metadata.name}", spec)
+    api("deviceclasses", name, {"selectors": [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]})
+    return name
+
+
+def template(story: Story, count: int, device_class: str) -> None:
+    match = {"matchAttribute": f"{device_class}.{DRIVER}/model"}
+    request = {"name": "r", "exactly": {"deviceClassName": device_class, "count": count}}
+    spec = {"spec": {"devices": {"requests": [request], "constraints": [match]}}}
+    body = {
+        "apiVersion": "/".join(VERSION),
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpus"},
+        "spec": spec,
+    }
+    client.CustomObjectsApi(story.api).create_namespaced_custom_object(
+        *VERSION, story.namespace, "resourceclaimtemplates", body
+    )
+
+
+def claims(story: Story) -> list[dict[str, Any]]:
+    found = client.CustomObjectsApi(story.api).list_namespaced_custom_object(
+        *VERSION, story.namespace, "resourceclaims"
+    )
+    items: list[dict[str, Any]] = found["items"]
+    return items
+
+
+def taken(story: Story) -> list[str]:
+    """The devices of all claims."""
+    return [
+        f"{one['pool']}/{one['device']}"
+        for claim in claims(story)
+        for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    ]
+
+
+def gang(story: Story, size: int) -> None:
+    story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": size}}})
+    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+    for rank in range(size):
+        story.pod(f"train-{rank}", labels={"scheduling.tutti.dev/pod-group": "train"}, device_claims=[entry])
+
+
+def test_a_gang_gets_claims_from_a_template_and_devices_for_all_of_them(story: Story, api: Any) -> None:
+    device_class = publish(story, api)
+    template(story, 2, device_class)
+    story.start_operator()
+    gang(story, 4)
+
+    story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
+    where = set(story.where("train").values())
+    devices = taken(story)
+    assert len(devices) == len(set(devices)) == 8
+    assert {one.split("/")[0] for one in devices} == where
+    for claim in claims(story):
+        assert len(claim["status"]["reservedFor"]) == 1
+        assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+
+
+def test_a_gang_that_lacks_devices_holds_none_of_them(story: Story, api: Any) -> None:
+    nodes = len(story.core.list_node().items)
+    device_class = publish(story, api, 1)
+    template(story, 1, device_class)
+    story.start_operator()
+    gang(story, nodes + 1)
+
+    story.wait(lambda: story.why("train").get("gate") == "Placement", "the gang to wait for devices")
+    assert taken(story) == []
+    assert story.where("train") == {}
+
+
+def test_devices_go_back_when_the_gang_is_gone(story: Story, api: Any) -> None:
+    device_class = publish(story, api, 2)
+    template(story, 2, device_class)
+    story.start_operator()
+    gang(story, 2)
+    story.wait(lambda: len(story.where("train")) == 2, "the whole gang to be bound")
+
+    for rank in range(2):
+        story.core.delete_namespaced_pod(f"train-{rank}", story.namespace)
+
+    story.wait(lambda: not claims(story), "the claims to go with their pods")
+
+
+def test_an_operator_that_is_killed_between_claim_and_binding_goes_on(story: Story, api: Any) -> None:
+    device_class = publish(story, api)
+    template(story, 2, device_class)
+    story.start_operator()
+    gang(story, 4)
+    story.wait(lambda: bool(taken(story)), "a claim to get its devices")
+    story.kill_operator()
+    story.start_operator()
+
+    story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
+    devices = taken(story)
+    assert len(devices) == len(set(devices)) == 8

@@ -1,0 +1,171 @@
+"""Follows pods and devices: which pods a claim, a class or a device concerns, and what they are promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tutti.api.core import Pod
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.cluster.classes import ClassBook
+from tutti.cluster.classification import Classifier
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
+from tutti.cluster.devices.claims import device_uses_of
+from tutti.cluster.devices.promises import Earmark
+from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
+from tutti.cluster.placed_pods import Hold
+from tutti.cluster.pods import PodKey, PodRecord
+
+
+class PodsByDevice:
+    """Follows pods and devices; `helped` is called whenever somebody who waits for a node may profit.
+
+    Attributes:
+        ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
+            of the last pod that was.
+    """
+
+    def __init__(
+        self,
+        devices: DeviceState,
+        classing: Classifier,
+        classes: ClassBook,
+        pods: Mapping[PodKey, PodRecord],
+        *,
+        helped: Callable[[], None],
+    ) -> None:
+        self._devices = devices
+        self._classing = classing
+        self._classes = classes
+        self._pods = pods
+        self._helped = helped
+        self._held: dict[Hold, Earmark] = {}
+        self.ended: dict[ClaimKey, str] = {}
+
+    def put(self, seen: DeviceObject) -> Sequence[PodKey]:
+        """Add or change an object; returns the pods that it concerns."""
+        match seen:
+            case ResourceClaim():
+                if not self._devices.put_claim(seen):
+                    return ()
+                return self._claim_changed(seen.key)
+            case DeviceClass():
+                if not self._devices.book.put_class(seen):
+                    return ()
+                return self._classes_changed()
+            case ResourceSlice():
+                if self._devices.catalog.put(seen):
+                    self._offers_changed()
+                return ()
+
+    def drop(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
+        """Forget an object; returns the pods that it concerned."""
+        match kind:
+            case "ResourceClaim":
+                known = self._devices.drop_claim((namespace, name))
+                return self._claim_changed((namespace, name)) if known else ()
+            case "DeviceClass":
+                return self._classes_changed() if self._devices.book.drop_class(name) else ()
+            case "ResourceSlice":
+                if self._devices.catalog.drop(name):
+                    self._offers_changed()
+                return ()
+
+    def pass_time(self, now: float) -> Sequence[PodKey]:
+        """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
+        return [pod for claim in self._devices.book.pass_time(now) for pod in self._claim_changed(claim)]
+
+    def take_ended(self) -> Mapping[ClaimKey, str]:
+        """Return `ended`, for whoever takes note of all of them now."""
+        ended, self.ended = self.ended, {}
+        return ended
+
+    def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
+        """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
+        before = record.device_uses if record is not None else ()
+        if not pod.spec.resource_claims and not before:
+            return ()
+        now = () if pod.terminated else device_uses_of(pod)
+        if now != before:
+            key = (pod.metadata.namespace, pod.metadata.name)
+            self._classed_anew([*self._devices.book.leave(key, before), *self._devices.book.use(key, now)])
+        return now
+
+    def leave(self, record: PodRecord) -> None:
+        """Note that a pod, which is gone, uses its claims no more."""
+        if record.device_uses:
+            self._classed_anew(self._devices.book.leave(record.key, record.device_uses))
+
+    def pledge(self, record: PodRecord) -> None:
+        """Promise a pod the devices that were kept for its class on the node where it is assumed."""
+        if record.pod_class.devices is not NO_DEVICES:
+            promises = self._devices.promises
+            promises.pledge(record.key, record.pod_class.signature, record.assumed, record.device_uses)
+
+    def bound(self, record: PodRecord) -> None:
+        """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""
+        self._devices.promises.bound(record.key)
+
+    def release(self, record: PodRecord) -> None:
+        """Promise a pod nothing any more, since its room was given back."""
+        promises = self._devices.promises
+        if promises.is_promised(record.key):
+            was_bound = promises.is_bound(record.key)
+            ended = promises.release(record.key)
+            if not was_bound:
+                self.ended.update((one.claim, record.uid) for one in ended)
+            self._offers_changed()
+
+    def hold(self, hold: Hold, signature: bytes) -> None:
+        """Keep the devices that were kept for a class on a node for the pod that room is held for."""
+        earmark = self._devices.promises.take_over(signature, hold[0])
+        if earmark is not None:
+            self._held[hold] = earmark
+
+    def adopt(self, hold: Hold, signature: bytes) -> None:
+        """Keep the devices of held room for the next pod of a class that is assumed there."""
+        earmark = self._held.pop(hold, None)
+        if earmark is not None:
+            self._devices.promises.put_back(signature, hold[0], earmark)
+
+    def end_hold(self, hold: Hold) -> None:
+        """Free the devices of held room."""
+        earmark = self._held.pop(hold, None)
+        if earmark is not None:
+            self._devices.promises.give_back(earmark)
+            self._offers_changed()
+
+    def lend(self, hold: Hold, *, back: bool) -> None:
+        """Have the devices of held room be free for a while, or held again."""
+        earmark = self._held.get(hold)
+        if earmark is not None:
+            self._devices.promises.lend(earmark, back=back)
+
+    def lose_node(self, name: str) -> None:
+        """Free the devices of the room that was held on a node that is gone."""
+        for hold in [one for one in self._held if one[0] == name]:
+            self.end_hold(hold)
+
+    def _claim_changed(self, key: tuple[str, str]) -> Sequence[PodKey]:
+        users = self._devices.book.users(key)
+        self._classed_anew(users)
+        self._offers_changed()
+        return users
+
+    def _classes_changed(self) -> Sequence[PodKey]:
+        """Class the pods again that ask for devices by classes, or for extended resources."""
+        asking = [
+            record.key
+            for record in self._pods.values()
+            if record.device_uses or any("/" in name for name in record.pod_class.requests)
+        ]
+        self._classed_anew(asking)
+        self._offers_changed()
+        return asking
+
+    def _offers_changed(self) -> None:
+        if self._classes.wanting_devices:
+            self._helped()
+
+    def _classed_anew(self, pods: Iterable[PodKey]) -> None:
+        if self._classing.again(pods):
+            self._helped()

@@ -1,0 +1,80 @@
+"""What is written on a claim that is given its devices.
+
+Rules: kube-scheduler 1.36, incubating allocator (Allocate): results in the order in which devices were chosen, what
+drivers are told by the classes before what they are told by the claim, and from which nodes all devices can be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tutti.api.devices import (
+    AllocatedDevice,
+    Allocation,
+    AllocationConfiguration,
+    DeviceAllocation,
+    DeviceClass,
+    ResourceClaimSpec,
+)
+from tutti.api.quantity import shortest
+from tutti.cluster.devices.asks import WayAsk
+from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment
+
+FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
+
+
+def allocation_of(
+    allotment: ClaimAllotment, spec: ResourceClaimSpec, classes: Mapping[str, DeviceClass], share_ids: Iterator[str]
+) -> Allocation:
+    """Return the allocation of a claim.
+
+    Args:
+        allotment: What it is to get.
+        spec: What it asks for.
+        classes: All device classes.
+        share_ids: Gives a new one, a UUID, for each share of a device.
+    """
+    ways = {way.name: way for request in allotment.ask.requests for way in request.ways}
+    results = [_result(one, ways[one.request], share_ids) for one in allotment.devices]
+    chosen = list(dict.fromkeys(one.request for one in results))
+    config = [*_from_classes(chosen, ways, classes), *_from_claim(chosen, spec)]
+    return Allocation(DeviceAllocation(results, config), allotment.selector)
+
+
+def _result(one: AllottedDevice, way: WayAsk, share_ids: Iterator[str]) -> AllocatedDevice:
+    driver, pool = one.pool.key
+    shared = one.consumed is not None
+    return AllocatedDevice(
+        request=one.request,
+        driver=driver,
+        pool=pool,
+        device=one.device.name,
+        admin_access=one.admin,
+        tolerations=list(way.tolerations),
+        binding_conditions=list(one.device.binding_conditions),
+        binding_failure_conditions=list(one.device.binding_failure_conditions),
+        share_id=next(share_ids) if shared else "",
+        consumed_capacity={name: shortest(milli) for name, milli in one.consumed or ()},
+    )
+
+
+def _from_classes(
+    chosen: list[str], ways: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]
+) -> Iterator[AllocationConfiguration]:
+    """Yield what the classes of the chosen ways say, once for each class, for all requests of it."""
+    for name in dict.fromkeys(ways[one].device_class for one in chosen):
+        found = classes.get(name)
+        requests = [one for one in chosen if ways[one].device_class == name]
+        for config in found.spec.config if found is not None else ():
+            yield AllocationConfiguration(FROM_CLASS, requests, config.opaque)
+
+
+def _from_claim(chosen: list[str], spec: ResourceClaimSpec) -> Iterator[AllocationConfiguration]:
+    """Yield what the claim says: what is for all requests once, all else once for each request that it is for."""
+    for config in spec.devices.config:
+        if not config.requests:
+            yield AllocationConfiguration(FROM_CLAIM, [], config.opaque)
+            continue
+        for one in chosen:
+            if one in config.requests or one.partition("/")[0] in config.requests:
+                yield AllocationConfiguration(FROM_CLAIM, list(config.requests), config.opaque)

@@ -1,0 +1,280 @@
+"""Claims on devices and their classes, and what they make of the pods that use them.
+
+What keeps a pod from any node, and its words: kube-scheduler 1.36, plugins/dynamicresources/dynamicresources.go
+(PreEnqueue, PreFilter) and dynamic-resource-allocation/resourceclaim/claim.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tutti.api.core import Pod
+from tutti.api.devices import (
+    IMPLICIT_RESOURCE,
+    AllocatedDevice,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from tutti.cluster.devices.asks import (
+    NO_DEVICES,
+    SUB_RANK,
+    ClaimAsk,
+    ClaimKey,
+    DeviceNeeds,
+    DeviceUse,
+    HeldClaim,
+    claim_ask,
+)
+
+BINDING_SECONDS: Final = 600
+"""How long a device may take until it is ready (DynamicResourcesArgs.bindingTimeout)."""
+
+MOST_CLAIMS: Final = 32
+"""Claims of one pod that are weighed."""
+MOST_PER_POD: Final = 128
+"""Devices of one pod that are weighed."""
+
+PodKey = tuple[str, str]
+
+
+def device_uses_of(pod: Pod) -> tuple[DeviceUse, ...]:
+    """Return the claims that a pod uses, in order."""
+    if not pod.spec.resource_claims:
+        return ()
+    made = {one.name: one for one in pod.status.resource_claim_statuses}
+    out = []
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name:
+            out.append(DeviceUse(entry.name, (pod.metadata.namespace, entry.resource_claim_name)))
+            continue
+        status = made.get(entry.name)
+        name = status.resource_claim_name if status is not None else None
+        claim = (pod.metadata.namespace, name) if name else None
+        out.append(DeviceUse(entry.name, claim, True, needed=status is None or bool(name)))
+    return tuple(out)
+
+
+class ClaimBook:
+    """All claims and device classes, and which pods use which claims.
+
+    Attributes:
+        classes: By name.
+        claims: By namespace and name.
+        now: Unix seconds, by which devices that are not ready in time are told.
+        late: When the devices of a claim are not waited for any longer, Unix seconds, where they are still.
+    """
+
+    def __init__(self) -> None:
+        self.classes: dict[str, DeviceClass] = {}
+        self.claims: dict[ClaimKey, ResourceClaim] = {}
+        self.now = 0.0
+        self.late: dict[ClaimKey, float] = {}
+        self._users: dict[ClaimKey, dict[PodKey, None]] = {}
+        self._classes_of: dict[str, DeviceClass] = {}
+
+    def extended_class(self, resource: str) -> DeviceClass | None:
+        """Return the class that an extended resource stands for: the newest, and the first of equally old ones."""
+        if resource.startswith(IMPLICIT_RESOURCE):
+            named = self.classes.get(resource.removeprefix(IMPLICIT_RESOURCE))
+            if named is not None:
+                return named
+        return self._classes_of.get(resource)
+
+    def put_class(self, found: DeviceClass) -> bool:
+        """Add or change a class; returns whether that makes a difference."""
+        known = self.classes.get(found.metadata.name)
+        if known is not None and known.spec == found.spec:
+            return False
+        self.classes[found.metadata.name] = found
+        self._name_resources()
+        return True
+
+    def drop_class(self, name: str) -> bool:
+        """Forget a class; returns whether it was known."""
+        known = self.classes.pop(name, None) is not None
+        self._name_resources()
+        return known
+
+    def put(self, found: ResourceClaim) -> None:
+        """Add or change a claim."""
+        self.claims[found.key] = found
+        self.late.pop(found.key, None)
+        allocation = found.status.allocation
+        if allocation is not None and allocation.allocation_timestamp is not None and not self.is_ready(found):
+            due = allocation.allocation_timestamp.timestamp() + BINDING_SECONDS
+            if due >= self.now:
+                self.late[found.key] = due
+
+    def drop(self, key: ClaimKey) -> ResourceClaim | None:
+        """Forget a claim; returns what was known of it."""
+        self.late.pop(key, None)
+        return self.claims.pop(key, None)
+
+    def pass_time(self, now: float) -> list[ClaimKey]:
+        """Take in the time, Unix seconds; returns the claims whose devices are not waited for any longer by now."""
+        self.now = now
+        over = [key for key, due in self.late.items() if due < now]
+        for key in over:
+            del self.late[key]
+        return over
+
+    def use(self, pod: PodKey, uses: Sequence[DeviceUse]) -> list[PodKey]:
+        """Note the claims that a pod uses; returns the others that now share one."""
+        sharing: list[PodKey] = []
+        for claim in filter(None, (one.claim for one in uses)):
+            users = self._users.setdefault(claim, {})
+            if pod not in users and len(users) == 1:
+                sharing += users
+            users[pod] = None
+        return sharing
+
+    def leave(self, pod: PodKey, uses: Sequence[DeviceUse]) -> list[PodKey]:
+        """Note that a pod uses its claims no more; returns the others that now have one for themselves."""
+        alone: list[PodKey] = []
+        for claim in filter(None, (one.claim for one in uses)):
+            users = self._users.get(claim, {})
+            if pod in users:
+                del users[pod]
+                if len(users) == 1:
+                    alone += users
+                if not users:
+                    del self._users[claim]
+        return alone
+
+    def users(self, claim: ClaimKey) -> Sequence[PodKey]:
+        """Return the pods that use a claim."""
+        return tuple(self._users.get(claim, ()))
+
+    def problem(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> tuple[str, bool]:
+        """Return why a pod can have no node yet, or "", and whether something is still to come."""
+        return next(self._problems(pod, uid, uses), ("", False))
+
+    def _problems(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> Iterator[tuple[str, bool]]:
+        if len(uses) > MOST_CLAIMS:
+            yield f"it uses {len(uses)} resource claims, and {MOST_CLAIMS} is the most that is weighed", False
+        for use in uses:
+            if not use.needed:
+                continue
+            if use.claim is None:
+                yield f'pod "{"/".join(pod)}": ResourceClaim not created yet', True
+                return
+            claim = self.claims.get(use.claim)
+            name = "/".join(use.claim)
+            if claim is None:
+                yield f'could not find ResourceClaim "{name}"', True
+                return
+            if claim.metadata.deletion_timestamp is not None:
+                yield f'resourceclaim "{use.claim[1]}" is being deleted', True
+            owners = claim.metadata.owner_references
+            if use.template and not any(one.controller and one.uid == uid for one in owners):
+                yield f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} (Pod is not owner)", False
+        for claim in self.claims_of(uses):
+            if claim.status.allocation is None:
+                yield from self._unknown_classes(claim)
+
+    def claims_of(self, uses: Sequence[DeviceUse]) -> list[ResourceClaim]:
+        """Return the claims of a pod that are known, each once, in order."""
+        keys = dict.fromkeys(one.claim for one in uses if one.claim is not None)
+        return [self.claims[key] for key in keys if key in self.claims]
+
+    def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> DeviceNeeds:
+        """Return what the claims of a pod, whose uses are noted, ask of its node."""
+        if not any(use.needed for use in uses):
+            return NO_DEVICES
+        problem, waits = self.problem(pod, uid, uses)
+        if problem:
+            return DeviceNeeds(problem, waits)
+        asks, held = [], []
+        names = {use.claim: use.name for use in reversed(uses)}
+        for claim in self.claims_of(uses):
+            if claim.status.allocation is not None:
+                held.append(self._held(claim))
+            else:
+                asks.append(self._ask(names[claim.key], claim))
+        devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
+        if devices > MOST_PER_POD:
+            return DeviceNeeds(f"it asks for {devices} devices, and {MOST_PER_POD} is the most that is weighed")
+        return DeviceNeeds(claims=tuple(asks), held=tuple(held))
+
+    def is_unready(self, claim: ResourceClaim) -> str:
+        """Return why the devices that a claim has are not to be waited for any longer, or "".
+
+        Rule: KEP-5007. A device that has failed goes before one that is only late.
+        """
+        allocation = claim.status.allocation
+        if allocation is None:
+            return ""
+        waiting = False
+        for one in allocation.devices.results:
+            if not one.binding_conditions:
+                continue
+            said = _conditions(claim, one)
+            if said is not None and any(said.get(name) == "True" for name in one.binding_failure_conditions):
+                return f"device {one.driver}/{one.pool}/{one.device} failed to get ready"
+            waiting |= said is None or any(said.get(name) != "True" for name in one.binding_conditions)
+        since = allocation.allocation_timestamp
+        if waiting and since is not None and self.now > since.timestamp() + BINDING_SECONDS:
+            return f"its devices were not ready within {BINDING_SECONDS} s"
+        return ""
+
+    def is_ready(self, claim: ResourceClaim) -> bool:
+        """Whether the drivers of all devices that a claim has say that these are ready."""
+        allocation = claim.status.allocation
+        if allocation is None:
+            return False
+        return all(
+            said is not None and all(said.get(name) == "True" for name in one.binding_conditions)
+            for one in allocation.devices.results
+            if one.binding_conditions
+            for said in (_conditions(claim, one),)
+        )
+
+    def _unknown_classes(self, claim: ResourceClaim) -> Iterator[tuple[str, bool]]:
+        if claim.problem:
+            yield f"ResourceClaim {'/'.join(claim.key)}: {claim.problem}", False
+        for request in claim.spec.devices.requests:
+            for label, way in request.ways:
+                if way.device_class_name not in self.classes:
+                    yield f"request {label}: device class {way.device_class_name} does not exist", True
+
+    def _ask(self, name: str, claim: ResourceClaim) -> ClaimAsk:
+        shared = "/".join(claim.key) if len(self._users.get(claim.key, ())) > 1 else ""
+        return claim_ask(name, claim.spec, self.classes, shared)
+
+    def _held(self, claim: ResourceClaim) -> HeldClaim:
+        allocation = claim.status.allocation
+        assert allocation is not None  # that is what it is to be held
+        used = dict.fromkeys(one.request for one in allocation.devices.results)
+        return HeldClaim(allocation.node_selector, self.is_unready(claim), rank_of_ways(claim.spec, list(used)))
+
+    def _name_resources(self) -> None:
+        order = sorted(self.classes.values(), key=lambda one: (-one.metadata.created, one.metadata.name))
+        self._classes_of = {}
+        for one in order:
+            if one.spec.extended_resource_name:
+                self._classes_of.setdefault(one.spec.extended_resource_name, one)
+
+
+def _conditions(claim: ResourceClaim, device: AllocatedDevice) -> Mapping[str, str] | None:
+    """Return the conditions of an allocated device by type; None where its driver says nothing of it yet."""
+    for one in claim.status.devices:
+        if (one.driver, one.pool, one.device, one.share_id) == (
+            device.driver,
+            device.pool,
+            device.device,
+            device.share_id,
+        ):
+            return {said.type: said.status for said in one.conditions}
+    return None
+
+
+def rank_of_ways(spec: ResourceClaimSpec, used: Sequence[str]) -> int:
+    """Return what the ways that were chosen count in the score of a node."""
+    rank = 0
+    for request in spec.devices.requests:
+        if request.exactly is None:
+            for at, (label, _) in enumerate(request.ways):
+                rank += SUB_RANK - at if label in used else 0
+    return rank

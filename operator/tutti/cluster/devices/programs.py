@@ -1,0 +1,177 @@
+"""What some claims find on each node: searched once for all nodes that offer them the same.
+
+A program is what the claims of a class of pods ask for. Its answers are kept by situation (`projections.py`), so that
+only what it has not met yet is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.devices.asks import ClaimAsk, WayAsk
+from tutti.cluster.devices.expressions import Expressions, SelectorError, names_read
+from tutti.cluster.devices.offers import DeviceKind, Verdict
+from tutti.cluster.devices.projections import DeviceProjection
+from tutti.cluster.devices.rows import DeviceRows
+from tutti.cluster.devices.search import search
+
+UNLIMITED: Final = 1 << 30
+"""So many pods: as many as anybody may ask for."""
+
+_UNASKED: Final = Verdict(reason="not looked at")
+
+
+class DeviceProgram:
+    """What some claims find on each row.
+
+    Attributes:
+        claims: Those that ask.
+        reads: The names of the attributes and capacities that they look at; None where that may be all of them.
+        projection: Tells the situation of each row.
+        verdicts: What was found, by situation.
+    """
+
+    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions) -> None:
+        self.claims = claims
+        self.reads = _names_read(claims)
+        self.projection = DeviceProjection(-1, frozenset())
+        self.verdicts: list[Verdict] = []
+        self._expressions = expressions
+        self._searched = np.zeros(0, dtype=np.bool_)
+        self._fits = np.zeros(0, dtype=np.bool_)
+        self._ranks = np.zeros(0, dtype=np.int64)
+        self._faulty = np.zeros(0, dtype=np.bool_)
+        self._seen = (-1, -1)
+        self._selected: dict[tuple[int, int], bool | str] = {}
+        self._room_of: dict[int, int] = {}
+        self._moves: tuple[int, bool] | None = None
+
+    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int) -> None:
+        """Bring the answers for the first `count` rows up to date; rows are looked at through a projection."""
+        projection.refresh(rows, count)
+        if projection is not self.projection or self._seen[0] != projection.epoch:
+            self.projection = projection
+            self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
+            self._selected, self._room_of, self._moves = {}, {}, None
+            self._seen = (projection.epoch, -1)
+        if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
+            return
+        self._lengthen()
+        used = np.unique(projection.situation_of[:count])
+        for situation in used[~self._searched[used]].tolist():
+            self._search(situation)
+        self._seen = (projection.epoch, projection.stamp)
+
+    @property
+    def verdict_of(self) -> NDArray[np.int64]:
+        """int64[n]: which of `verdicts` each row has."""
+        return self.projection.situation_of
+
+    def at(self, row: int) -> Verdict:
+        """Return what was found on a row."""
+        return self.verdicts[int(self.verdict_of[row])]
+
+    def fits(self, count: int) -> NDArray[np.bool_]:
+        """Return bool[count]: on which rows the claims can be fulfilled."""
+        return self._fits[self.verdict_of[:count]]
+
+    def ranks(self, count: int) -> NDArray[np.int64]:
+        """Return int64[count]: what the chosen ways count in the score of each row."""
+        return self._ranks[self.verdict_of[:count]]
+
+    def faulty(self, count: int) -> NDArray[np.bool_]:
+        """Return bool[count]: of which rows it cannot be told."""
+        return self._faulty[self.verdict_of[:count]]
+
+    def room(self, count: int) -> NDArray[np.int64]:
+        """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row."""
+        used, where = np.unique(self.verdict_of[:count], return_inverse=True)
+        most = [self._room(situation) for situation in used.tolist()]
+        out: NDArray[np.int64] = np.array(most, dtype=np.int64)[where.reshape(-1)]
+        return out
+
+    def moves(self, rows: DeviceRows) -> bool:
+        """Whether what one node gives may be missing on another: devices that several can use may be chosen."""
+        if self._moves is None or self._moves[0] != rows.version:
+            self._moves = (rows.version, self._can_share(rows))
+        return self._moves[1]
+
+    def _lengthen(self) -> None:
+        missing = len(self.projection.offers) - len(self._searched)
+        if missing > 0:
+            more = max(missing, len(self._searched))  # doubled, so that it is seldom done
+            self.verdicts += [_UNASKED] * more
+            self._searched = np.append(self._searched, np.zeros(more, dtype=np.bool_))
+            self._fits = np.append(self._fits[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
+            self._faulty = np.append(self._faulty[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
+            self._ranks = np.append(self._ranks[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
+
+    def _search(self, situation: int) -> Verdict:
+        found = search(self.claims, self.projection.offers[situation], self.selects)
+        self.verdicts[situation] = found
+        self._searched[situation] = True
+        self._fits[situation], self._ranks[situation] = found.fits, found.rank
+        self._faulty[situation] = found.fault is not None
+        return found
+
+    def _room(self, situation: int) -> int:
+        known = self._room_of.get(situation)
+        if known is not None:
+            return known
+        found, at, verdict = 0, situation, self.verdicts[situation]
+        while verdict.fits:
+            uses = self.projection.offers[at].uses
+            if verdict.after == uses:
+                found = UNLIMITED
+                break
+            found += 1
+            at = self.projection.next(at, verdict.after)
+            self._lengthen()
+            verdict = self.verdicts[at] if self._searched[at] else self._search(at)
+        self._room_of[situation] = found
+        return found
+
+    def _can_share(self, rows: DeviceRows) -> bool:
+        shared = {id(pool): pool for pools in rows.pools for pool in pools if pool.shared}
+        ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
+        kinds = {self.projection.kind(device) for pool in shared.values() for device in pool.devices}
+        return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+
+    def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
+        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told."""
+        key = (id(way), id(kind))  # both are kept as long as the program
+        known = self._selected.get(key)
+        if known is None:
+            known = self._selected[key] = self._selects(way, kind)
+        return known
+
+    def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
+        own = f"class {way.device_class}"
+        for who, expressions in ((own, way.class_selectors), ("claim {claim}", way.selectors)):
+            for at, expression in enumerate(expressions):
+                try:
+                    if not self._expressions.holds(expression, kind.content):
+                        return False
+                except SelectorError as error:
+                    text = str(error).replace("{", "(").replace("}", ")")
+                    return f"{who}: selector #{at}: {text}"
+        return True
+
+
+def _names_read(claims: Iterable[ClaimAsk]) -> frozenset[str] | None:
+    """Return the names of the attributes and capacities that claims look at; None where that may be all of them."""
+    names: set[str] = set()
+    for claim in claims:
+        names |= {one.attribute.rpartition("/")[2] for one in claim.constraints}
+        for request in claim.requests:
+            for way in request.ways:
+                for expression in (*way.class_selectors, *way.selectors):
+                    read = names_read(expression)
+                    if read is None:
+                        return None
+                    names |= read
+    return frozenset(names)

@@ -1,0 +1,279 @@
+"""Which devices a claim is to get before the API server knows of it, as `cluster/pledges.py` says of volumes.
+
+What a transaction chooses is earmarked until the pods of the class are assumed to be there, or it is rolled back. A
+pod that is assumed there is promised what was earmarked for it; the promise ends when its reservation is given back.
+What is promised is held (`DeviceLedger`) from the moment it is earmarked until the claim itself says that it has it.
+
+A claim that several pods use is given its devices once, with the first of them; the others go where these can be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
+from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
+from tutti.cluster.devices.pools import NodePool, PoolDevice
+
+PodKey = tuple[str, str]
+
+
+class AllottedDevice(NamedTuple):
+    """A device that is chosen for a claim.
+
+    Attributes:
+        request: What the request is called in results.
+        consumed: Of a device that is shared, what of its capacities, in milli-units; None of one that is had whole.
+        admin: Whether it is only looked at, however it is used.
+    """
+
+    request: str
+    pool: NodePool
+    device: PoolDevice
+    consumed: tuple[tuple[str, int], ...] | None
+    admin: bool
+
+    @property
+    def held(self) -> HeldDevice:
+        """What is taken with it."""
+        return HeldDevice(self.pool.key, self.device.name, self.consumed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimAllotment:
+    """The devices that one claim is to get on a node.
+
+    Attributes:
+        ask: What it asks for.
+        node: The name of the node.
+    """
+
+    ask: ClaimAsk
+    node: str
+    devices: tuple[AllottedDevice, ...]
+
+    @property
+    def held(self) -> list[HeldDevice]:
+        """What is taken with it; what is only looked at is not."""
+        return [one.held for one in self.devices if not one.admin]
+
+    @property
+    def selector(self) -> NodeSelector | None:
+        """From which nodes the devices can be used; None: from all.
+
+        Rule: kube-scheduler 1.36, incubating allocator, createNodeSelector.
+        """
+        expressions: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+        fields: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+        for one in self.devices:
+            place = one.device.place
+            if isinstance(place, str) or one.device.binds:
+                named = NodeSelectorRequirement(NAME_FIELD, "In", [self.node])
+                return NodeSelector([NodeSelectorTerm(match_fields=[named])])
+            for term in place.node_selector_terms if place is not None else ():
+                for into, found in ((expressions, term.match_expressions), (fields, term.match_fields)):
+                    for said in found:
+                        into.setdefault((said.key, said.operator, frozenset(said.values)), said)
+        if not expressions and not fields:
+            return None
+        return NodeSelector([NodeSelectorTerm(list(expressions.values()), list(fields.values()))])
+
+
+@dataclass(slots=True)
+class _SharedChoice:
+    """What a claim that several pods use is to get, and how many of them have a place on the strength of it."""
+
+    allotment: ClaimAllotment
+    users: int = 0
+
+
+class Earmark(NamedTuple):
+    """What is kept for one pod: its own claims' devices, and the claims that it shares."""
+
+    own: tuple[ClaimAllotment, ...]
+    shared: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class DevicePromise:
+    """What one claim is to get.
+
+    Attributes:
+        claim: Its namespace and name; "" as name where it has still to be made, for extended resources.
+        pods: Who has a place on the strength of it.
+        seen: Whether the claim itself says by now that it has devices, which are held by it then.
+    """
+
+    claim: ClaimKey
+    allotment: ClaimAllotment
+    pods: dict[PodKey, None] = field(default_factory=dict)
+    seen: bool = False
+
+
+class DevicePromises:
+    """All promises and earmarks."""
+
+    def __init__(self, ledger: DeviceLedger) -> None:
+        self._ledger = ledger
+        self._earmarks: dict[tuple[bytes, str], list[Earmark]] = {}
+        self._shared: dict[str, _SharedChoice] = {}
+        self._of_claim: dict[ClaimKey, DevicePromise] = {}
+        self._of_pod: dict[PodKey, tuple[list[DevicePromise], Earmark]] = {}
+        self._bound: set[PodKey] = set()
+
+    def __bool__(self) -> bool:
+        """Whether anything is promised to any pod."""
+        return bool(self._of_pod)
+
+    def of(self, claim: ClaimKey) -> DevicePromise | None:
+        """Return what a claim is to get, if that was decided here."""
+        return self._of_claim.get(claim)
+
+    def of_pod(self, pod: PodKey) -> Sequence[DevicePromise]:
+        """Return what the claims of a pod are to get."""
+        found = self._of_pod.get(pod)
+        return () if found is None else found[0]
+
+    def is_promised(self, pod: PodKey) -> bool:
+        """Whether a pod that has a place was given all that its claims ask for."""
+        return pod in self._of_pod
+
+    def is_bound(self, pod: PodKey) -> bool:
+        """Whether a pod that was promised something has been seen on its node."""
+        return pod in self._bound
+
+    def shared(self, claim: str) -> ClaimAllotment | None:
+        """Return what a claim (namespace/name) that several pods use is to get; None where it is open."""
+        found = self._shared.get(claim)
+        return None if found is None else found.allotment
+
+    def earmark(self, signature: bytes, node: str, allotments: Iterable[ClaimAllotment], shares: Iterable[str]) -> None:
+        """Take devices, and keep them for the next pod of a class that is assumed to be on a node.
+
+        Args:
+            signature: Of the class.
+            node: The node.
+            allotments: What its claims get.
+            shares: The claims that it shares with others and that have been given their devices before.
+        """
+        own, shared = [], list(shares)
+        for one in allotments:
+            self._ledger.take(one.held)
+            if one.ask.shared:
+                self._shared[one.ask.shared] = _SharedChoice(one)
+                shared.append(one.ask.shared)
+            else:
+                own.append(one)
+        for claim in shared:
+            self._shared[claim].users += 1
+        self._earmarks.setdefault((signature, node), []).append(Earmark(tuple(own), tuple(shared)))
+
+    def withdraw(self, signature: bytes, node: str) -> None:
+        """Undo the last earmark for a class on a node."""
+        self._free(self._take_earmark(signature, node))
+
+    def take_over(self, signature: bytes, node: str) -> Earmark | None:
+        """Return what was earmarked for a class on a node, for whoever keeps it now; None where nothing was."""
+        if (signature, node) not in self._earmarks:
+            return None
+        return self._take_earmark(signature, node)
+
+    def put_back(self, signature: bytes, node: str, earmark: Earmark) -> None:
+        """Earmark again what was taken over."""
+        self._earmarks.setdefault((signature, node), []).append(earmark)
+
+    def give_back(self, earmark: Earmark) -> None:
+        """Free what was taken over."""
+        self._free(earmark)
+
+    def lend(self, earmark: Earmark, *, back: bool) -> None:
+        """Have what was taken over free for others for a while, or held again."""
+        for one in earmark.own:
+            (self._ledger.take if back else self._ledger.free)(one.held)
+
+    def pledge(self, pod: PodKey, signature: bytes, node: str, uses: Sequence[DeviceUse]) -> list[ClaimKey] | None:
+        """Promise the claims of a pod what was earmarked for it on a node.
+
+        Returns:
+            The claims; None, and nothing is promised, where nothing was earmarked.
+        """
+        earmark = self.take_over(signature, node)
+        if earmark is None:
+            return None
+        names = {use.name: use.claim for use in uses if use.claim is not None}
+        shared = [self._shared[claim].allotment for claim in earmark.shared]
+        promises = []
+        for one in (*earmark.own, *shared):
+            claim = names.get(one.ask.name)
+            if one.ask.shared:
+                namespace, _, name = one.ask.shared.partition("/")
+                claim = (namespace, name)
+            promise = self._of_claim.get(claim) if claim is not None else None
+            if promise is None:
+                promise = DevicePromise(claim or (pod[0], ""), one)
+                if claim is not None:
+                    self._of_claim[claim] = promise
+            promise.pods[pod] = None
+            promises.append(promise)
+        self._of_pod[pod] = (promises, earmark)
+        return [one.claim for one in promises]
+
+    def release(self, pod: PodKey) -> list[DevicePromise]:
+        """End what was promised for a pod; returns the promises that nobody has any more."""
+        promises, earmark = self._of_pod.pop(pod, ([], Earmark((), ())))
+        self._bound.discard(pod)
+        ended = []
+        for promise in promises:
+            del promise.pods[pod]
+            if not promise.pods:
+                self._of_claim.pop(promise.claim, None)
+                ended.append(promise)
+        self._free(earmark, [one.allotment for one in promises if one.seen])
+        return ended
+
+    def claim_seen(self, claim: ClaimKey, *, allocated: bool) -> None:
+        """Note whether a claim itself says that it has devices: these are held by it then, and not by the promise."""
+        promise = self._of_claim.get(claim)
+        if promise is None or promise.seen is allocated:
+            return
+        promise.seen = allocated
+        (self._ledger.free if allocated else self._ledger.take)(promise.allotment.held)
+        for pod in [one for one in promise.pods if one in self._bound]:
+            self.bound(pod)
+
+    def bound(self, pod: PodKey) -> None:
+        """Note that a pod is seen on its node; what it was promised ends when its claims are seen to have it.
+
+        Both are told of in no order: a claim that is seen later than its pod must not be free meanwhile.
+        """
+        if pod not in self._of_pod:
+            return
+        self._bound.add(pod)
+        if all(promise.seen for promise in self._of_pod[pod][0]):
+            self.release(pod)
+
+    def __iter__(self) -> Iterator[DevicePromise]:
+        """Yield all promises of claims that exist."""
+        return iter(self._of_claim.values())
+
+    def _take_earmark(self, signature: bytes, node: str) -> Earmark:
+        several = self._earmarks[signature, node]
+        earmark = several.pop()
+        if not several:
+            del self._earmarks[signature, node]
+        return earmark
+
+    def _free(self, earmark: Earmark, seen: Sequence[ClaimAllotment] = ()) -> None:
+        for one in earmark.own:
+            if one not in seen:
+                self._ledger.free(one.held)
+        for claim in earmark.shared:
+            kept = self._shared[claim]
+            kept.users -= 1
+            if not kept.users:
+                del self._shared[claim]
+                if kept.allotment not in seen:
+                    self._ledger.free(kept.allotment.held)

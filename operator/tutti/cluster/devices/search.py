@@ -1,0 +1,388 @@
+"""The devices of one pod on one node: every way is tried until one fulfils all its claims.
+
+Rules and order: kube-scheduler 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/
+allocator_incubating.go: claims in order, their requests in order, devices in the order of the pools; the first solution
+is taken. What leads to no other outcome is not tried: a device that is to this pod as one that has failed in its place.
+Where upstream forgets (issues 140434 and 140438: counters of devices that were refused, the values that distinct
+devices have taken), what is documented holds here.
+
+It is a pure function of what a node offers and what is taken there (`Offer`), so that it is asked once for all nodes
+that offer the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tutti.api.devices import MOST_RESULTS, AttributeValue
+from tutti.cluster.devices.asks import SUB_RANK, ClaimAsk, ConstraintAsk, RequestAsk, WayAsk
+from tutti.cluster.devices.ledger import LocalUse
+from tutti.cluster.devices.offers import (
+    CANNOT_ALLOCATE,
+    INVALID_POOLS,
+    TOO_MANY_WAYS,
+    DeviceFault,
+    DeviceKind,
+    Offer,
+    OfferedPool,
+    Pick,
+    Verdict,
+)
+from tutti.cluster.devices.pools import CounterKey, PoolStatus
+
+MOST_STEPS: Final = 20_000
+"""So many devices are tried for one pod on one node."""
+
+
+class SearchFault(Exception):  # noqa: N818 - it carries one
+    """Ends a search with a fault."""
+
+    def __init__(self, fault: DeviceFault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
+Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
+"""Whether a way selects a device; text where that cannot be told."""
+
+
+def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects) -> Verdict:
+    """Return the devices for claims in what a node offers."""
+    try:
+        attempt = _Attempt(claims, offer, selects)
+        if attempt.run():
+            return Verdict(tuple(attempt.picks), attempt.after(), rank=attempt.rank)
+    except SearchFault as error:
+        return Verdict(fault=error.fault)
+    if attempt.steps > MOST_STEPS:
+        return Verdict(reason=TOO_MANY_WAYS)
+    invalid = any(pool.status is PoolStatus.INVALID for pool in offer.pools)
+    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE)
+
+
+@dataclass(slots=True)
+class _PoolState:
+    """What is taken of a pool during an attempt.
+
+    Attributes:
+        taken: Whole devices that others hold, as bits.
+        chosen: Devices that this attempt has chosen, as bits.
+        consumed: Of shared devices, per capacity, by others and in this attempt.
+        left: What is left of each counter.
+        overdrawn: Whether of one there is less than nothing: then the pool gives nothing that is counted.
+    """
+
+    taken: int
+    chosen: int
+    consumed: dict[int, tuple[int, ...]]
+    left: dict[CounterKey, int]
+    overdrawn: bool
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Where a search stands: the next device of a way of a request of a claim."""
+
+    claim: int = 0
+    request: int = 0
+    way: int = 0
+    index: int = 0
+    start: tuple[int, int] = (0, 0)
+
+
+class _Change(NamedTuple):
+    """What choosing a device changes.
+
+    Attributes:
+        before: What was consumed of it, None where nothing was.
+        chosen: Which devices of its pool were chosen.
+        charged: What it takes of counters.
+        demands: How much it takes of each of its capacities.
+        concerned: The constraints that were held to it.
+    """
+
+    before: tuple[int, ...] | None
+    chosen: int
+    charged: tuple[tuple[CounterKey, int], ...]
+    demands: tuple[int, ...]
+    concerned: list[int]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One search."""
+
+    claims: Sequence[ClaimAsk]
+    offer: Offer
+    selects: Selects
+    picks: list[Pick] = field(default_factory=list)
+    steps: int = 0
+    rank: int = 0
+    _pools: list[_PoolState] = field(default_factory=list)
+    _everything: dict[tuple[int, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    _of_claim: list[int] = field(default_factory=list)
+    _seen: list[dict[tuple[int, int], None]] = field(default_factory=list)
+    _values: list[list[list[AttributeValue]]] = field(default_factory=list)
+
+    def run(self) -> bool:
+        """Search; whether a solution was found, which `picks` then is."""
+        self._pools = [_state_of(pool, use) for pool, use in zip(self.offer.pools, self.offer.uses, strict=True)]
+        self._of_claim = [0] * len(self.claims)
+        self._seen = [{} for _ in self.claims]
+        self._values = [[[] for _ in claim.constraints] for claim in self.claims]
+        for at, claim in enumerate(self.claims):
+            if not self._prepare(at, claim):
+                return False
+        return self._claim(0)
+
+    def after(self) -> tuple[LocalUse, ...]:
+        """Return what is taken of each pool with what was chosen."""
+        uses = list(self.offer.uses)
+        for pick in self.picks:
+            if pick.admin:
+                continue
+            mask, shares = uses[pick.pool]
+            if pick.consumed is None:
+                uses[pick.pool] = mask | 1 << pick.device, shares
+                continue
+            parts = dict(shares)
+            before = parts.get(pick.device, (0,) * len(pick.consumed))
+            parts[pick.device] = tuple(a + b for a, b in zip(before, pick.consumed, strict=True))
+            uses[pick.pool] = mask, tuple(sorted(parts.items()))
+        return tuple(uses)
+
+    def _prepare(self, at: int, claim: ClaimAsk) -> bool:
+        """Collect what is asked for as a whole; whether the claim can be fulfilled as far as that goes."""
+        least = 0
+        for place, request in enumerate(claim.requests):
+            fewest: int | None = None
+            for number, way in enumerate(request.ways):
+                count = way.count
+                if not count:
+                    found = list(self._all_of(claim, request, way))
+                    self._everything[at, place, number] = found
+                    count = len(found)
+                    if not found:
+                        continue
+                fewest = count if fewest is None else min(fewest, count)
+            if fewest is None:
+                return False
+            least += fewest
+        if least > MOST_RESULTS:
+            text = f"claim {claim.name}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            raise SearchFault(DeviceFault(text))
+        return True
+
+    def _all_of(self, claim: ClaimAsk, request: RequestAsk, way: WayAsk) -> Iterator[tuple[int, int]]:
+        for number, pool in enumerate(self.offer.pools):
+            if pool.status is not PoolStatus.COMPLETE:
+                state = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
+                text = f"claim {claim.name}, request {request.name}: asks for all devices, but resource pool "
+                raise SearchFault(DeviceFault(text + "{pool} is currently " + state, number))
+            for device in range(pool.own):
+                kind = pool.kinds[device]
+                if self._is_selected(claim, way, kind) and _demands(way, kind) is not None:
+                    yield number, device
+
+    def _is_selected(self, claim: ClaimAsk, way: WayAsk, kind: DeviceKind) -> bool:
+        found = self.selects(way, kind)
+        if isinstance(found, str):
+            raise SearchFault(DeviceFault(found.replace("{claim}", claim.name)))
+        return found
+
+    def _claim(self, claim: int) -> bool:
+        if claim == len(self.claims):
+            return True
+        return self._request(claim, 0)
+
+    def _request(self, claim: int, request: int) -> bool:
+        asked = self.claims[claim].requests
+        if request == len(asked):
+            return self._claim(claim + 1)
+        several = len(asked[request].ways) > 1 or "/" in asked[request].ways[0].name
+        for way in range(len(asked[request].ways)):
+            gain = SUB_RANK - way if several else 0
+            self.rank += gain
+            if self._devices(_Slot(claim, request, way)):
+                return True
+            self.rank -= gain
+        return False
+
+    def _devices(self, slot: _Slot) -> bool:
+        """Choose the devices of a way from a slot on, and all that comes after."""
+        way = self.claims[slot.claim].requests[slot.request].ways[slot.way]
+        everything = self._everything.get((slot.claim, slot.request, slot.way))
+        wanted = way.count or len(everything or ())
+        if not wanted:
+            return False
+        if slot.index == wanted:
+            return self._request(slot.claim, slot.request + 1)
+        if self._of_claim[slot.claim] + wanted - slot.index > MOST_RESULTS:
+            return False
+        if everything is not None:
+            pool, device = everything[slot.index]
+            return self._try(slot, way, pool, device, whole=True)
+        return self._first(slot, way)
+
+    def _first(self, slot: _Slot, way: WayAsk) -> bool:
+        """Choose the first device for a slot with which all the rest can be fulfilled, too."""
+        failed: set[object] = set()
+        for number in range(slot.start[0], len(self.offer.pools)):
+            pool = self.offer.pools[number]
+            if pool.status is not PoolStatus.COMPLETE:
+                continue
+            for device in range(slot.start[1] if number == slot.start[0] else 0, pool.own):
+                if self._is_used(slot, way, number, device):
+                    continue
+                alike = self._likeness(slot, number, device)
+                if alike in failed:
+                    continue
+                if not self._is_selected(self.claims[slot.claim], way, pool.kinds[device]):
+                    continue
+                if self._try(slot, way, number, device, whole=False):
+                    return True
+                if self.steps > MOST_STEPS:
+                    return False
+                failed.add(alike)
+        return False
+
+    def _is_used(self, slot: _Slot, way: WayAsk, pool: int, device: int) -> bool:
+        bit, state = 1 << device, self._pools[pool]
+        if way.admin:
+            return (pool, device) in self._seen[slot.claim]
+        if state.taken & bit:
+            return True
+        return bool(state.chosen & bit) and not self.offer.pools[pool].kinds[device].multiple
+
+    def _likeness(self, slot: _Slot, pool: int, device: int) -> object:
+        """Return what two devices have in common that lead to the same outcome in the same place."""
+        state, bit = self._pools[pool], 1 << device
+        kind = self.offer.pools[pool].kinds[device]
+        return (
+            pool if kind.consumes else -1,
+            id(kind),
+            bool(state.taken & bit),
+            bool(state.chosen & bit),
+            (pool, device) in self._seen[slot.claim],
+            state.consumed.get(device),
+        )
+
+    def _try(self, slot: _Slot, way: WayAsk, pool: int, device: int, *, whole: bool) -> bool:
+        """Choose a device for a slot, and go on; undone where that leads nowhere."""
+        self.steps += 1
+        if self.steps > MOST_STEPS or self._is_used(slot, way, pool, device):
+            return False
+        change = self._change(slot, way, pool, device, whole=whole)
+        if change is None:
+            return False
+        state, seen = self._pools[pool], self._seen[slot.claim]
+        first = (pool, device) not in seen
+        seen[pool, device] = None
+        state.chosen |= 1 << device
+        for name, amount in change.charged:
+            state.left[name] -= amount
+        kind = self.offer.pools[pool].kinds[device]
+        if kind.multiple:
+            used = change.before or (0,) * len(change.demands)
+            state.consumed[device] = tuple(one + more for one, more in zip(used, change.demands, strict=True))
+        self._of_claim[slot.claim] += 1
+        consumed = change.demands if kind.multiple else None
+        self.picks.append(Pick(slot.claim, slot.request, slot.way, pool, device, consumed, way.admin))
+        if self._devices(_Slot(slot.claim, slot.request, slot.way, slot.index + 1, (pool, device + 1))):
+            return True
+        self.picks.pop()
+        self._of_claim[slot.claim] -= 1
+        if kind.multiple and change.before is None:
+            del state.consumed[device]
+        elif kind.multiple and change.before is not None:
+            state.consumed[device] = change.before
+        for name, amount in change.charged:
+            state.left[name] += amount
+        state.chosen = change.chosen
+        if first:
+            del seen[pool, device]
+        self._release(slot, change.concerned)
+        return False
+
+    def _change(self, slot: _Slot, way: WayAsk, pool: int, device: int, *, whole: bool) -> _Change | None:
+        """Return what choosing a device changes, constraints held to it already; None where it cannot be chosen."""
+        state, kind = self._pools[pool], self.offer.pools[pool].kinds[device]
+        before = state.consumed.get(device)
+        charged = () if kind.multiple and (before is not None or state.chosen >> device & 1) else kind.consumes
+        if charged and (state.overdrawn or any(state.left.get(name, 0) < amount for name, amount in charged)):
+            return None
+        if not _tolerates(way, kind):
+            return None
+        concerned = self._constrain(slot, way, kind)
+        if concerned is None:
+            if whole:
+                claim = self.claims[slot.claim]
+                text = f"claim {claim.name}, request {claim.requests[slot.request].name}: cannot add device "
+                text += "{device} because a claim constraint would not be satisfied"
+                raise SearchFault(DeviceFault(text, pool, device))
+            return None
+        demands = _demands(way, kind)
+        used = before or (0,) * len(kind.capacities)
+        if demands is None or any(
+            one + more > capacity.value for one, more, capacity in zip(used, demands, kind.capacities, strict=True)
+        ):
+            self._release(slot, concerned)
+            return None
+        return _Change(before, state.chosen, charged, demands, concerned)
+
+    def _constrain(self, slot: _Slot, way: WayAsk, kind: DeviceKind) -> list[int] | None:
+        """Hold the constraints of a claim to a device; None where one of them would be violated."""
+        claim = self.claims[slot.claim]
+        concerned: list[int] = []
+        for at, one in enumerate(claim.constraints):
+            if not one.concerns(claim.requests[slot.request].name, way.name):
+                continue
+            value, values = kind.attribute(one.attribute), self._values[slot.claim][at]
+            if value is None or not _is_allowed(one, value, values):
+                self._release(slot, concerned)
+                return None
+            values.append(value)
+            concerned.append(at)
+        return concerned
+
+    def _release(self, slot: _Slot, concerned: Sequence[int]) -> None:
+        for at in concerned:
+            self._values[slot.claim][at].pop()
+
+
+def _is_allowed(constraint: ConstraintAsk, value: AttributeValue, values: Sequence[AttributeValue]) -> bool:
+    if constraint.distinct:
+        return value not in values
+    return not values or values[0] == value
+
+
+def _state_of(pool: OfferedPool, use: LocalUse) -> _PoolState:
+    taken, shares = use
+    left = dict(pool.counters)
+    if left:
+        shared = {at for at, _ in shares}
+        for at, kind in enumerate(pool.kinds):
+            if kind.consumes and (taken >> at & 1 or at in shared):
+                for name, amount in kind.consumes:
+                    left[name] = left.get(name, 0) - amount
+    return _PoolState(taken, 0, dict(shares), left, any(value < 0 for value in left.values()))
+
+
+def _tolerates(way: WayAsk, kind: DeviceKind) -> bool:
+    return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
+
+
+def _demands(way: WayAsk, kind: DeviceKind) -> tuple[int, ...] | None:
+    """Return how much a way takes of each capacity of a device, in milli-units; None where it has not what is asked."""
+    if not kind.capacities and not way.capacity:
+        return ()
+    asked = dict(way.capacity)
+    out = []
+    for capacity in kind.capacities:
+        demand = capacity.demand(asked.pop(capacity.name, None))
+        if demand is None or demand > capacity.value:
+            return None
+        out.append(demand)
+    return None if asked else tuple(out)

@@ -1,0 +1,282 @@
+"""Everything about devices: what is offered, what is asked, what is held, and what has been decided here.
+
+What a node gives to a pod is worked out by the program of its claims (`programs.py`) for all nodes at once, and taken
+from the node when a pod is put there (`allot`), inside the transaction that takes its room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.core import PodSpec
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.cluster.devices.claims import ClaimBook
+from tutti.cluster.devices.expressions import Expressions
+from tutti.cluster.devices.extended import extended_asks, extended_claim
+from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
+from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
+from tutti.cluster.devices.pools import DeviceCatalog, NodePool
+from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
+from tutti.cluster.devices.projections import DeviceProjection
+from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
+from tutti.cluster.devices.rows import DeviceRows
+
+DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
+DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim"]
+
+PodKey = tuple[str, str]
+Mask = NDArray[np.bool_]
+
+_MOST_PROGRAMS: Final = 1024
+_MOST_PROJECTIONS: Final = 64
+_MOST_NEEDS: Final = 4096
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class NodeView(NamedTuple):
+    """The columns of nodes that devices are matched with.
+
+    Attributes:
+        names: The node of each row, "" where there is none.
+        version: Is another whenever names or labels are.
+        unoffered: For extended resources that devices can stand in for, bool[rows]: which nodes do not offer them.
+    """
+
+    names: Sequence[str]
+    labels: Sequence[Mapping[str, str]]
+    version: int
+    unoffered: Mapping[str, Mask]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceColumns:
+    """What the claims of a class that have no devices find on each row.
+
+    Attributes:
+        fits: bool[rows], where they can be fulfilled.
+        rank: int64[rows], what the chosen ways count in the score.
+        faulty: bool[rows], of which it cannot be told.
+        programs: The programs that were asked, and where: bool[rows]. Elsewhere nothing is asked for.
+    """
+
+    fits: Mask
+    rank: NDArray[np.int64]
+    faulty: Mask
+    programs: tuple[tuple[DeviceProgram, Mask], ...]
+
+    def verdict(self, row: int) -> Verdict | None:
+        """Return what was found on a row; None where nothing is asked for."""
+        return next((program.at(row) for program, where in self.programs if where[row]), None)
+
+
+class DeviceState:
+    """Everything about devices.
+
+    Attributes:
+        catalog: What drivers publish.
+        book: Claims and classes.
+        ledger: Who holds what.
+        promises: What was decided here and the API server does not show yet.
+        rows: What each row of the node table offers.
+    """
+
+    def __init__(self) -> None:
+        self.catalog = DeviceCatalog()
+        self.book = ClaimBook()
+        self.ledger = DeviceLedger()
+        self.promises = DevicePromises(self.ledger)
+        self.rows = DeviceRows(self.catalog, self.ledger)
+        self._expressions = Expressions()
+        self._programs: dict[Hashable, DeviceProgram] = {}
+        self._projections: dict[frozenset[str] | None, DeviceProjection] = {}
+        self._numbers = 0
+        self._needs: dict[bytes, DeviceNeeds] = {}
+        self._conflicts: dict[tuple[str, str], str] = {}
+
+    def put_claim(self, found: ResourceClaim) -> bool:
+        """Add or change a claim; returns whether it is another than it was."""
+        known = self.book.claims.get(found.key)
+        if known == found:
+            return False
+        conflict = self._conflicts.get(found.key)
+        self.drop_claim(found.key)
+        self.book.put(found)
+        if found.status.allocation is not None:
+            held = held_by(found.status.allocation)
+            self.ledger.take(held)
+            self.promises.claim_seen(found.key, allocated=True)
+            if known is None or known.status.allocation is None:
+                self._look_for_conflicts(found, held)
+            elif conflict is not None:
+                self._conflicts[found.key] = conflict
+        return True
+
+    def conflict(self, claim: ResourceClaim) -> str:
+        """Return which device of a claim somebody else had when it was seen to have it, or ""."""
+        return self._conflicts.get(claim.key, "")
+
+    def _look_for_conflicts(self, claim: ResourceClaim, held: Sequence[HeldDevice]) -> None:
+        """Note a device that a claim on which it was just written is not the first to hold."""
+        for one in held:
+            if one.consumed is None and self.ledger.holders(one.pool, one.name) > 1:
+                self._conflicts[claim.key] = f"device {'/'.join(one.pool)}/{one.name} is another claim's"
+                return
+
+    def drop_claim(self, key: tuple[str, str]) -> bool:
+        """Forget a claim; returns whether it was known."""
+        known = self.book.drop(key)
+        self._conflicts.pop(key, None)
+        if known is not None and known.status.allocation is not None:
+            self.ledger.free(held_by(known.status.allocation))
+            self.promises.claim_seen(key, allocated=False)
+        return known is not None
+
+    def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec) -> DeviceNeeds:
+        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object."""
+        needs = self.book.needs(pod, uid, uses) if uses else NO_DEVICES
+        extended = extended_asks(spec, self.book) if self.book.classes else ()
+        if extended:
+            needs = msgspec.structs.replace(needs, extended=extended)
+        if needs is NO_DEVICES:
+            return NO_DEVICES
+        if len(self._needs) >= _MOST_NEEDS:
+            self._needs.clear()
+        return self._needs.setdefault(_ENCODER.encode(needs), needs)
+
+    def current(self, needs: DeviceNeeds) -> DeviceNeeds:
+        """Return what is asked for now: a claim that several pods use may have been given its devices here."""
+        settled = [one for one in needs.claims if one.shared and self.promises.shared(one.shared) is not None]
+        if not settled:
+            return needs
+        held = tuple(HeldClaim(selector=self._chosen(one).selector) for one in settled)
+        claims = tuple(one for one in needs.claims if one not in settled)
+        return msgspec.structs.replace(needs, claims=claims, held=(*needs.held, *held))
+
+    def moves(self, needs: DeviceNeeds, nodes: NodeView) -> bool:
+        """Whether what one pod of a class is given changes what the next finds on other nodes."""
+        if any(one.shared for one in needs.claims):
+            return True
+        return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
+
+    def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
+        """Return what claims find on each row."""
+        count = len(nodes.names)
+        fits, rank = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
+        faulty = np.zeros(count, dtype=np.bool_)
+        asked = self._asked(self.current(needs), nodes)
+        for program, where in asked:
+            fits &= program.fits(count) | ~where
+            rank += program.ranks(count) * where
+            faulty |= program.faulty(count) & where
+        return DeviceColumns(fits, rank, faulty, tuple(asked))
+
+    def room(self, needs: DeviceNeeds, nodes: NodeView) -> NDArray[np.int64]:
+        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled."""
+        count = len(nodes.names)
+        room = np.full(count, UNLIMITED, dtype=np.int64)
+        for program, where in self._asked(needs, nodes):
+            room = np.where(where, np.minimum(room, program.room(count)), room)
+        return room
+
+    def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
+        """Take what the claims of a pod of a class find on a row, and keep it for the pod.
+
+        Returns:
+            Whether there is something to withdraw; False, and nothing is taken, where nothing is there for them.
+        """
+        current = self.current(needs)
+        shares = [one.shared for one in needs.claims if one not in current.claims]
+        asked = self._asked(current, nodes)
+        program = next((program for program, where in asked if where[row]), None)
+        if program is None:
+            self.promises.earmark(signature, nodes.names[row], (), shares)
+            return True
+        verdict = program.at(row)
+        if not verdict.fits:
+            return False
+        pools, node = self.rows.pools[row], nodes.names[row]
+        devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
+        for pick in verdict.picks:
+            devices[pick.claim].append(_allotted(program.claims, pools, pick))
+        allotments = [ClaimAllotment(ask, node, tuple(many)) for ask, many in zip(program.claims, devices, strict=True)]
+        self.promises.earmark(signature, node, allotments, shares)
+        return True
+
+    def fault_text(self, fault: DeviceFault, row: int) -> str:
+        """Say what makes it impossible to tell, with the pool and device of a row."""
+        if fault.pool < 0:
+            return fault.text
+        pool = self.rows.pools[row][fault.pool]
+        name = "/".join(pool.key)
+        device = f"{name}/{pool.devices[fault.device].name}" if fault.device >= 0 else ""
+        return fault.text.replace("{pool}", name).replace("{device}", device)
+
+    def _chosen(self, ask: ClaimAsk) -> ClaimAllotment:
+        found = self.promises.shared(ask.shared)
+        assert found is not None  # asked before
+        return found
+
+    def _asked(self, needs: DeviceNeeds, nodes: NodeView) -> list[tuple[DeviceProgram, Mask]]:
+        """Return the programs of what is asked for, brought up to date, and where each is asked."""
+        count = len(nodes.names)
+        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+        out = []
+        for claims, where in _variants(needs, nodes.unoffered, count):
+            if claims:
+                program = self._program(claims)
+                program.refresh(self._projection(program.reads), self.rows, count)
+                out.append((program, where))
+        return out
+
+    def _program(self, claims: tuple[ClaimAsk, ...]) -> DeviceProgram:
+        known = self._programs.get(claims)
+        if known is None:
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.clear()
+            known = self._programs[claims] = DeviceProgram(claims, self._expressions)
+        return known
+
+    def _projection(self, reads: frozenset[str] | None) -> DeviceProjection:
+        """Return what those see who look at attributes and capacities of these names."""
+        seen = None if reads is None else reads & self.catalog.names
+        known = self._projections.get(seen)
+        if known is None:
+            if len(self._projections) >= _MOST_PROJECTIONS:
+                self._projections.clear()
+                self.rows.forget_projections()
+            self._numbers += 1
+            known = self._projections[seen] = DeviceProjection(self._numbers, seen)
+        return known
+
+
+def _variants(needs: DeviceNeeds, unoffered: Mapping[str, Mask], count: int) -> list[tuple[tuple[ClaimAsk, ...], Mask]]:
+    """Return the claims that ask, and where: nodes that offer an extended resource themselves are not asked for it."""
+    if not needs.extended:
+        return [(needs.claims, np.ones(count, dtype=np.bool_))]
+    code = np.zeros(count, dtype=np.int64)
+    for at, one in enumerate(needs.extended):
+        code |= (~unoffered[one.resource]).astype(np.int64) << at
+    out = []
+    for bits in np.unique(code).tolist():
+        served = [one.resource for at, one in enumerate(needs.extended) if bits >> at & 1]
+        extra = extended_claim(needs.extended, served)
+        out.append((needs.claims if extra is None else (*needs.claims, extra), code == bits))
+    return out
+
+
+def _allotted(claims: Sequence[ClaimAsk], pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
+    way = claims[pick.claim].requests[pick.request].ways[pick.way]
+    pool = pools[pick.pool]
+    device = pool.devices[pick.device]
+    consumed = None
+    if pick.consumed is not None:
+        names = (capacity.name for capacity in device.capacities)
+        consumed = tuple(zip(names, pick.consumed, strict=True))
+    return AllottedDevice(way.name, pool, device, consumed, pick.admin)

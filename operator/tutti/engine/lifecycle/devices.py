@@ -1,0 +1,315 @@
+"""Claims on devices: what is seen of them, and what is written on them before their pods are bound.
+
+A claim says which devices it has and which pods use it before any of these is bound (kube-scheduler 1.36,
+plugins/dynamicresources, PreBind); of a gang, before the first. What is written counts once it is seen: by then nobody
+can have been overlooked who took the same device before. Who finds that somebody did takes another.
+
+What was written for a reservation that is given back is taken off the claims again. Where that could not be done, a pod
+that waits uses the devices that its claim has; if it could go nowhere with them, they are taken away.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import msgspec
+
+from tutti.api.devices import ResourceClaim
+from tutti.api.messages import IS, agreeing, counted
+from tutti.cluster.devices.allocation import allocation_of
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
+from tutti.cluster.devices.ledger import held_by
+from tutti.cluster.devices.promises import ClaimAllotment
+from tutti.cluster.devices.state import DeviceKind, DeviceObject
+from tutti.cluster.pledges import BindingProgress, BindingStage
+from tutti.cluster.pods import PodKey
+from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.device_release import free_claim
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.reservation import break_up, give_back
+from tutti.engine.records.decisions import DeviceClaimChange, WriteDeviceClaim
+from tutti.engine.records.device_writes import DeviceWrite
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.observations import DeviceClaimWritten
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.placement.diagnosis import claims_in_the_way
+
+_CLAIMS_NAMED = 3
+_DONE = BindingProgress(BindingStage.BOUND)
+
+
+def object_seen(state: LifecycleState, found: DeviceObject) -> None:
+    """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
+    _touch(state, state.cluster.device_users.put(found))
+
+
+def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
+    """Forget a slice, class or claim of devices, and look at the workloads that it concerns."""
+    if kind == "ResourceClaim":
+        state.device_writes.pop((namespace, name), None)
+    _touch(state, state.cluster.device_users.drop(kind, namespace, name))
+
+
+def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
+    """Take in what became of a WriteDeviceClaim."""
+    key = (result.namespace, result.name)
+    write = state.device_writes.get(key)
+    if write is None or (write.uid, write.change) != (result.uid, result.change):
+        return
+    write.answered, write.version = True, result.version
+    write.failure = "" if result.done else result.message
+    if write.change == "free":
+        del state.device_writes[key]
+    _touch(state, state.cluster.nodes.devices.book.users(key))
+
+
+def pass_time(state: LifecycleState) -> None:
+    """Look again at workloads whose devices should be ready by now and are not."""
+    _touch(state, state.cluster.device_users.pass_time(state.now))
+
+
+def next_late_due(state: LifecycleState) -> float | None:
+    """Return when devices are not waited for any longer, Unix seconds; None where none are."""
+    late = state.cluster.nodes.devices.book.late
+    return min(late.values()) + 1 if late else None
+
+
+@dataclass(slots=True)
+class DeviceProgress:
+    """What the claims on devices of reserved members are waiting for.
+
+    Attributes:
+        unready: Members whose claims do not have all their devices yet.
+        unasked: What is to be written first, and by whom each claim is used.
+        waiting: Claims (namespace/name) that wait for a write or for their drivers.
+        failed: Members with a claim that cannot be used like this, and why.
+    """
+
+    unready: dict[PodKey, None] = field(default_factory=dict)
+    unasked: dict[ClaimKey, list[Member]] = field(default_factory=dict)
+    waiting: dict[str, None] = field(default_factory=dict)
+    failed: dict[PodKey, str] = field(default_factory=dict)
+
+
+def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, None] | None:
+    """Have the claims of reserved members given their devices.
+
+    Returns:
+        The members that cannot be bound before their devices are there; None where none of them can: the reservation is
+        held until then, or was given back because a claim cannot be used like this.
+    """
+    if not state.cluster.nodes.devices.promises:
+        return {}
+    starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
+    outlook = _outlook_of(state, workload)
+    if outlook.failed:
+        _give_up_devices(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
+        return None if starts else outlook.unready
+    for claim, members in outlook.unasked.items():
+        _ask(state, claim, members)
+        outlook.waiting["/".join(claim)] = None
+    if outlook.unasked:
+        state.set_deadline(workload, _device_seconds(state, workload))
+    if outlook.unready and starts:
+        transit(workload, Transition.RESERVE)
+        explain(workload, _waits_for_devices(state, workload, outlook))
+        return None
+    return outlook.unready
+
+
+def awaits_devices(state: LifecycleState, workload: Workload) -> bool:
+    """Whether something has been asked for the claims of a workload that is not there yet."""
+    return bool(state.cluster.nodes.devices.promises) and bool(_outlook_of(state, workload).waiting)
+
+
+def time_out_devices(state: LifecycleState, workload: Workload) -> None:
+    """Give back what is reserved for members whose devices did not get ready in time, and try again later."""
+    outlook = _outlook_of(state, workload)
+    late = len(outlook.waiting)
+    why = f"the devices of {counted(late, 'claim')} were not ready in time: {_some_claims(outlook)}"
+    _give_up_devices(state, workload, list(outlook.unready), why)
+
+
+def free_unavailable(state: LifecycleState, workload: Workload) -> None:
+    """Take devices away from claims that keep waiting members off nodes, where only these use them.
+
+    Rule: kube-scheduler 1.36, plugins/dynamicresources (PostFilter), for each member: the first such claim.
+    """
+    book = state.cluster.nodes.devices.book
+    if not book.claims:
+        return
+    profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
+    for member in workload.members():
+        record = member.pod
+        if not record.placeable or not record.pod_class.devices.held:
+            continue
+        held = [one for one in book.claims_of(record.device_uses) if one.status.allocation is not None]
+        for at in claims_in_the_way(state.cluster.nodes, record.pod_class, profile):
+            claim = held[at]
+            mine = all(one.uid == record.uid for one in claim.status.reserved_for)
+            write = state.device_writes.get(claim.key)
+            if mine and (write is None or write.change != "free"):
+                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free")
+                free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
+                break
+
+
+def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
+    """Look how far the claims of reserved members have come."""
+    out = DeviceProgress()
+    promises = state.cluster.nodes.devices.promises
+    for member in workload.members():
+        record = member.pod
+        if not record.assumed or member.sent or record.pod_class.devices is NO_DEVICES:
+            continue
+        if not promises.is_promised(record.key):
+            out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
+            continue
+        if any(one.claim[1] == "" for one in promises.of_pod(record.key)):
+            # Without a claim for them its kubelet would give it nothing.
+            out.failed[record.key] = (
+                f"node {record.assumed} has what pod {record.name} asks for as extended resources only as devices, "
+                "and Tutti does not make claims for these yet; name a ResourceClaim instead"
+            )
+            continue
+        for key in _claims_of(member):
+            found = _progress(state, member, key)
+            match found.stage:
+                case BindingStage.BOUND:
+                    continue
+                case BindingStage.UNASKED:
+                    out.unasked.setdefault(key, []).append(member)
+                case BindingStage.UNDER_WAY:
+                    out.waiting["/".join(key)] = None
+                case BindingStage.FAILED:
+                    out.failed.setdefault(record.key, found.why)
+            out.unready[record.key] = None
+    return out
+
+
+def _claims_of(member: Member) -> list[ClaimKey]:
+    return list(dict.fromkeys(one.claim for one in member.pod.device_uses if one.claim is not None))
+
+
+def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
+    """Return how far one claim of a member has come."""
+    devices, name = state.cluster.nodes.devices, "/".join(key)
+    claim, write = devices.book.claims.get(key), state.device_writes.get(key)
+    why = f"claim {name} is gone" if claim is None else _trouble(state, claim)
+    if claim is None or why:
+        return BindingProgress(BindingStage.FAILED, why)
+    has = claim.status.allocation is not None
+    if has and any(one.uid == member.pod.uid for one in claim.status.reserved_for):
+        return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
+    if write is None or write.change == "free":
+        return BindingProgress(BindingStage.UNASKED)
+    if write.failure:
+        return BindingProgress(BindingStage.FAILED, f"claim {name} could not be written: {write.failure}")
+    if not (write.answered and _is_since(claim, write)):
+        return BindingProgress(BindingStage.UNDER_WAY)
+    if all(uid != member.pod.uid for _, uid in write.pods):
+        return BindingProgress(BindingStage.UNASKED)
+    return BindingProgress(BindingStage.FAILED, f"what was written on claim {name} is there no more")
+
+
+def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
+    """Return why a claim cannot be used as was decided, or ""."""
+    devices, name = state.cluster.nodes.devices, "/".join(claim.key)
+    promise = devices.promises.of(claim.key)
+    if claim.metadata.deletion_timestamp is not None:
+        return f"claim {name} is being deleted"
+    if claim.status.allocation is None:
+        return "" if promise is not None else f"claim {name} has lost its devices"
+    if promise is not None and not _is_as_promised(claim, promise.allotment):
+        return f"claim {name} got allocated elsewhere in the meantime"
+    conflict = devices.conflict(claim) if promise is not None else ""
+    why = conflict or devices.book.is_unready(claim)
+    return f"claim {name}: {why}" if why else ""
+
+
+def _is_since(claim: ResourceClaim, write: DeviceWrite) -> bool:
+    """Whether what is seen of a claim is not older than what was written."""
+    seen = claim.metadata.resource_version
+    return write.version.isdecimal() and seen.isdecimal() and int(seen) >= int(write.version)
+
+
+def _is_as_promised(claim: ResourceClaim, allotment: ClaimAllotment) -> bool:
+    """Whether a claim has what it was promised here."""
+    assert claim.status.allocation is not None  # asked before
+    has = sorted((one.pool, one.name) for one in held_by(claim.status.allocation))
+    return has == sorted((one.pool, one.name) for one in allotment.held)
+
+
+def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
+    """Have a claim given its devices, or have more pods use those that it has."""
+    devices = state.cluster.nodes.devices
+    claim, promise = devices.book.claims[key], devices.promises.of(key)
+    pods = [(member.pod.name, member.pod.uid) for member in members]
+    uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
+    if claim.status.allocation is None and promise is not None:
+        now = datetime.fromtimestamp(state.now, UTC)
+        found = allocation_of(promise.allotment, claim.spec, devices.book.classes, _share_ids(uid, version))
+        allocation = msgspec.structs.replace(found, allocation_timestamp=now.replace(microsecond=0))
+    change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
+    known = state.device_writes.get(key)
+    before = known.pods if known is not None else []
+    made: DeviceClaimChange = "allocate" if known is not None and known.change == "allocate" else change
+    state.device_writes[key] = DeviceWrite(uid, made, pods=[*before, *pods])
+    state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods))
+
+
+def _share_ids(uid: str, version: str) -> Iterator[str]:
+    """Yield a UUID for each share of a device that a claim gets: others than it has ever had before."""
+    number = 0
+    while True:
+        yield str(uuid.uuid5(uuid.NAMESPACE_OID, f"{uid}/{version}/{number}"))
+        number += 1
+
+
+def _give_up_devices(state: LifecycleState, workload: Workload, members: list[PodKey], why: str) -> None:
+    """Give back what is reserved: all of it for a gang that is not bound, else what these members have."""
+    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        break_up(state, workload)
+    for key in members:
+        member = state.members[key]
+        if member.pod.assumed:
+            give_back(state, member)
+    state.back_off(workload)
+    text = f"its reservation is given back: {why}"
+    details = {"attempts": str(workload.attempts), "members": str(len(members))}
+    explain(workload, Explanation(Gate.PERMIT, "DeviceAllocationFailed", text, details))
+    state.announce(workload, "Warning", "DeviceAllocationFailed", text)
+
+
+def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: DeviceProgress) -> Explanation:
+    seconds, count = _device_seconds(state, workload), len(outlook.waiting)
+    return Explanation(
+        Gate.PERMIT,
+        "WaitingForDevices",
+        f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
+        f"{agreeing(count, IS)} being given devices: {_some_claims(outlook)} (given back after {seconds} s)",
+        {"claims": str(count), "timeoutSeconds": str(seconds)},
+    )
+
+
+def _some_claims(outlook: DeviceProgress) -> str:
+    names = list(outlook.waiting)
+    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
+    return ", ".join(names[:_CLAIMS_NAMED]) + more
+
+
+def _device_seconds(state: LifecycleState, workload: Workload) -> int:
+    """Return for how many seconds devices are waited for."""
+    seconds = workload.permit_seconds
+    return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
+
+
+def _touch(state: LifecycleState, pods: Iterable[PodKey]) -> None:
+    for key in pods:
+        address = state.pod_group_of.get(key)
+        if address is not None:
+            state.touch(address[0])

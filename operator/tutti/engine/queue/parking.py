@@ -1,0 +1,72 @@
+"""Who is parked, by what could help: quota in a tree, room on nodes, an answer, or what a throttle allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tutti.engine.backfill import backfill
+from tutti.engine.records.explanation import ASKING, Explanation, Gate
+from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
+
+Classes = dict[EquivalenceClass, None]
+
+
+@dataclass(slots=True)
+class ParkedClasses:
+    """The equivalence classes that are parked; one may wait for several things.
+
+    Attributes:
+        by_root: For quota, by the root of their tree.
+        for_nodes: For room.
+        for_answers: For an extender.
+        for_throttles: For a throttle.
+        roused: Woken while they rested, so that they are tried when they have.
+    """
+
+    by_root: dict[str, Classes] = field(default_factory=dict)
+    for_nodes: Classes = field(default_factory=dict)
+    for_answers: Classes = field(default_factory=dict)
+    for_throttles: Classes = field(default_factory=dict)
+    roused: Classes = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        for parked in (self.by_root, self.for_nodes, self.for_answers, self.for_throttles, self.roused):
+            parked.clear()
+
+    def for_quota(self, equals: EquivalenceClass) -> None:
+        """Have a class tried again when quota is freed in its tree."""
+        self.by_root.setdefault(equals.root, {})[equals] = None
+
+    def note(self, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool) -> None:
+        """Note what could help those equal to an entry that could not be admitted.
+
+        Args:
+            entry: One of them.
+            why: What it waits for.
+            lacks_nodes: Whether it may be nodes that it lacks, whatever is told.
+        """
+        equals = entry.equivalence
+        if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
+            self.for_quota(equals)
+        unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
+        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
+            self.for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
+        if why.reason == ASKING:
+            self.for_answers[equals] = None
+        if why.gate is Gate.THROTTLE:
+            self.for_throttles[equals] = None
+
+    def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
+        """Take out those who wait for quota in these trees, and yield them tree by tree."""
+        for root in roots:
+            if root in self.by_root:
+                yield self.by_root.pop(root)
+
+
+def taken(parked: Classes) -> Classes:
+    """Return those who are parked, and have nobody parked there any more."""
+    woken = dict(parked)
+    parked.clear()
+    return woken

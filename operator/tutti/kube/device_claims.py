@@ -1,0 +1,128 @@
+"""Writes on ResourceClaims which devices they have and which pods use them.
+
+Each write names the version that it was decided by, so that nobody else's is written over. One that was overtaken reads
+the claim: where that leaves the decision standing, it is written again; where the claim says already what was to be
+written, because an answer was lost, it is done. The finalizer that keeps a claim with devices from vanishing is written
+first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim).
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, ResourceClaim
+from tutti.cluster.devices.ledger import held_by
+from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.observations import DeviceClaimWritten
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.decoding import object_decoder
+from tutti.kube.errors import ApiError, WireError
+from tutti.kube.fencing import Fence
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import RESOURCE_CLAIMS
+from tutti.kube.retry import retrying
+
+log = structlog.get_logger(__name__)
+
+_TRIES: Final = 5
+_CLAIM = object_decoder(ResourceClaim)
+
+
+class _Overtaken(Exception):  # noqa: N818 - what has happened to the decision
+    """Somebody else has decided on the claim; says what."""
+
+
+class DeviceClaimWriter:
+    """Writes decisions, each as often as it takes."""
+
+    def __init__(self, client: Client, *, fence: Fence) -> None:
+        self._client = client
+        self._fence = fence
+
+    async def write(self, decision: WriteDeviceClaim) -> DeviceClaimWritten:
+        """Write one decision.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
+        about = (decision.namespace, decision.name, decision.uid, decision.change)
+        path, why = RESOURCE_CLAIMS.path(decision.namespace, decision.name), "it changes too often"
+        try:
+            for _ in range(_TRIES):
+                claim = _CLAIM(await retrying(lambda: self._client.request("GET", path)))
+                version = claim.metadata.resource_version
+                if _stands(decision, claim):
+                    return DeviceClaimWritten(*about, done=True, version=version)
+                try:
+                    version = await self._apply(decision, claim, path)
+                except ApiError as error:
+                    if error.status != HTTPStatus.CONFLICT:
+                        raise
+                    continue
+                return DeviceClaimWritten(*about, done=True, version=version)
+        except (WireError, _Overtaken) as error:
+            why = str(error)
+        log.warning(
+            "device_claim_not_written", claim=f"{decision.namespace}/{decision.name}", change=about[3], error=why
+        )
+        return DeviceClaimWritten(*about, done=False, message=why)
+
+    async def _apply(self, decision: WriteDeviceClaim, claim: ResourceClaim, path: str) -> str:
+        """Write over one version; returns the version written."""
+        version = claim.metadata.resource_version
+        if decision.change == "allocate" and DELETE_PROTECTION not in claim.metadata.finalizers:
+            finalizers = [*claim.metadata.finalizers, DELETE_PROTECTION]
+            version = await self._patch(path, decision.uid, version, {"metadata": {"finalizers": finalizers}})
+        return await self._patch(f"{path}/status", decision.uid, version, {"status": _status(decision, claim)})
+
+    async def _patch(self, path: str, uid: str, version: str, change: dict[str, Any]) -> str:
+        metadata = {**change.get("metadata", {}), "uid": uid, "resourceVersion": version}
+        body = msgspec.json.encode({**change, "metadata": metadata})
+
+        async def attempt() -> bytes:
+            return await self._client.write(
+                PriorityLevel.BIND, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+
+        return _CLAIM(await retrying(attempt)).metadata.resource_version
+
+
+def _status(decision: WriteDeviceClaim, claim: ResourceClaim) -> dict[str, Any]:
+    if decision.change == "free":
+        return {"allocation": None, "reservedFor": None, "devices": None}
+    known = {one.uid for one in claim.status.reserved_for}
+    added = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
+    users = {"reservedFor": [*claim.status.reserved_for, *added]}
+    return {"allocation": decision.allocation, **users} if decision.change == "allocate" else users
+
+
+def _stands(decision: WriteDeviceClaim, claim: ResourceClaim) -> bool:
+    """Whether a claim says already what is to be written.
+
+    Raises:
+        _Overtaken: Somebody else has decided on it.
+    """
+    allocation, users = claim.status.allocation, {one.uid for one in claim.status.reserved_for}
+    wanted = {uid for _, uid in decision.pods}
+    if claim.metadata.uid != decision.uid or claim.metadata.deletion_timestamp is not None:
+        raise _Overtaken("it was deleted")
+    if decision.change == "free":
+        if allocation is not None and not users <= wanted:
+            raise _Overtaken("somebody else uses it")
+        if allocation is not None and not users and claim.metadata.resource_version != decision.version:
+            raise _Overtaken("somebody else has given it devices")
+        return allocation is None
+    if decision.change == "reserve":
+        if allocation is None:
+            raise _Overtaken("it has lost its devices")
+        return wanted <= users
+    if allocation is None:
+        return False
+    assert decision.allocation is not None  # that is what is to be written
+    if held_by(allocation) != held_by(decision.allocation) or not wanted & users:
+        raise _Overtaken("it got allocated elsewhere in the meantime")
+    return wanted <= users

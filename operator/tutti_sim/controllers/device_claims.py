@@ -1,0 +1,175 @@
+"""The resource claim controller: claims from templates, and devices of claims that nobody uses any more.
+
+Rules: pkg/controller/resourceclaim, 1.36. A pod that names templates gets a claim from each, and its status says which;
+pods that are gone or done use no claim any more; with the last of its users a claim loses its devices, and then the
+finalizer that protected these; a claim that was made for a pod goes when the pod is done.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from tutti_sim.controllers.worker import Place, Tended, Worker
+from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
+from tutti_sim.rest.backend import Backend
+from tutti_sim.rest.local import Local
+from tutti_sim.store.collection import Key, Version
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+
+log = structlog.get_logger()
+
+
+class ResourceClaims:
+    """Follows pods that claim devices, and claims."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._local = Local(backend, "resource-claim")
+        self._claims = Tended(backend, "resource.k8s.io", "v1", "resourceclaims")
+        self._templates = Tended(backend, "resource.k8s.io", "v1", "resourceclaimtemplates")
+        self._pods = Tended(backend, "", "v1", "pods")
+        self._worker = Worker("resource-claim", self._sync)
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """Note pods that claim devices with the claims that they may leave, claims, and who waits for a template."""
+        version = new or old
+        if version is None:
+            return
+        if resource.storage == self._pods.storage:
+            self._note_pod(version, gone=new is None)
+        elif resource.storage == self._claims.storage:
+            if new is not None:
+                self._worker.note((self._claims.storage, new.key))
+            for owner in version.obj["metadata"].get("ownerReferences", ()):
+                if new is None and owner.get("controller") and owner["kind"] == "Pod":
+                    self._worker.note((self._pods.storage, (version.key[0], owner["name"])))
+        elif resource.storage == self._templates.storage and new is not None:
+            for pod in self._pods.scan(new.key[0]):
+                if pod.obj["spec"].get("resourceClaims"):
+                    self._worker.note((self._pods.storage, pod.key))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._worker.run()
+
+    def _note_pod(self, version: Version, *, gone: bool) -> None:
+        if not version.obj["spec"].get("resourceClaims"):
+            return
+        if not gone:
+            self._worker.note((self._pods.storage, version.key))
+        if gone or _is_done(version.obj):
+            for name in _claims_of(version.obj).values():
+                self._worker.note((self._claims.storage, (version.key[0], name)))
+
+    async def _sync(self, place: Place) -> None:
+        storage, key = place
+        if storage == self._claims.storage:
+            self._tend_claim(key)
+            return
+        pod = self._pods.get(key)
+        if pod is not None and not pod.obj["metadata"].get("deletionTimestamp") and not _is_done(pod.obj):
+            await self._make_claims(pod)
+
+    async def _make_claims(self, pod: Version) -> None:
+        """Make what the pod's templates say, and note it in its status."""
+        meta = pod.obj["metadata"]
+        known = {
+            one["name"]: one["resourceClaimName"]
+            for one in pod.obj.get("status", {}).get("resourceClaimStatuses", ())
+            if self._claims.get((meta["namespace"], one.get("resourceClaimName", ""))) is not None
+        }
+        for entry in pod.obj["spec"]["resourceClaims"]:
+            name = entry["name"]
+            template = self._templates.get((meta["namespace"], entry.get("resourceClaimTemplateName") or ""))
+            if name in known or not entry.get("resourceClaimTemplateName") or template is None:
+                continue
+            made = self._made_before(pod, name) or await self._make(pod, name, template.obj["spec"])
+            known[name] = made.key[1]
+        current = self._pods.get(pod.key)
+        if current is None or not known:
+            return
+        said = [{"name": name, "resourceClaimName": claim} for name, claim in known.items()]
+        status = current.obj.get("status", {})
+        if status.get("resourceClaimStatuses") != said:
+            self._local.set_status(self._pods.resource, current, {**status, "resourceClaimStatuses": said})
+
+    def _made_before(self, pod: Version, entry: str) -> Version | None:
+        """The claim that was made for an entry and that the pod's status does not tell of yet."""
+        uid = pod.obj["metadata"]["uid"]
+        for claim in self._claims.scan(pod.key[0]):
+            meta = claim.obj["metadata"]
+            owned = any(owner.get("uid") == uid for owner in meta.get("ownerReferences", ()))
+            if owned and meta.get("annotations", {}).get(POD_CLAIM) == entry:
+                return claim
+        return None
+
+    async def _make(self, pod: Version, entry: str, template: Json) -> Version:
+        meta, given = pod.obj["metadata"], template.get("metadata") or {}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+        claim = {
+            "metadata": {
+                "generateName": f"{meta['name']}-{entry}-",
+                **({"labels": dict(given["labels"])} if given.get("labels") else {}),
+                "annotations": {**given.get("annotations", {}), POD_CLAIM: entry},
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": dict(template.get("spec") or {}),
+        }
+        made = await self._local.create(self._claims.resource, meta["namespace"], claim)
+        log.info("resource_claim_made", claim="/".join(made.key), pod=meta["name"])
+        return made
+
+    def _tend_claim(self, key: Key) -> None:
+        """Take off a claim who uses it no more, and with the last of them its devices."""
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        status = claim.obj.get("status") or {}
+        users = status.get("reservedFor", [])
+        left = [one for one in users if self._uses(key[0], one)]
+        is_deleted = bool(claim.obj["metadata"].get("deletionTimestamp"))
+        ends = not left and (is_deleted or len(left) < len(users))  # one that never had a user is left alone
+        if ends and (users or status.get("allocation")):
+            status = {name: value for name, value in status.items() if name not in ("reservedFor", "allocation")}
+            claim = self._local.set_status(self._claims.resource, claim, status)
+        elif len(left) < len(users):
+            claim = self._local.set_status(self._claims.resource, claim, {**status, "reservedFor": left})
+        if ends and FINALIZER in claim.obj["metadata"].get("finalizers", ()):
+            self._local.without_finalizer(self._claims.resource, claim, FINALIZER)
+        current = self._claims.get(key)
+        if current is not None and not is_deleted and self._was_for_one_that_is_done(current):
+            self._local.remove(self._claims.resource, current)
+
+    def _uses(self, namespace: str, user: Json) -> bool:
+        if user.get("resource") != "pods":
+            return True
+        pod = self._pods.get((namespace, user["name"]))
+        if pod is None or pod.obj["metadata"]["uid"] != user["uid"] or _is_done(pod.obj):
+            return False
+        return bool(pod.obj["spec"].get("nodeName")) or not pod.obj["metadata"].get("deletionTimestamp")
+
+    def _was_for_one_that_is_done(self, claim: Version) -> bool:
+        meta = claim.obj["metadata"]
+        if POD_CLAIM not in meta.get("annotations", {}):
+            return False
+        owner = next((one for one in meta.get("ownerReferences", ()) if one.get("controller")), None)
+        pod = self._pods.get((claim.key[0], owner["name"])) if owner is not None else None
+        return (
+            pod is not None and owner is not None and pod.obj["metadata"]["uid"] == owner["uid"] and _is_done(pod.obj)
+        )
+
+
+def _is_done(pod: Json) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _claims_of(pod: Json) -> dict[str, str]:
+    """The claims that a pod uses, by what it calls them."""
+    made = {one["name"]: one.get("resourceClaimName") for one in pod.get("status", {}).get("resourceClaimStatuses", ())}
+    named = {
+        one["name"]: one.get("resourceClaimName") or made.get(one["name"])
+        for one in pod["spec"].get("resourceClaims", ())
+    }
+    return {name: claim for name, claim in named.items() if claim}

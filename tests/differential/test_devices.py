@@ -1,0 +1,79 @@
+"""Every recorded decision of kube-scheduler about devices is met by the engine, but for those that are known to differ."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.differential.devices import FAMILIES, cases, compare, differences, question
+from tests.differential.known import DEVICES
+
+RECORDED = Path(__file__).parent / "dra-1.36.jsonl.gz"
+
+
+def test_all_cases_are_looked_at():
+    all_cases = list(cases(RECORDED))
+
+    assert len(all_cases) == 479
+    assert {case["family"] for case in all_cases} == set(FAMILIES)
+    asked = Counter(question(case) for case in all_cases)
+    assert asked == {"node and devices": 245, "nobody fits": 210, "scheduler error": 20, "not looked at": 4}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recorded_decisions_are_met(family):
+    found = dict(compare(RECORDED, only=family))
+    different = {case: why for case, why in found.items() if why is not None}
+    known = DEVICES.keys() & found.keys()
+    assert set(different) == known, "\n".join(f"{case}: {why}" for case, why in different.items())
+
+
+def one_with_results(most: int = 1) -> dict:
+    return copy.deepcopy(
+        next(
+            case
+            for case in cases(RECORDED)
+            if question(case) == "node and devices"
+            and case["family"] == "basic"
+            and sum(len(one["status"]["allocation"]["devices"]["results"]) for one in case["result"]["claims"]) >= most
+        )
+    )
+
+
+def test_another_device_is_told_apart():
+    case = one_with_results()
+    case["result"]["claims"][0]["status"]["allocation"]["devices"]["results"][0]["device"] = "another"
+
+    assert any("another" in one for one in differences(case))
+
+
+def test_another_order_of_devices_is_told_apart():
+    case = one_with_results(2)
+    for claim in case["result"]["claims"]:
+        claim["status"]["allocation"]["devices"]["results"].reverse()
+
+    assert any(one.startswith("claim ") for one in differences(case))
+
+
+def test_a_device_that_is_not_there_is_told_apart():
+    case = one_with_results()
+    node = case["result"]["node"]
+    case["resourceSlices"] = [one for one in case["resourceSlices"] if one["spec"].get("nodeName") != node]
+
+    assert any(node in one for one in differences(case))
+
+
+def test_another_reason_of_one_node_is_told_apart():
+    case = copy.deepcopy(
+        next(
+            case
+            for case in cases(RECORDED)
+            if any("reason" in one for one in (case["result"]["nodes"] or {}).values()) and not differences(case)
+        )
+    )
+    next(one for one in case["result"]["nodes"].values() if "reason" in one)["reason"] = "something else"
+
+    assert any("something else" in one for one in differences(case))

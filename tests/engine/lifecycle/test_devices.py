@@ -1,0 +1,343 @@
+"""A gang is bound when the claims of all its members have their devices, and no device is anybody's twice."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.engine.devices import asks_for, decoded, device_class, resource_slice
+from tests.engine.world import World
+from tutti.api.devices import DELETE_PROTECTION, AllocatedDeviceStatus, DeviceCondition, ResourceClaim
+from tutti.cluster.devices.claims import BINDING_SECONDS
+
+
+def with_devices(*, nodes: int = 3, count: int = 8, **world) -> World:
+    """Nodes with some devices each."""
+    out = World(**world)
+    out.devices.put(device_class())
+    for i in range(nodes):
+        out.node(f"n{i}", gpus=0)
+        out.devices.put(resource_slice(f"n{i}", count))
+    return out
+
+
+def gang(world: World, size: int = 3, *, count: int = 8, name: str = "g", shared: str = "", **asked) -> None:
+    """A gang whose members have a claim each, or share one."""
+    world.pod_group(name, size)
+    for rank in range(size):
+        used = shared or f"{name}-{rank}"
+        if ("ResourceClaim", used) not in world.devices.objects:
+            world.devices.make_claim(used, asks_for(count, **asked))
+        world.pod(f"{name}-{rank}", group=name, gpus=0, device_claims=(used,))
+
+
+def replays(world: World) -> bool:
+    return not world.replay().differences
+
+
+def test_a_gang_gets_its_devices_where_its_members_will_be():
+    world = with_devices()
+    gang(world)
+    world.run()
+
+    where = world.where()
+    assert sorted(where.values()) == ["n0", "n1", "n2"]
+    for rank in range(3):
+        results = world.devices.results(f"g-{rank}")
+        assert results == [f"{where[f'g-{rank}']}/gpu-{i}" for i in range(8)]
+        claim = world.devices.claim(f"g-{rank}")
+        assert claim.metadata.finalizers == [DELETE_PROTECTION]
+        assert [one.name for one in claim.status.reserved_for] == [f"g-{rank}"]
+    assert replays(world)
+
+
+def test_no_member_is_bound_before_the_claims_of_all_have_their_devices():
+    world = with_devices()
+    world.devices.held = True
+    gang(world)
+    world.run()
+
+    assert world.where() == {}
+    why = world.why("PodGroup", "g")
+    assert (why.gate, why.reason) == ("Permit", "WaitingForDevices")
+    assert "3 claims of its members are being given devices: default/g-0, default/g-1, default/g-2" in why.message
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert len(world.where()) == 3
+    assert replays(world)
+
+
+def test_a_gang_that_lacks_devices_waits_and_leaves_no_trace():
+    world = with_devices(nodes=2)
+    gang(world)
+    world.run()
+
+    assert world.where() == {}
+    assert world.devices.written == []
+    assert "2 node(s) with room for only 2 of 3 pods of the gang" in world.why("PodGroup", "g").message
+
+    world.devices.make_claim("alone", asks_for(8))
+    world.pod("alone", gpus=0, device_claims=("alone",))
+    world.run()
+    assert "alone" in world.where()
+
+
+def test_it_starts_when_a_driver_publishes_more():
+    world = with_devices(nodes=2)
+    gang(world)
+    world.run()
+    world.node("n2", gpus=0)
+    world.run()
+    assert world.where() == {}
+
+    world.devices.put(resource_slice("n2"))
+    world.run()
+
+    assert len(world.where()) == 3
+
+
+def test_it_starts_when_a_claim_is_given_back():
+    world = with_devices(nodes=1)
+    gang(world, 1, name="first")
+    world.run()
+    gang(world, 1, name="second")
+    world.run()
+    assert set(world.where()) == {"first-0"}
+
+    world.delete("first-0")
+    world.run()
+    assert set(world.where()) == set()  # its claim has the devices still
+
+    world.devices.free("first-0")
+    world.run()
+    assert set(world.where()) == {"second-0"}
+
+
+def test_several_pods_of_a_node_get_different_devices():
+    world = with_devices(nodes=1)
+    gang(world, 4, count=2, match="resource.kubernetes.io/pcieRoot")
+    world.run()
+
+    assert len(world.where()) == 4
+    assert sorted(world.devices.taken()) == [f"n0/gpu-{i}" for i in range(8)]
+
+
+def test_devices_that_match_are_looked_for_behind_those_that_do_not():
+    world = with_devices(nodes=1)
+    world.devices.make_claim("one", asks_for(1))
+    world.pod("one", gpus=0, device_claims=("one",))
+    world.run()
+    gang(world, 3, count=2, match="resource.kubernetes.io/pcieRoot")
+    world.run()
+
+    assert len(world.where()) == 4
+    assert "n0/gpu-1" not in world.devices.taken()
+
+
+def test_a_claim_that_several_share_is_given_its_devices_once_and_all_go_there():
+    world = with_devices()
+    gang(world, 4, count=2, shared="ours")
+    world.run()
+
+    assert len(set(world.where().values())) == 1
+    assert len(world.where()) == 4
+    assert len(world.devices.results("ours")) == 2
+    assert len(world.devices.claim("ours").status.reserved_for) == 4
+    assert replays(world)
+
+
+def test_what_cannot_be_written_is_given_back_and_tried_again():
+    world = with_devices()
+    world.devices.conflicts = {"g-1"}
+    gang(world)
+    world.run()
+
+    assert world.where() == {}
+    why = world.why("PodGroup", "g")
+    assert (why.gate, why.reason) == ("Permit", "DeviceAllocationFailed")
+    assert "claim default/g-1 could not be written: somebody else was first" in why.message
+    assert world.devices.taken() == []
+
+    world.devices.conflicts = set()
+    world.until(60)
+    assert len(world.where()) == 3
+    assert len(world.devices.taken()) == len(set(world.devices.taken())) == 24
+    assert replays(world)
+
+
+def test_a_device_that_another_scheduler_takes_meanwhile_is_left_to_it():
+    world = with_devices(nodes=1, count=2)
+    world.devices.held = True
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("ours", gpus=0, device_claims=("ours",))
+    world.run()
+    theirs = {"results": [{"request": "r", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-0"}]}
+    allocated(world, "theirs", theirs)
+    world.devices.held = False
+    world.devices.write()
+    world.until(60)
+
+    assert world.where() == {"ours": "n0"}
+    assert world.devices.results("theirs") == ["n0/gpu-0"]
+    assert world.devices.results("ours") == ["n0/gpu-1"]
+
+
+def allocated(world: World, name: str, devices: dict, **status) -> None:
+    """A claim that somebody else has given devices."""
+    raw = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"claim-{name}"},
+        "spec": asks_for(1),
+        "status": {"allocation": {"devices": devices, **status}},
+    }
+    world.devices.put(decoded(raw, ResourceClaim))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_operator_that_died_between_claim_and_bind_goes_on(backwards):
+    world = with_devices()
+    world.hold_binds = True
+    gang(world)
+    world.run()
+    before = {rank: world.devices.results(f"g-{rank}") for rank in range(3)}
+    assert all(before.values())
+
+    world.hold_binds = False
+    world.restart(backwards=backwards)
+    world.run()
+
+    assert len(world.where()) == 3
+    assert {rank: world.devices.results(f"g-{rank}") for rank in range(3)} == before
+    assert all(world.where()[f"g-{rank}"] == before[rank][0].split("/")[0] for rank in before)
+
+
+def test_an_operator_that_died_amid_writes_gives_no_device_twice():
+    world = with_devices()
+    world.devices.held = True
+    gang(world)
+    world.run()
+    half = world.devices._waiting.pop()
+    world.devices.write()
+    assert len(set(world.devices.taken())) == 16
+
+    world.devices.held = False
+    world.restart()
+    world.until(60)
+
+    assert len(world.where()) == 3
+    assert len(world.devices.taken()) == len(set(world.devices.taken())) == 24
+    assert half.change == "allocate"
+
+
+def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
+    world = with_devices(nodes=2)
+    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
+    allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.until(60)
+
+    assert len(world.where()) == 1
+    assert world.devices.results("mine")[0].startswith(world.where()["p"])
+
+
+def test_a_pod_waits_until_its_claim_is_made():
+    world = with_devices(nodes=1)
+    pod = world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    why = world.why("Pod", "p")
+    assert (why.gate, why.reason) == ("Placement", "DevicesNotReady")
+    assert 'could not find ResourceClaim "default/mine"' in why.message
+
+    world.devices.make_claim("mine", asks_for(1), owner=pod)
+    world.run()
+    assert world.where() == {"p": "n0"}
+
+
+def test_a_class_that_comes_to_exist_lets_pods_go():
+    world = with_devices(nodes=1)
+    world.devices.make_claim("mine", asks_for(1, name="later"))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    assert "request r: device class later does not exist" in world.why("Pod", "p").message
+
+    world.devices.put(device_class("later"))
+    world.run()
+    assert world.where() == {"p": "n0"}
+
+
+def test_a_member_is_bound_when_its_driver_says_that_its_device_is_ready():
+    world = with_devices(nodes=0)
+    world.node("n0", gpus=0)
+    world.devices.put(resource_slice("n0", 1, bindingConditions=["ready"], bindingFailureConditions=["failed"]))
+    world.devices.make_claim("mine", asks_for(1))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    assert world.where() == {}
+    assert world.why("Pod", "p").reason == "WaitingForDevices"
+
+    say(world, "mine", ready="True")
+    world.run()
+    assert world.where() == {"p": "n0"}
+
+
+def test_a_device_that_fails_to_get_ready_is_given_up_for_another():
+    world = with_devices(nodes=0)
+    for i in range(2):
+        world.node(f"n{i}", gpus=0)
+        world.devices.put(resource_slice(f"n{i}", 1, bindingConditions=["ready"], bindingFailureConditions=["failed"]))
+    world.devices.make_claim("mine", asks_for(1))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    first = world.devices.results("mine")
+    say(world, "mine", failed="True")
+    world.run()
+    assert world.why("Pod", "p").reason == "DeviceAllocationFailed"
+    assert world.devices.results("mine") == []
+    assert first
+
+    world.until(60)
+    assert world.devices.results("mine")
+    say(world, "mine", ready="True")
+    world.run()
+    assert len(world.where()) == 1
+
+
+def test_devices_that_do_not_get_ready_in_time_are_given_back():
+    world = with_devices(nodes=0)
+    world.node("n0", gpus=0)
+    world.devices.put(resource_slice("n0", 1, bindingConditions=["ready"]))
+    world.devices.make_claim("mine", asks_for(1))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    world.now += BINDING_SECONDS + 5
+    world.run()
+
+    assert world.where() == {}
+    assert world.devices.results("mine") == []
+
+
+def say(world: World, name: str, **conditions: str) -> None:
+    """Have a driver say something of the devices of a claim."""
+    claim = world.devices.claim(name)
+    assert claim.status.allocation is not None
+    said = [DeviceCondition(kind, status) for kind, status in conditions.items()]
+    of = [
+        AllocatedDeviceStatus(one.driver, one.pool, one.device, conditions=said)
+        for one in claim.status.allocation.devices.results
+    ]
+    world.devices.put(msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, devices=of)))
+
+
+def test_a_selector_that_cannot_be_evaluated_keeps_only_its_own_pod_waiting():
+    world = with_devices(nodes=1)
+    wrong = [{"cel": {"expression": 'device.attributes["gpu.example.com"].nothing == 1'}}]
+    world.devices.make_claim("wrong", asks_for(1, selectors=wrong))
+    world.devices.make_claim("right", asks_for(1))
+    world.pod("wrong", gpus=0, device_claims=("wrong",))
+    world.pod("right", gpus=0, device_claims=("right",))
+    world.run()
+
+    assert world.where() == {"right": "n0"}
+    assert "claim d0: selector #0: CEL runtime error: no such key: nothing" in world.why("Pod", "wrong").message

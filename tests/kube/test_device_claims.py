@@ -1,0 +1,152 @@
+"""What claims get is written on them, and nobody else's choice is written over."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from tutti.api.devices import DELETE_PROTECTION, AllocatedDevice, Allocation, DeviceAllocation
+from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.credentials import Access, Credentials
+from tutti.kube.device_claims import DeviceClaimWriter
+from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.resources import RESOURCE_CLAIMS
+from tutti_sim.cluster import EmbeddedCluster
+
+PATH = RESOURCE_CLAIMS.path("default", "c")
+POD = ("p", "uid-of-p")
+OTHER = ("q", "uid-of-q")
+
+
+@pytest.fixture
+async def client():
+    """A cluster in which nobody else looks after claims."""
+    async with EmbeddedCluster(nodes=1, seed=1, controllers=False) as embedded:
+        access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
+        async with Client(Credentials.fixed(access)) as client:
+            yield client
+
+
+async def claim(client):
+    """A claim that has nothing yet."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+    answer = await client.request("POST", RESOURCE_CLAIMS.path("default"), body=msgspec.json.encode(body))
+    return json.loads(answer)
+
+
+async def read(client):
+    return json.loads(await client.request("GET", PATH))
+
+
+async def patch(client, path, body):
+    return json.loads(await client.request("PATCH", path, body=msgspec.json.encode(body), content_type=MERGE_PATCH))
+
+
+def devices(name="gpu-0"):
+    return Allocation(DeviceAllocation([AllocatedDevice("r", "gpu.example.com", "n", name)]))
+
+
+def decision(found, change, *pods, allocation=None):
+    meta = found["metadata"]
+    return WriteDeviceClaim("default", "c", meta["uid"], change, meta["resourceVersion"], allocation, list(pods))
+
+
+def has(found):
+    status = found.get("status", {})
+    results = status.get("allocation", {}).get("devices", {}).get("results", [])
+    return [one["device"] for one in results], [one["name"] for one in status.get("reservedFor", [])]
+
+
+async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+
+    result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
+
+    found = await read(client)
+    assert result.done
+    assert result.version == found["metadata"]["resourceVersion"]
+    assert found["metadata"]["finalizers"] == [DELETE_PROTECTION]
+    assert has(found) == (["gpu-0"], ["p"])
+    again = await writer.write(decision(made, "allocate", POD, allocation=devices()))
+    assert again.done  # as after an answer that was lost
+
+
+async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client):
+    made = await claim(client)
+    await patch(client, PATH, {"metadata": {"labels": {"by": "somebody"}}})
+
+    result = await DeviceClaimWriter(client, fence=unfenced).write(
+        decision(made, "allocate", POD, allocation=devices())
+    )
+
+    assert result.done
+    assert (await read(client))["metadata"]["labels"] == {"by": "somebody"}
+
+
+async def test_devices_that_somebody_else_gave_it_stay(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices("gpu-7")))
+
+    result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
+
+    assert (result.done, result.message) == (False, "it got allocated elsewhere in the meantime")
+    assert has(await read(client)) == (["gpu-7"], ["q"])
+    freed = await writer.write(decision(made, "free", POD))
+    assert (freed.done, freed.message) == (False, "somebody else uses it")
+
+
+async def test_more_pods_may_use_what_a_claim_has(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    lacking = await writer.write(decision(made, "reserve", POD))
+    assert (lacking.done, lacking.message) == (False, "it has lost its devices")
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
+
+    result = await writer.write(decision(made, "reserve", POD))
+
+    assert result.done
+    assert has(await read(client)) == (["gpu-0"], ["q", "p"])
+
+
+async def test_what_was_given_is_taken_away_again(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    await writer.write(decision(made, "allocate", POD, allocation=devices()))
+
+    result = await writer.write(decision(made, "free", POD))
+
+    assert result.done
+    assert has(await read(client)) == ([], [])
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices("gpu-7")))
+    await patch(client, f"{PATH}/status", {"status": {"reservedFor": None}})
+    kept = await writer.write(decision(made, "free", POD))
+    assert (kept.done, kept.message) == (False, "somebody else has given it devices")
+
+
+async def test_another_claim_of_the_name_is_left_alone(client):
+    made = await claim(client)
+    gone = {**made, "metadata": {**made["metadata"], "uid": "another"}}
+
+    result = await DeviceClaimWriter(client, fence=unfenced).write(
+        decision(gone, "allocate", POD, allocation=devices())
+    )
+
+    assert (result.done, result.message) == (False, "it was deleted")
+    assert has(await read(client)) == ([], [])
+
+
+async def test_nothing_is_written_without_the_lease(client):
+    made = await claim(client)
+
+    def lost():
+        raise LeadershipLost("another leads")
+
+    with pytest.raises(LeadershipLost):
+        await DeviceClaimWriter(client, fence=lost).write(decision(made, "allocate", POD, allocation=devices()))
+    assert has(await read(client)) == ([], [])

@@ -1,0 +1,146 @@
+"""Counting a gang by NUMA zones says what the kubelets of the nodes would admit, in whatever order they are asked."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.drawing import examples
+from tests.placement.kubelet import Kubelet
+from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, PodSpec, ResourceRequirements
+from tutti.api.numa import RESTRICTED, SINGLE_NUMA_NODE, NodeTopology, ZoneReport
+from tutti.cluster.classes import PodClass
+from tutti.cluster.cluster import Cluster
+from tutti.placement.framework import NO_FLAVOR
+from tutti.placement.plugins.numa import NumaAlignment
+from tutti.placement.plugins.numa_fit import PLENTY
+
+GPU = "vendor/gpu"
+GIB = 2**30
+
+
+def container(**asked: int | str) -> Container:
+    """A container of a Guaranteed pod: `gpu` devices beside cpu and memory."""
+    said = {GPU if name == "gpu" else name: str(amount) for name, amount in asked.items()}
+    return Container(resources=ResourceRequirements(said, said))
+
+
+def node(
+    name: str,
+    zones: list[dict[str, int]],
+    *,
+    used: list[dict[str, int]] | None = None,
+    policy=SINGLE_NUMA_NODE,
+    pod_scope=False,
+) -> tuple[Node, NodeTopology]:
+    """A node with a report: what each zone has in all, in cores, and what of it is used."""
+    whole = [units(zone) for zone in zones]
+    free = [
+        {key: zone[key] - units(part).get(key, 0) for key in zone}
+        for zone, part in zip(whole, used or [{}] * len(zones), strict=True)
+    ]
+    total = {name: sum(zone.get(name, 0) for zone in zones) for name in {key for zone in zones for key in zone}}
+    report = NodeTopology(
+        name,
+        policy=policy,
+        pod_scope=pod_scope,
+        zones=tuple(ZoneReport(at, free[at], whole[at]) for at in range(len(zones))),
+    )
+    offered = {GPU if key == "gpu" else key: str(amount) for key, amount in total.items()}
+    return Node(
+        ObjectMeta(name=name), status=NodeStatus({"pods": "64", "cpu": "0", "memory": "0", GPU: "64", **offered})
+    ), report
+
+
+def units(zone: dict[str, int]) -> dict[str, int]:
+    """Amounts as scheduling counts them."""
+    return {GPU if name == "gpu" else name: amount * 1000 if name == "cpu" else amount for name, amount in zone.items()}
+
+
+def cluster_of(*nodes: tuple[Node, NodeTopology]) -> Cluster:
+    cluster = Cluster()
+    for one, report in nodes:
+        cluster.put_node(one)
+        cluster.put_topology(report)
+    return cluster
+
+
+def room(cluster: Cluster, pod_class: PodClass) -> np.ndarray:
+    """How many more pods each node takes, by its zones."""
+    state = NumaAlignment().pre_filter(pod_class, cluster.nodes, NO_FLAVOR)
+    return np.full(len(cluster.nodes), PLENTY) if state is None else state.room()
+
+
+def kubelet(report: NodeTopology) -> Kubelet:
+    return Kubelet(
+        [dict(zone.available) for zone in report.zones],
+        [dict(zone.allocatable) for zone in report.zones],
+        pod_scope=report.pod_scope,
+        restricted=report.policy == RESTRICTED,
+    )
+
+
+ZONE = st.fixed_dictionaries(
+    {"cpu": st.integers(0, 8), "memory": st.integers(0, 8)}, optional={"gpu": st.integers(0, 4)}
+)
+ASKED = st.fixed_dictionaries(
+    {"cpu": st.integers(1, 5), "memory": st.integers(1, 4)}, optional={"gpu": st.integers(1, 3)}
+)
+ZONES = st.lists(ZONE, min_size=1, max_size=3)
+
+
+@st.composite
+def classes(draw, containers: int = 2) -> PodSpec:
+    parts = draw(st.lists(ASKED, min_size=1, max_size=containers))
+    init = draw(st.lists(ASKED, max_size=containers - 1))
+    return PodSpec(containers=[container(**one) for one in parts], init_containers=[container(**one) for one in init])
+
+
+@given(
+    zones=st.lists(ZONES, min_size=1, max_size=3),
+    spec=classes(),
+    pod_scope=st.booleans(),
+    policy=st.sampled_from([SINGLE_NUMA_NODE, RESTRICTED]),
+    used=st.integers(0, 4),
+)
+@examples(600)
+def test_a_gang_is_counted_as_kubelets_would_admit_it_one_after_another(zones, spec, pod_scope, policy, used):
+    nodes = [
+        node(f"n{at}", one, policy=policy, pod_scope=pod_scope, used=[{"cpu": min(used, zone["cpu"])} for zone in one])
+        for at, one in enumerate(zones)
+    ]
+    cluster = cluster_of(*nodes)
+    pod_class = cluster.classes.of(spec)
+
+    counted = room(cluster, pod_class)
+
+    for row, (_, report) in enumerate(nodes):
+        admitted = kubelet(report).room(pod_class)
+        assert (counted[row], admitted) == (admitted, admitted) or (counted[row] == PLENTY and admitted == 64)
+
+
+@given(
+    zones=ZONES,
+    specs=st.lists(classes(2), min_size=2, max_size=3),
+    pod_scope=st.booleans(),
+    counts=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+)
+@examples(600)
+def test_what_was_given_out_is_admitted_in_every_order(zones, specs, pod_scope, counts):
+    one = node("n", zones, pod_scope=pod_scope)
+    cluster = cluster_of(one)
+    placed: list[PodClass] = []
+    with cluster.transaction() as transaction:
+        for spec, count in zip(specs, counts, strict=False):
+            pod_class = cluster.classes.of(spec)
+            taken = min(count, int(room(cluster, pod_class)[0]))
+            if taken:
+                transaction.put(np.array([0]), np.array([taken]), pod_class)
+                placed += [pod_class] * taken
+        for order in itertools.islice(itertools.permutations(placed), 200):
+            there = kubelet(one[1])
+            assert all(there.admit(pod_class) for pod_class in order)
+    assert not cluster.nodes.numa.pending_of
