@@ -349,7 +349,7 @@ def test_a_state_that_cannot_be_read_is_told_and_leaves_everything_else_measured
 def test_reservations_are_told_by_what_they_are_for(world):
     """All kinds that outlive a turn, each with the nodes on which room is kept."""
     asked = Asked(world)
-    kinds = ("nomination", "backfill", "holdback", "successors", "members")
+    kinds = ("nomination", "backfill", "holdback", "successors", "members", "move")
     assert asked.samples("tutti_reservations") == {(kind,): 0 for kind in kinds}
     world.delete("runs-0")
     world.run()

@@ -38,7 +38,6 @@ from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
-from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import AnyDecision, fault_of
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced
@@ -261,7 +260,7 @@ class Engine:
                 if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
                     choice = assign_flavors(state, entry)
                 refusal = reserve(state, entry, choice)
-            _count_try(state, workload, admitted=refusal is None)
+            state.count_try(workload, admitted=refusal is None)
             if refusal is not None:
                 self._wait(entry, refusal, priority, against, nomination)
                 return
@@ -277,7 +276,7 @@ class Engine:
         admitted = batch.entries[: reserve_batch(state, batch.entries, batch.choice)]
         for workload in (entry.workload for entry in admitted):
             self._queue.evaluated += 1
-            _count_try(state, workload, admitted=True)
+            state.count_try(workload, admitted=True)
             self._leave_queue(workload)
             self._bind(workload)
         return bool(admitted)
@@ -427,20 +426,13 @@ class Engine:
     def _forget(self, workload: Workload) -> None:
         """Remember nothing of a workload of which nothing is left."""
         state, key = self.state, workload.key
-        del state.workloads[key]
         self._changed.pop(key, None)
-        state.waiting_counts.drop(key)
-        state.timers.drop(key)
-        state.ending.pop(key, None)
-        state.plugin_holds.pop(key, None)
-        state.keeping_room.pop(key, None)
         backfill.forget_expected_end(state, key)
         promises.forget_promises(state, key)
         self._bulkheads.forget(key)
         member_loss.forget_losses(state, workload)
         self._queue.drop(workload)
-        state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
-        state.queue_positions.put(workload)
+        state.forget(workload)
         predecessors.forget(state, key)
 
 
@@ -455,8 +447,3 @@ def _restore(state: State, workload: Workload) -> None:
     """Go on with what an earlier process has begun; what is in use now has been since it was last written."""
     by_priority.restore_nomination(state, workload)
     statuses.count_in_queues(state, workload)
-
-
-def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:
-    what = (workload.key[0] == "Pod", admitted, workload.scheduler)
-    state.tries[what] = state.tries.get(what, 0) + 1

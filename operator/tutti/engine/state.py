@@ -12,10 +12,12 @@ from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.gang_membership import ParsedMemberships
 from tutti.engine.records.plugins import PluginHost
 from tutti.engine.records.throttled_pods import ThrottleBook
+from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
@@ -107,6 +109,18 @@ class State(QueueState, StatusState):
             if found is not None:
                 about = (API_VERSION, kind.KIND, "", name, found.metadata.uid)
                 self.out.append(EmitEvent(*about, "Normal", "QuotaChanged", "Admitting", note.message))
+
+    def forget(self, workload: Workload) -> None:
+        """Remember nothing of a workload by its key, of which nothing is left."""
+        key = workload.key
+        del self.workloads[key]
+        self.waiting_counts.drop(key)
+        self.timers.drop(key)
+        self.ending.pop(key, None)
+        self.plugin_holds.pop(key, None)
+        self.keeping_room.pop(key, None)
+        self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)
+        self.queue_positions.put(workload)
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tutti.engine.backfill import BackfillState
 from tutti.engine.records.counters import Overuses, QueuePositions, WaitingCounts
+from tutti.engine.records.workloads import Workload
 
 
 @dataclass(kw_only=True)
@@ -24,3 +25,8 @@ class StatusState(BackfillState):
     waiting_counts: WaitingCounts = field(default_factory=WaitingCounts)
     overuses: Overuses = field(default_factory=Overuses)
     tries: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
+
+    def count_try(self, workload: Workload, *, admitted: bool) -> None:
+        """Count that a workload was tried."""
+        what = (workload.key[0] == "Pod", admitted, workload.scheduler)
+        self.tries[what] = self.tries.get(what, 0) + 1
