@@ -98,12 +98,18 @@ def test_a_kind_that_may_be_read_after_all_counts_from_then_on(story: Story) -> 
         player.wait_bound(3)
     if story.operator is None:  # as somebody else it had to end
         story.start_operator()
-    player.wait_used(3)  # what runs is counted now, and nobody is taken out
-    assert player.bound() == {head, *workers}
+    listed = '"resource": "rayclusters.ray.io", "objects"'
+    story.wait(lambda: listed in story.log.read_text(errors="replace"), "the kind to be read")
     second = player.make(ray_object("RayCluster", "two", spec))
-    ray_head(player, second)
-    ray_workers(player, second, "small")
+    more = ray_head(player, second) + ray_workers(player, second, "small")
+    player.wait_bound(6)
+    player.wait_used(3)  # what runs was admitted to no queue: it uses nothing of one, and nobody is taken out
+    assert player.bound() >= {head, *workers}
+    third = player.make(ray_object("RayCluster", "three", spec))
+    ray_head(player, third)
+    ray_workers(player, third, "small")
     player.wait_waiting("WaitingForQuota", 3)
+    assert player.bound() == {head, *workers, *more}
 
 
 # ---- owners that are wrong

@@ -93,9 +93,22 @@ def test_room_for_one_pod_less_starts_nothing(story: Story) -> None:
     story.wait(lambda: jobs.runs("train", 3), "the Job to run")
 
 
+def workload_class(story: Story, value: int) -> str:
+    """Make a WorkloadPriorityClass: what suspended objects take others out by."""
+    name = f"{story.namespace}-high"
+    body = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+    story.custom.create_cluster_custom_object(GROUP, "v1alpha1", "workloadpriorityclasses", body)
+    return name
+
+
 def test_one_that_is_preempted_is_suspended_with_its_template_as_it_was_and_comes_back(story: Story) -> None:
     jobs = managed(story, 3, preemption={"withinClusterQueue": "LowerPriority"})
-    high = story.priority_class("high", 1000)
+    high = workload_class(story, 1000)
     story.start_operator()
     jobs.make("train", 3)
     before = jobs.template("train")

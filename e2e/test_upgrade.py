@@ -14,6 +14,10 @@ PREVIOUS = ROOT / "e2e" / "previous" / "0.1.0.yaml"
 OVERLAY = ROOT / "manifests" / "overlays" / "ha"
 
 
+KINDS_SINCE = ("admissionchecks",)
+"""Those that there were not then: the operator is the one of today, and waits until it has all of its kinds."""
+
+
 @pytest.fixture
 def before(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story, Administrator]]:
     """A cluster with what was installed before, and the operator with the configuration of then."""
@@ -21,6 +25,8 @@ def before(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
         administrator = Administrator(cluster)
         administrator.kubectl("create", "namespace", "tutti-system")
         administrator.apply("-f", str(PREVIOUS))
+        for name in KINDS_SINCE:
+            administrator.apply("-f", str(ROOT / "crds" / f"scheduling.tutti.dev_{name}.yaml"))
         story = Story(cluster, "upgrade", tmp_path)
         try:
             yield story, administrator

@@ -35,7 +35,7 @@ def test_a_gang_over_quota_is_explained_as_the_operator_does_and_what_helps_help
 
     assert standing(story, "second") == ("Quota", story.why("second")["message"])
     told = ask(story, "explain", "workload", f"{story.namespace}/second")["remedies"]
-    assert {"what": f"{story.namespace}/first (3 nvidia.com/gpu) ends", "then": ""} in told
+    assert {"what": f"{story.namespace}/first (3 nvidia.com/gpu) ends", "then": "", "moves": []} in told
     waiting = {one["name"]: one["gate"] for one in ask(story, "gangs", "-n", story.namespace, "--waiting")}
     assert waiting == {"second": "Quota"}
     found = ask(story, "queue", story.namespace)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from bench.simulation.recounting import recounted
 from tutti.api.core import Pod
 from tutti.engine.records.workloads import Phase
 
@@ -111,7 +112,7 @@ class Audit:
         """Count everything anew: room, quota, and that everybody who waits knows why."""
         self.checks += 1
         state = cluster.engine.state
-        if (state.cluster.nodes.requested != state.cluster.recount()).any():
+        if (state.cluster.nodes.requested != recounted(state.cluster)).any():
             self.violated("the engine's room differs from a recount")
         for name, node in state.ledger.tree.queues.items():
             usage = {what: amount for what, amount in node.usage.items() if amount}

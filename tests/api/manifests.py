@@ -341,6 +341,20 @@ WRONG: dict[str, Wrong] = {
         "spec.temporaryQuotas[0]",
         "end must be after begin",
     ),
+    "a window of a cohort that ends before it begins": Wrong(
+        "Cohort",
+        "temporaryQuotas: [{name: w, begin: '2027-01-01T00:00:00Z', end: '2026-12-31T23:00:00-01:00', flavors: ["
+        + _FLAVOR_OF_CPU
+        + "]}]",
+        "spec.temporaryQuotas[0]",
+        "end must be after begin",
+    ),
+    "a window of a cohort without a time": Wrong(
+        "Cohort",
+        "temporaryQuotas: [{name: w, flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.temporaryQuotas[0]",
+        "a window has begin, end or both",
+    ),
     "a window without a time": Wrong(
         "ClusterQueue",
         "temporaryQuotas: [{name: w, flavors: [" + _FLAVOR_OF_CPU + "]}]",

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import examples
 from tutti.api.core import (
     Container,

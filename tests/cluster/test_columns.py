@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.columns import FIRST_RESOURCES, UNKNOWN_RESOURCE

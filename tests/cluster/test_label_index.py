@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, SELECTORS, node, pod
 from tutti.api.selectors import LabelSelector

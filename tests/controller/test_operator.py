@@ -57,7 +57,9 @@ async def test_without_the_crds_it_waits_and_says_which_are_missing(bare_cluster
         assert said["missing"] == sorted(resource.label for resource in OUR_RESOURCES.values())
         status, text = await running.ask("/readyz")
         assert status == 503
-        assert "[-]crds: not installed: clusterqueues.scheduling.tutti.dev" in text
+        assert (
+            "[-]crds: not installed: admissionchecks.scheduling.tutti.dev, clusterqueues.scheduling.tutti.dev" in text
+        )
         assert (await running.ask("/healthz"))[0] == 200
 
         await bare_cluster.install_crds()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tutti.engine.engine import Engine
 from tutti.engine.preemption.moves import home_of
 from tutti.engine.reading.resolution import through_local_queue

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster

@@ -17,8 +17,8 @@ from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
-from tutti.engine import engine
 from tutti.engine.engine import Engine
+from tutti.engine.ingest import specs
 from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, reservation
 from tutti.engine.preemption import by_priority
 from tutti.engine.queue.scheduling_queue import SchedulingQueue
@@ -77,14 +77,14 @@ def always(owner: Any, name: str, value: Any) -> Break:
 
 def one_member_less(patch: pytest.MonkeyPatch) -> None:
     """A gang is satisfied with one member less than it needs."""
-    read = engine.read_workload
+    read = specs.read_workload
 
     def wrongly(state: Any, workload: Any) -> None:
         read(state, workload)
         for group in workload.groups.values():
             group.min_count = max(1, group.min_count - 1)
 
-    patch.setattr(engine, "read_workload", wrongly)
+    patch.setattr(specs, "read_workload", wrongly)
 
 
 def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:

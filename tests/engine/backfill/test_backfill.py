@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bench.backfill import MODES, Mode, Simulation
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.engine.world import START, World
 from tests.quota.trees import unhurried
 from tutti.api.conditions import timestamp

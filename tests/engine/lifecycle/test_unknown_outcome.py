@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.engine.world import World
 from tutti.engine.records.decisions import Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import NodeStatus, ResourceRequirements
 from tutti.cluster.capacity import allocatable_of_nodes, sum_over_nodes

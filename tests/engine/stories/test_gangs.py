@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.engine.world import World
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import TIMES, examples
 from tests.engine.invariants import Invariants
 from tests.engine.lifecycle.test_permit import TEMPLATE

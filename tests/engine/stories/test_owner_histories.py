@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import examples
 from tests.engine.ingest.owners import IN_QUEUE, template
 from tests.engine.world import World

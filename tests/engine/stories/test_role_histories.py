@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.drawing import examples
 from tests.engine.stories.test_conventions import KOORD, annotated, put
 from tests.engine.stories.test_yunikorn import PREFIX

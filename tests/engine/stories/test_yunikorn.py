@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.recounting import recounted
+from bench.simulation.recounting import recounted
 from tests.engine.lifecycle.test_permit import free
 from tests.engine.stories.test_conventions import annotated, put
 from tests.engine.world import World

@@ -77,12 +77,15 @@ class _Lister:
         self._unreadable: list[str] = []
 
     async def run(self) -> Listed:
+        failed: WireError | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 others = group.create_task(self._others())
                 tasks = [group.create_task(self._objects(stream)) for stream in WATCH_LIST]
         except* WireError as errors:
-            raise _first(errors) from None
+            failed = _first(errors)  # raised here, Python before 3.11.4 would wrap it in a group
+        if failed is not None:
+            raise failed
         # Before the pods, which come last: what they refer to is to be there first.
         found = [task.result() for task in (*tasks[:-1], others, *tasks[-1:])]
         seen = [one for part in found for one in part]

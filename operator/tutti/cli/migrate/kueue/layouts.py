@@ -146,7 +146,7 @@ def _by_row(said_by: dict[str, Any], of: tuple[str, str], at: str) -> Layout | N
         return None
     layout = Layout(said_by, at, kind, holds_at=HOLDERS[of])
     written = {key: part for key, part in said_by.items() if key != "status"}  # nothing of it has run yet
-    layout.owner = projected(written, kind)
+    layout.owner = projected(written, kind.model_copy(update={"suspended": None}))  # what is written is not suspended
     for role, steps in placed_roles(written, kind)[0]:
         layout.pods += role.replicas * role.size
         found = _follow(said_by, steps)
