@@ -20,13 +20,13 @@ import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
 from tutti.api import numa
-from tutti.api.configuration import Conventions
+from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import ObjectMeta, Pod, View
 from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.kinds import KINDS
-from tutti.controller.watch_list import WATCH_LIST
+from tutti.controller.watch_list import WATCH_LIST, optional_kinds
 from tutti.engine.records.members import ADMITTED_CONDITION, PodAdmission
 from tutti.kube.resources import APIResource
 
@@ -284,7 +284,7 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes())
+    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices())
 
 
 def _built_in() -> Iterator[Target]:
@@ -380,6 +380,42 @@ class _Report(msgspec.Struct, rename="camel"):
     topology_policies: list[str] = []
     attributes: list[_Attribute] = []
     zones: list[_Zone] = []
+
+
+DEVICES: Mapping[str, dict[str, Any]] = {
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n1",
+            "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {"name": "gpu-0", "attributes": {"index": {"int": 0}}, "capacity": {"memory": {"value": "8Gi"}}}
+            ],
+        }
+    },
+    "ResourceClaim": {
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}},
+        "status": {},
+    },
+}
+"""A plain object of each kind of dynamic resource allocation (resource.k8s.io/v1 of Kubernetes 1.36)."""
+
+
+def _devices() -> Iterator[Target]:
+    served = {one.plural: one for one in optional_kinds(TuttiConfiguration()) if one.group == "resource.k8s.io"}
+    for kind, body in DEVICES.items():
+        plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+        namespaced = kind == "ResourceClaim"
+        resource = APIResource("resource.k8s.io", "v1", plural, namespaced=namespaced)
+        base = {"metadata": _meta("d", namespaced=namespaced), **body}
+        yield Target(
+            f"{kind}.resource.k8s.io",
+            kind,
+            resource,
+            together(shape_of(served[plural].view), _frame()),
+            {"plain": base},
+        )
 
 
 def _zones_of_nodes() -> Target:

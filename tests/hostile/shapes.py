@@ -61,6 +61,7 @@ _PLAIN: dict[Any, Shape] = {
     bool: TRUTH,
     datetime: TIME,
     Any: ANY,
+    msgspec.Raw: ANY,
     dict: Shape("map", of=ANY),
     list: Shape("list", of=ANY),
 }

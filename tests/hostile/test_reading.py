@@ -15,7 +15,7 @@ import pytest
 from tests.hostile import kinds
 from tests.hostile.cases import Case, Graft, fields, shown, sweep, values
 from tests.hostile.command import batches, culprit, in_process, report, smallest, summary
-from tests.hostile.kinds import GANGS, Target, targets, texts_of_json
+from tests.hostile.kinds import DEVICES, GANGS, Target, targets, texts_of_json
 from tests.hostile.shapes import Shape, shape_of
 from tests.hostile.ward import TOPOLOGIES, Ward, harm, treat
 from tutti.api.configuration import Conventions, TuttiConfiguration
@@ -70,7 +70,11 @@ def test_pods_of_all_conventions_are_read_and_refused():
 
 
 def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
-    others = {TOPOLOGIES, *(f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS))}
+    others = {
+        TOPOLOGIES,
+        *(f"{kind}.resource.k8s.io" for kind in DEVICES),
+        *(f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS)),
+    }
     assert TARGETS.keys() == {stream.kind for stream in WATCH_LIST} | others
     assert {target.resource.label for target in TARGETS.values()} >= {
         one.name for one in optional_kinds(TuttiConfiguration())
