@@ -40,8 +40,8 @@ def what_autoscalers_see(
     out = []
     if pods and fits == pods:
         they = f"all {pods} pods fit" if pods > 1 else "the pod fits"
-        known = "; ".join(hidden) or "what stands in the way is known to Tutti alone"
-        out.append(f"autoscaler sees room: {they} singly, so it adds no nodes. It does not know that {known}")
+        unknown = f"that {'; '.join(hidden)}" if hidden else "what stands in the way"
+        out.append(f"autoscaler sees room: {they} singly, so it adds no nodes. It does not know {unknown}")
     elif fits and hidden and any(need.topology is not None and need.topology.required for need in needs):
         rest = counted(pods - fits, "pod")
         out.append(
@@ -76,6 +76,8 @@ def _hidden(state: AdmissionState, queue: Queue | None, needs: Sequence[PodSetRe
             break
     for flavor, _ in _unnamed_labels(state, queue, needs):
         yield f"flavor {flavor} keeps them to nodes with its labels"
+    if any(one.node_resource_topology_match is not None for one in state.configuration.profiles):
+        yield "a pod has to fit into NUMA zones (have nodes added whose zones are large enough)"
     if state.configuration.extenders:
         yield "an extender has a say (see what it answers)"
 
