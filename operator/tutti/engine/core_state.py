@@ -6,6 +6,7 @@ Iteration over these dictionaries is in order of arrival, never in order of hash
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -95,6 +96,13 @@ class CoreState:
         """Have those looked at again who wait for whatever has this name to end."""
         for key in self.followers.of((namespace, name)):
             self.touch(key)
+
+    def touch_pods(self, pods: Iterable[PodKey]) -> None:
+        """Note that the workloads of some pods must be looked at again."""
+        for key in pods:
+            address = self.pod_group_of.get(key)
+            if address is not None:
+                self.touch(address[0])
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""

@@ -8,7 +8,7 @@ its provisioner takes it off, and its pod goes to no other node meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tutti.api.messages import IS, WAS, Forms, agreeing, counted
@@ -182,12 +182,12 @@ class ClaimProgress:
 
 def storage_seen(state: LifecycleState, found: StorageObject) -> None:
     """Take in a storage object, and look at the workloads that it concerns."""
-    _touch(state, state.cluster.put_storage(found))
+    state.touch_pods(state.cluster.put_storage(found))
 
 
 def storage_gone(state: LifecycleState, kind: StorageKind, namespace: str, name: str) -> None:
     """Forget a storage object, and look at the workloads that it concerns."""
-    _touch(state, state.cluster.drop_storage(kind, namespace, name))
+    state.touch_pods(state.cluster.drop_storage(kind, namespace, name))
 
 
 def claim_written(state: LifecycleState, result: ClaimWritten) -> None:
@@ -199,7 +199,7 @@ def claim_written(state: LifecycleState, result: ClaimWritten) -> None:
         pledge.version = result.version
     else:
         pledge.failure = result.message
-    _touch(state, pledge.pods)
+    state.touch_pods(pledge.pods)
 
 
 def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, None] | None:
@@ -331,10 +331,3 @@ def _volume_seconds(state: LifecycleState, workload: Workload) -> int:
     """Return for how many seconds volumes are waited for."""
     seconds = workload.permit_seconds
     return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
-
-
-def _touch(state: LifecycleState, pods: Iterable[PodKey]) -> None:
-    for key in pods:
-        address = state.pod_group_of.get(key)
-        if address is not None:
-            state.touch(address[0])

@@ -11,7 +11,7 @@ that waits uses the devices that its claim has; if it could go nowhere with them
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -44,14 +44,14 @@ _DONE = BindingProgress(BindingStage.BOUND)
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
-    _touch(state, state.cluster.device_users.put(found))
+    state.touch_pods(state.cluster.device_users.put(found))
 
 
 def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
     """Forget a slice, class or claim of devices, and look at the workloads that it concerns."""
     if kind == "ResourceClaim":
         state.device_writes.pop((namespace, name), None)
-    _touch(state, state.cluster.device_users.drop(kind, namespace, name))
+    state.touch_pods(state.cluster.device_users.drop(kind, namespace, name))
 
 
 def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
@@ -64,12 +64,12 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
     write.failure = "" if result.done else result.message
     if write.change == "free":
         del state.device_writes[key]
-    _touch(state, state.cluster.nodes.devices.book.users(key))
+    state.touch_pods(state.cluster.nodes.devices.book.users(key))
 
 
 def pass_time(state: LifecycleState) -> None:
     """Look again at workloads whose devices should be ready by now and are not."""
-    _touch(state, state.cluster.device_users.pass_time(state.now))
+    state.touch_pods(state.cluster.device_users.pass_time(state.now))
 
 
 def next_late_due(state: LifecycleState) -> float | None:
@@ -306,10 +306,3 @@ def _device_seconds(state: LifecycleState, workload: Workload) -> int:
     """Return for how many seconds devices are waited for."""
     seconds = workload.permit_seconds
     return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
-
-
-def _touch(state: LifecycleState, pods: Iterable[PodKey]) -> None:
-    for key in pods:
-        address = state.pod_group_of.get(key)
-        if address is not None:
-            state.touch(address[0])
