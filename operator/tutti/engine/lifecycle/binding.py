@@ -19,7 +19,14 @@ from tutti.engine.lifecycle import LifecycleState, reservation
 from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
+from tutti.engine.lifecycle.reservation import (
+    break_up,
+    claim_seconds,
+    give_back,
+    held_seconds,
+    named_claims,
+    permit_seconds,
+)
 from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
 from tutti.engine.records import members
 from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
@@ -157,7 +164,6 @@ def _annotations(member: Member) -> dict[str, str]:
     return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
 
 
-_CLAIMS_NAMED = 3
 """How many claims a message names."""
 
 
@@ -220,7 +226,7 @@ def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         for pledge in outlook.unasked:
             _ask_for_claim(state, pledge)
             outlook.waiting["/".join(pledge.claim)] = None
-        state.set_deadline(workload, _volume_seconds(state, workload))
+        state.set_deadline(workload, claim_seconds(state, workload))
     elif not outlook.unready and outlook.bound and workload.phase is Phase.BINDING:
         state.set_deadline(workload, state.configuration.bind_window_seconds)
     if outlook.unready and starts:
@@ -239,7 +245,7 @@ def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
     outlook = _progress_of(state, workload)
     late = len(outlook.waiting)
-    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {_some_claims(outlook)}"
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {named_claims(outlook.waiting)}"
     _give_up_volumes(state, workload, list(outlook.unready), why)
 
 
@@ -309,25 +315,13 @@ def _give_up_volumes(state: LifecycleState, workload: Workload, members: list[Po
 
 
 def _waits_for_volumes(state: LifecycleState, workload: Workload, outlook: ClaimProgress) -> Explanation:
-    seconds = _volume_seconds(state, workload)
+    seconds = claim_seconds(state, workload)
     count = len(outlook.waiting)
     return Explanation(
         Gate.PERMIT,
         "WaitingForVolumes",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being bound: {_some_claims(outlook)} "
+        f"{agreeing(count, IS)} being bound: {named_claims(outlook.waiting)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )
-
-
-def _some_claims(outlook: ClaimProgress) -> str:
-    names = list(outlook.waiting)
-    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
-    return ", ".join(names[:_CLAIMS_NAMED]) + more
-
-
-def _volume_seconds(state: LifecycleState, workload: Workload) -> int:
-    """Return for how many seconds volumes are waited for."""
-    seconds = workload.permit_seconds
-    return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds

@@ -29,7 +29,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_release import free_claim
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.lifecycle.reservation import break_up, give_back
+from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims
 from tutti.engine.records.decisions import DeviceClaimChange, WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.explanation import Explanation, Gate
@@ -38,7 +38,6 @@ from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import claims_in_the_way
 
-_CLAIMS_NAMED = 3
 _DONE = BindingProgress(BindingStage.BOUND)
 
 
@@ -113,7 +112,7 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         _ask(state, claim, members)
         outlook.waiting["/".join(claim)] = None
     if outlook.unasked:
-        state.set_deadline(workload, _device_seconds(state, workload))
+        state.set_deadline(workload, claim_seconds(state, workload))
     if outlook.unready and starts:
         transit(workload, Transition.RESERVE)
         explain(workload, _waits_for_devices(state, workload, outlook))
@@ -130,7 +129,7 @@ def time_out_devices(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose devices did not get ready in time, and try again later."""
     outlook = _outlook_of(state, workload)
     late = len(outlook.waiting)
-    why = f"the devices of {counted(late, 'claim')} were not ready in time: {_some_claims(outlook)}"
+    why = f"the devices of {counted(late, 'claim')} were not ready in time: {named_claims(outlook.waiting)}"
     _give_up_devices(state, workload, list(outlook.unready), why)
 
 
@@ -286,23 +285,11 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
 
 
 def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: DeviceProgress) -> Explanation:
-    seconds, count = _device_seconds(state, workload), len(outlook.waiting)
+    seconds, count = claim_seconds(state, workload), len(outlook.waiting)
     return Explanation(
         Gate.PERMIT,
         "WaitingForDevices",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being given devices: {_some_claims(outlook)} (given back after {seconds} s)",
+        f"{agreeing(count, IS)} being given devices: {named_claims(outlook.waiting)} (given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )
-
-
-def _some_claims(outlook: DeviceProgress) -> str:
-    names = list(outlook.waiting)
-    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
-    return ", ".join(names[:_CLAIMS_NAMED]) + more
-
-
-def _device_seconds(state: LifecycleState, workload: Workload) -> int:
-    """Return for how many seconds devices are waited for."""
-    seconds = workload.permit_seconds
-    return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds

@@ -212,6 +212,22 @@ def all_there(workload: Workload) -> bool:
     return True
 
 
+def claim_seconds(state: LifecycleState, workload: Workload) -> int:
+    """Return for how many seconds a reservation is held for what its members claim: volumes and devices."""
+    seconds = workload.permit_seconds
+    return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
+
+
+def named_claims(waiting: Iterable[object]) -> str:
+    """Return the first of some claims by name, and how many more there are."""
+    names = [str(one) for one in waiting]
+    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
+    return ", ".join(names[:_CLAIMS_NAMED]) + more
+
+
+_CLAIMS_NAMED = 3
+
+
 def permit_seconds(state: LifecycleState, workload: Workload) -> int:
     """Return how long a complete reservation is held: as its gang says, or its ClusterQueue, or the configuration."""
     seconds = workload.permit_seconds
