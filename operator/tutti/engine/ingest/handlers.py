@@ -34,14 +34,20 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, provisioning, quota_usage, scale_down
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
 from tutti.engine.records.moves import told_moves
-from tutti.engine.records.observations import Observation
+from tutti.engine.records.observation import Observation
+from tutti.engine.records.provisioning import (
+    ProvisioningFollowed,
+    ProvisioningGone,
+    ProvisioningSeen,
+    ProvisioningWritten,
+)
 from tutti.engine.records.workloads import FENCE
 from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
@@ -314,6 +320,10 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
     observations.ChecksReset: checks.checks_reset,
+    ProvisioningSeen: provisioning.request_seen,
+    ProvisioningGone: provisioning.request_gone,
+    ProvisioningFollowed: provisioning.requests_followed,
+    ProvisioningWritten: provisioning.request_written,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }

@@ -8,8 +8,6 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import msgspec
-
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
@@ -27,10 +25,13 @@ from tutti.api.storage import (
 from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
-
-
-class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
-    """Base of everything the engine can be told."""
+from tutti.engine.records.observation import Observation
+from tutti.engine.records.provisioning import (
+    ProvisioningFollowed,
+    ProvisioningGone,
+    ProvisioningSeen,
+    ProvisioningWritten,
+)
 
 
 class PodSeen(Observation, frozen=True, tag="pod"):
@@ -432,6 +433,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
+ProvisioningNews = ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
 DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
 
 if TYPE_CHECKING:
