@@ -18,6 +18,7 @@ import msgspec
 from tutti.api.core import Container, PodSpec, ResourceRequirements, View
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.model import API_VERSION, GROUP
+from tutti.api.resources import AmountError, parse_amounts
 
 AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
 REQUEST_VERSION: Final = "v1"
@@ -207,9 +208,13 @@ def _as_placed(spec: PodSpec) -> PodSpec:
 
 
 def _requested(one: Container) -> Container:
-    """Return a container with every limit requested that it does not request (core/v1 defaults.go)."""
-    requests = {**one.resources.limits, **one.resources.requests}
-    return msgspec.structs.replace(one, resources=ResourceRequirements(requests, one.resources.limits))
+    """Return a container with every limit requested that it does not request (core/v1 defaults.go), in numbers."""
+    said: dict[str, str | int | float] = {**one.resources.limits, **one.resources.requests}
+    try:
+        requests: dict[str, str | int | float] = {**parse_amounts(said)}
+    except AmountError:
+        requests = said
+    return msgspec.structs.replace(one, resources=ResourceRequirements(requests))
 
 
 def template_names(request: str, count: int) -> Iterator[str]:
