@@ -11,7 +11,7 @@ from hypothesis.stateful import rule
 
 from tests.drawing import TIMES, examples
 from tests.engine.stories.test_check_histories import Checked
-from tests.engine.stories.test_invariants import OFTEN, Histories
+from tests.engine.stories.test_invariants import KINDS, OFTEN, Histories
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.engine.records.provisioning import ProvisioningPhase
 from tutti.engine.records.workloads import ADMITTED
@@ -64,6 +64,25 @@ class ProvisioningHistories(Histories):
         if checks is not None:
             spec["admissionChecksStrategy"] = {"admissionChecks": checks, **TIMES_OUT}
         self.world.object("ClusterQueue", queue, spec)
+
+    @rule(name=st.sampled_from(["g1", "g2"]), size=st.integers(2, 3), checks=STRATEGIES.filter(bool))
+    def starve(self, name: str, size: int, checks: list[dict[str, Any]]) -> None:
+        """A gang comes when there are no nodes."""
+        for queue in ("cq1", "cq2", "cq3"):
+            self.ask(queue, checks)
+        for node in list(self.world.nodes):
+            self.lose_node(node)
+        self.submit_gang(name, size, 0, 1, 0, "PodGroup")
+
+    @rule(kind=KINDS, data=st.data())
+    def provide(self, kind: str, data: st.DataObject) -> None:
+        """Nodes come, and the autoscaler says so."""
+        names = self.world.autoscaler.names()
+        for node in ("n0", "n1"):
+            self._node(node, gpus=4, kind=kind)
+        if names:
+            self.world.autoscaler.say("Provisioned", data.draw(st.sampled_from(names)))
+            self.world.decide()
 
     @rule(class_name=CLASSES, retries=st.sampled_from([0, 1, 3]))
     def ask_otherwise(self, class_name: str, retries: int) -> None:
