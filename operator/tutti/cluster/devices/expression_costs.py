@@ -29,6 +29,7 @@ _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 _MATCHING: Final = frozenset(("matches", "find", "findAll"))
 _LOGICAL: Final = frozenset(("_&&_", "_||_", "!_", "@not_strictly_false"))
 _ENTRIES: Final = frozenset(("_[_]", "_[?_]", "_?._"))
+_THE_SAME: Final = frozenset(("dyn", "optional.none", "optional.of", "value"))
 _ALTERNATIVES: Final = frozenset(("orValue", "or"))
 _SMALL: Final = _PAIRWISE | {
     *("@in", "startsWith", "endsWith", "contains", "isQuantity", "isSemver", "isGreaterThan", "isLessThan"),
@@ -125,7 +126,7 @@ def _call(node: _Message, scope: _Scope) -> _Found:
         return _entry_of(first, work - first.cost)
     if name in _ALTERNATIVES or name == "_?_:_":
         return _largest(parts if name in _ALTERNATIVES else others, work)
-    if name in ("optional.none", "optional.of", "value"):
+    if name in _THE_SAME:
         return first._replace(cost=work)
     if name in _PAIRWISE:
         return _Found(cost=work + sizes[0] * max(sizes[1:], default=1))

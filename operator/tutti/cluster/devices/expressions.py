@@ -227,7 +227,7 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 def with_empty_domains(expression: str) -> str:
     """Return an expression in which a domain that a device says nothing of is an empty map.
 
-    `x.attributes[d]` becomes `x.attributes[?d].orValue({})`, and `x.attributes.d` accordingly; the same of `capacity`.
+    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of `capacity`.
     What asks whether there is a domain, `d in x.attributes` or `has(x.attributes.d)`, stays as it is.
     """
     tokens = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression) if one.lastgroup != "comment"]
@@ -242,13 +242,13 @@ def with_empty_domains(expression: str) -> str:
             end = _closing(tokens, solid, place + 1)
             if end is not None and tokens[solid[place + 2]][1] != "?":
                 after[solid[place + 1]] = "?"
-                after[end] = ".orValue({})"
+                after[end] = ".orValue(dyn({}))"
         elif tokens[solid[place + 1]][1] == "." and place + 2 < len(solid):
             follows = tokens[solid[place + 3]][1] if place + 3 < len(solid) else ""
             asked = place >= 3 and _asks_whether(tokens, solid, place)  # noqa: PLR2004 - `has(x.`
             if tokens[solid[place + 2]][0] == "name" and follows != "(" and not (asked and follows == ")"):
                 before[solid[place + 2]] = "?"
-                after[solid[place + 2]] = ".orValue({})"
+                after[solid[place + 2]] = ".orValue(dyn({}))"
     return "".join(f"{before.get(at, '')}{text}{after.get(at, '')}" for at, (_, text) in enumerate(tokens))
 
 
