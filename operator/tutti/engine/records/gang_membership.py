@@ -14,7 +14,7 @@ then it is what it was.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -258,7 +258,7 @@ class OwnerGraph:
         found = (self.known(uid) for uid in self._named.get((namespace, name), ()))
         return [one for one in found if one is not None and one.group]
 
-    def siblings(self, member: Member) -> Iterable[Member]:
+    def siblings(self, member: Member) -> Collection[Member]:
         """Return the members that the same object makes as this one, itself among them; none of one of nobody's."""
         owner = member.marks.owner
         return () if owner is None else self._members.get(owner.uid, {}).values()
