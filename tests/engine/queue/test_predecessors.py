@@ -238,6 +238,21 @@ def test_whether_an_object_has_begun_is_not_asked_of_all_its_pods_for_each_of_th
     assert calls[1] < 5 * calls[0]
 
 
+def test_a_pod_elsewhere_that_names_the_same_owner_does_not_make_it_have_begun():
+    world = World(namespaces=("default", "evil"))
+    world.node("n")
+    owner = OwnerReference("example.com/v1", "Thing", "things", "uid-things", controller=True)
+    world.pod("forged", owner=owner, namespace="evil")
+    world.run()
+    world.pod("waits", owner=owner, annotations={AFTER: "nobody"})
+    world.run()
+    assert list(world.where("", "evil")) == ["forged"]
+    assert world.where() == {}
+    world.pod("forged-late", owner=owner, namespace="evil", annotations={AFTER: "nobody"})
+    world.run()
+    assert "forged-late" in world.where("", "evil")
+
+
 def calls_for_pods_of_one_object(count: int) -> int:
     """How many functions are called until so many pods of one object wait for somebody."""
     world = World()

@@ -155,14 +155,15 @@ def _has_begun(state: QueueState, workload: Workload) -> bool:
     attempts = {kind.attempt_label for kind in state.kinds if kind.attempt_label}
     if any(first.marks.labels.get(label, "0") != "0" for label in attempts):
         return True
-    made = state.owner_graph.siblings(first)
-    version, known = state.cluster.pod_columns.version, state.followers.begun.get(first.marks.owner.uid)
+    made = state.owner_graph.siblings(first)  # others may name that object, too, from elsewhere, where it is none
+    key, namespace = (first.pod.namespace, first.marks.owner.uid), first.pod.namespace
+    version, known = state.cluster.pod_columns.version, state.followers.begun.get(key)
     if known is not None and known[:2] == (version, len(made)):
         return known[2]  # thousands that one object has made ask the same
     if len(state.followers.begun) >= _MOST_REMEMBERED:
         state.followers.begun.clear()
-    begun = any(one.pod.place or one.pod.terminated for one in made)
-    state.followers.begun[first.marks.owner.uid] = version, len(made), begun
+    begun = any((one.pod.place or one.pod.terminated) and one.pod.namespace == namespace for one in made)
+    state.followers.begun[key] = version, len(made), begun
     return begun
 
 

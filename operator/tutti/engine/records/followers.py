@@ -22,13 +22,13 @@ class Followers:
 
     Attributes:
         told: How those who are waited for fared when that was last looked at, by name.
-        begun: Whether what makes pods had begun when that was last looked at, by uid: as of which version of what runs,
-            and how many pods it had.
+        begun: Whether what makes pods had begun when that was last looked at, by namespace and uid: as of which version
+            of what runs, and how many pods it had.
     """
 
     def __init__(self) -> None:
         self.told: dict[BearerName, str] = {}
-        self.begun: dict[str, tuple[int, int, bool]] = {}
+        self.begun: dict[tuple[str, str], tuple[int, int, bool]] = {}
         self._stale: dict[str, None] = {}
         self._rests_until: dict[str, float] = {}
         self._awaited: dict[WorkloadKey, frozenset[str]] = {}
