@@ -145,6 +145,7 @@ class Engine:
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
             throttle_statuses.next_throttles_due(self.state),
+            predecessors.next_rings_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -188,7 +189,7 @@ class Engine:
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         promises.look_at_unpaid(state)
-        while state.dirty or state.followers.stale or moves.follow_moves(state):
+        while state.dirty or predecessors.rings_are_due(state) or moves.follow_moves(state):
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)

@@ -110,6 +110,7 @@ class Verdict:
         reason: Why there are none, or "".
         fault: What makes it impossible to tell; the pod has no node then.
         rank: What the chosen ways count in the score of the node.
+        steps: How many devices were tried.
     """
 
     picks: tuple[Pick, ...] = ()
@@ -117,6 +118,7 @@ class Verdict:
     reason: str = ""
     fault: DeviceFault | None = None
     rank: int = 0
+    steps: int = 0
 
     @property
     def fits(self) -> bool:

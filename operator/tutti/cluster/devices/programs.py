@@ -1,7 +1,8 @@
 """What some claims find on each node: searched once for all nodes that offer them the same.
 
 A program is what the claims of a class of pods ask for. Its answers are kept by situation (`projections.py`), so that
-only what it has not met yet is searched.
+only what it has not met yet is searched. How long that takes is bounded for all nodes together: a tenant writes the
+claims, and may write some that take long on each of thousands.
 """
 
 from __future__ import annotations
@@ -17,10 +18,21 @@ from tutti.cluster.devices.expressions import Expressions, SelectorError, names_
 from tutti.cluster.devices.offers import DeviceKind, Verdict
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
-from tutti.cluster.devices.search import search
+from tutti.cluster.devices.search import SearchTooLong, search
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
+
+MOST_STEPS: Final = 20_000
+"""So many devices are tried at one moment for the claims of a pod, on all nodes that need more than FREE_STEPS."""
+FREE_STEPS: Final = 64
+"""So many devices may be tried in each situation beside that."""
+MOST_WORK: Final = 5_000_000
+"""So much the expressions of a pod's claims may cost at one moment, in steps of about 100 ns (`expression_costs.py`)."""
+FREE_WORK: Final = 600
+"""So much they may cost about each kind of devices beside that."""
+_EVALUATION: Final = 100
+"""What it costs to begin with an expression."""
 
 _UNASKED: Final = Verdict(reason="not looked at")
 
@@ -49,14 +61,27 @@ class DeviceProgram:
         self._selected: dict[tuple[int, int], bool | str] = {}
         self._room_of: dict[int, int] = {}
         self._moves: tuple[int, bool] | None = None
+        self._work_of: dict[int, int] = {}
+        self._free_of: dict[int, int] = {}
+        self._moment = -1.0
+        self._steps = self._work = 0
 
-    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int) -> None:
-        """Bring the answers for the first `count` rows up to date; rows are looked at through a projection."""
+    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int, moment: float) -> None:
+        """Bring the answers for the first `count` rows up to date.
+
+        Args:
+            projection: Rows are looked at through it.
+            rows: What each of them offers.
+            count: How many there are.
+            moment: With each other one there is time again for a search that takes long.
+        """
+        if self._moment != moment:
+            self._moment, self._steps, self._work = moment, MOST_STEPS, MOST_WORK
         projection.refresh(rows, count)
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
             self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
-            self._selected, self._room_of, self._moves = {}, {}, None
+            self._selected, self._free_of, self._room_of, self._moves = {}, {}, {}, None
             self._seen = (projection.epoch, -1)
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
@@ -111,7 +136,8 @@ class DeviceProgram:
             self._ranks = np.append(self._ranks[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        found = search(self.claims, self.projection.offers[situation], self.selects)
+        found = search(self.claims, self.projection.offers[situation], self.selects, FREE_STEPS + self._steps)
+        self._steps -= max(0, found.steps - FREE_STEPS)
         self.verdicts[situation] = found
         self._searched[situation] = True
         self._fits[situation], self._ranks[situation] = found.fits, found.rank
@@ -139,14 +165,34 @@ class DeviceProgram:
         shared = {id(pool): pool for pools in rows.pools for pool in pools if pool.shared}
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
         kinds = {self.projection.kind(device) for pool in shared.values() for device in pool.devices}
-        return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+        try:
+            return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+        except SearchTooLong:
+            return True
 
     def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
-        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told."""
+        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told.
+
+        Raises:
+            SearchTooLong: It takes more work than is left at this moment.
+        """
         key = (id(way), id(kind))  # both are kept as long as the program
         known = self._selected.get(key)
         if known is None:
+            work, free = self._work_on(way), self._free_of.get(id(kind), FREE_WORK)
+            if work - free > self._work:
+                raise SearchTooLong
+            self._work -= max(0, work - free)
+            self._free_of[id(kind)] = max(0, free - work)
             known = self._selected[key] = self._selects(way, kind)
+        return known
+
+    def _work_on(self, way: WayAsk) -> int:
+        """Return what it costs at most to tell of one kind of devices whether a way selects them."""
+        known = self._work_of.get(id(way))
+        if known is None:
+            every = (*way.class_selectors, *way.selectors)
+            known = self._work_of[id(way)] = sum(_EVALUATION + self._expressions.cost(one) for one in every)
         return known
 
     def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:

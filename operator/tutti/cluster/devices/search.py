@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tutti.api.devices import MOST_RESULTS, AttributeValue
 from tutti.cluster.devices.asks import SUB_RANK, ClaimAsk, ConstraintAsk, RequestAsk, WayAsk
@@ -32,9 +32,6 @@ from tutti.cluster.devices.offers import (
 )
 from tutti.cluster.devices.pools import CounterKey, PoolStatus
 
-MOST_STEPS: Final = 20_000
-"""So many devices are tried for one pod on one node."""
-
 
 class SearchFault(Exception):  # noqa: N818 - it carries one
     """Ends a search with a fault."""
@@ -44,22 +41,35 @@ class SearchFault(Exception):  # noqa: N818 - it carries one
         self.fault = fault
 
 
+class SearchTooLong(Exception):  # noqa: N818 - what has become of a search
+    """Ends a search that takes more work than there is left for it."""
+
+
 Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
-"""Whether a way selects a device; text where that cannot be told."""
+"""Whether a way selects a device; text where that cannot be told. It raises SearchTooLong where that takes too long."""
 
 
-def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects) -> Verdict:
-    """Return the devices for claims in what a node offers."""
+def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, most: int) -> Verdict:
+    """Return the devices for claims in what a node offers.
+
+    Args:
+        claims: What is asked for.
+        offer: What there is.
+        selects: Tells what is asked for.
+        most: So many devices are tried.
+    """
+    attempt = _Attempt(claims, offer, selects, most)
     try:
-        attempt = _Attempt(claims, offer, selects)
         if attempt.run():
-            return Verdict(tuple(attempt.picks), attempt.after(), rank=attempt.rank)
+            return Verdict(tuple(attempt.picks), attempt.after(), rank=attempt.rank, steps=attempt.steps)
     except SearchFault as error:
-        return Verdict(fault=error.fault)
-    if attempt.steps > MOST_STEPS:
-        return Verdict(reason=TOO_MANY_WAYS)
+        return Verdict(fault=error.fault, steps=attempt.steps)
+    except SearchTooLong:
+        return Verdict(reason=TOO_MANY_WAYS, steps=attempt.steps)
+    if attempt.steps > most:
+        return Verdict(reason=TOO_MANY_WAYS, steps=most)
     invalid = any(pool.status is PoolStatus.INVALID for pool in offer.pools)
-    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE)
+    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE, steps=attempt.steps)
 
 
 @dataclass(slots=True)
@@ -117,6 +127,7 @@ class _Attempt:
     claims: Sequence[ClaimAsk]
     offer: Offer
     selects: Selects
+    most: int
     picks: list[Pick] = field(default_factory=list)
     steps: int = 0
     rank: int = 0
@@ -243,7 +254,7 @@ class _Attempt:
                     continue
                 if self._try(slot, way, number, device, whole=False):
                     return True
-                if self.steps > MOST_STEPS:
+                if self.steps > self.most:
                     return False
                 failed.add(alike)
         return False
@@ -272,7 +283,7 @@ class _Attempt:
     def _try(self, slot: _Slot, way: WayAsk, pool: int, device: int, *, whole: bool) -> bool:
         """Choose a device for a slot, and go on; undone where that leads nowhere."""
         self.steps += 1
-        if self.steps > MOST_STEPS or self._is_used(slot, way, pool, device):
+        if self.steps > self.most or self._is_used(slot, way, pool, device):
             return False
         change = self._change(slot, way, pool, device, whole=whole)
         if change is None:

@@ -231,7 +231,7 @@ class DeviceState:
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
                 program = self._program(claims)
-                program.refresh(self._projection(program.reads), self.rows, count)
+                program.refresh(self._projection(program.reads), self.rows, count, self.book.now)
                 out.append((program, where))
         return out
 
