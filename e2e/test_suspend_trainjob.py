@@ -92,8 +92,7 @@ def test_a_trainjob_waits_for_its_runtime_and_is_started_whole_on_nodes_of_its_f
     managed(story, 2)
     story.start_operator()
     trainer = Trainer(story, 3)
-    said = "the JobSet that is made of it is not there"
-    story.wait(lambda: any(said in note for _, note in story.events("tune")), "it to be told", seconds=30)
+    assert trainer.waits()
     trainer.reconcile()  # its runtime has come
     story.wait(lambda: story.all("PodGroup"), "it to wait")
     assert trainer.waits()

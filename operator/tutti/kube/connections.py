@@ -30,8 +30,8 @@ class CannotConnect(Exception):  # noqa: N818 - it says what has happened
 class Request(msgspec.Struct, frozen=True):
     """A request as often as it is sent; `target` is its path with the query, both encoded.
 
-    The server of a `bounded` one is told to give up when its seconds are over, by a query of its own; they begin when it
-    is to be sent, not when there is a connection.
+    The server of a `bounded` one is told to give up when its seconds are over; they begin when it is to be sent, not
+    when there is a connection.
     """
 
     method: str

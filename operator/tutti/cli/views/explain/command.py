@@ -37,7 +37,8 @@ from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.checks import lending_held
-from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
+from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
+from tutti.engine.preemption.moves import lending_own
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
@@ -167,6 +168,7 @@ def explanation_of(
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
+        notes=workload.notes,
     )
 
 
@@ -181,7 +183,7 @@ def _look(
 ) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lending_kept(state, workload), lending_held(state, workload):
+    with lending_own(state, workload), lending_held(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
