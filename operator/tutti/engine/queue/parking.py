@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tutti.engine.backfill import backfill
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
+from tutti.quota.flavors import Queue
 
 Classes = dict[EquivalenceClass, None]
 
@@ -57,6 +58,14 @@ class ParkedClasses:
             self.for_answers[equals] = None
         if why.gate is Gate.THROTTLE:
             self.for_throttles[equals] = None
+
+    def for_moves(self, queues: Mapping[str, Queue]) -> Classes:
+        """Take out those who wait for room of queues that have others moved for it, and return them."""
+        named = {one: queues.get(one.line.name[0]) for one in self.for_nodes}
+        found = {one: None for one, queue in named.items() if queue is not None and queue.max_moves}
+        for one in found:
+            del self.for_nodes[one]
+        return found
 
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""

@@ -44,7 +44,7 @@ from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.engine.status import StatusState
+from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 
 
@@ -116,7 +116,7 @@ class _Look:
 
 
 def explanation_of(
-    asked: ObservedCluster, state: StatusState, key: WorkloadKey, *, trying: bool = True
+    asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True
 ) -> ExplainedWorkload:
     """Explain a workload.
 
@@ -179,7 +179,7 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
 
 
 def _look(
-    asked: ObservedCluster, state: StatusState, key: WorkloadKey, why: Explanation | None, *, trying: bool
+    asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool
 ) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
@@ -205,7 +205,7 @@ def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequ
 
 def _look_at_degraded(
     asked: ObservedCluster,
-    state: StatusState,
+    state: State,
     key: WorkloadKey,
     why: Explanation | None,
     lacks: DegradedGang,
