@@ -115,9 +115,7 @@ class _Look:
     autoscaler: Sequence[str] = ()
 
 
-def explanation_of(
-    asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True
-) -> ExplainedWorkload:
+def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
     """Explain a workload.
 
     Args:
@@ -178,9 +176,7 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
-def _look(
-    asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool
-) -> _Look:
+def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
     with lending_own(state, workload), lending_held(state, workload):
