@@ -183,6 +183,14 @@ def test_a_job_of_a_job_set_is_suspended_by_that(known):
     assert not suspends(keeps(known), with_owner(above))
 
 
+def test_a_trainjob_is_suspended_before_anybody_knows_its_pods(known):
+    raw = {"metadata": {"name": "train", "labels": {QUEUE: "q"}}, "spec": {"runtimeRef": {"name": "torch"}}}
+
+    assert suspends(keeps(known), raw, "TrainJob")
+    assert not suspends(keeps(known, "Pods"), raw, "TrainJob")
+    assert not suspends(keeps(known), {**raw, "metadata": {"name": "train"}}, "TrainJob")
+
+
 def test_a_job_of_a_cron_job_is_suspended_for_itself(known):
     above = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": True}
     known.see(observations.OwnerSeen(ProjectedOwner("batch", "CronJob", "team", "nightly", "c")))

@@ -28,7 +28,7 @@ from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import promises, specs, volcano_jobs
+from tutti.engine.ingest import managed_owners, promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
@@ -144,6 +144,7 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            managed_owners.next_unmade_due(self.state),
             throttle_statuses.next_throttles_due(self.state),
             predecessors.next_rings_due(self.state),
         )
@@ -169,6 +170,8 @@ class Engine:
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
         throttling.follow_throttles(state)
+        if state.unmade_owners:
+            managed_owners.tell_unmade(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)

@@ -129,12 +129,16 @@ def _selecting_gone(state: IngestState, gone: observations.SelectingGone) -> Non
 
 
 def _budget_seen(state: IngestState, seen: observations.BudgetSeen) -> None:
-    meta = seen.budget.metadata
-    state.budgets[meta.namespace, meta.name] = budget_of(seen.budget)
+    meta, now = seen.budget.metadata, budget_of(seen.budget)
+    before = state.budgets.get((meta.namespace, meta.name))
+    state.budgets[meta.namespace, meta.name] = now
+    if before is not None and (now.allowed > before.allowed or now.selector != before.selector):
+        state.budgets_eased += 1
 
 
 def _budget_gone(state: IngestState, gone: observations.BudgetGone) -> None:
-    state.budgets.pop((gone.namespace, gone.name), None)
+    if state.budgets.pop((gone.namespace, gone.name), None) is not None:
+        state.budgets_eased += 1
 
 
 def _allowance_seen(state: IngestState, seen: observations.AllowanceSeen) -> None:
