@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from kubernetes import client
 
@@ -25,6 +26,8 @@ class Jobs:
 
     def make(self, name: str, pods: int, *, labels: dict[str, str] | None = None, **spec: Any) -> Any:
         """Make a suspended Job."""
+        if not self.story.cluster.kubelets:
+            pytest.skip("without a control plane nobody makes the pods of a Job")
         body = {"parallelism": pods, "completions": pods, "suspend": True, "template": yaml.safe_load(TEMPLATE), **spec}
         meta = {"name": name, "labels": {"scheduling.tutti.dev/queue-name": QUEUE, **(labels or {})}}
         return self.batch.create_namespaced_job(self.story.namespace, {"metadata": meta, "spec": body})
@@ -152,10 +155,16 @@ def test_a_user_who_starts_it_by_hand_has_its_pods_wait(story: Story) -> None:
     story.wait(lambda: story.all("PodGroup"), "it to wait")
     jobs.batch.patch_namespaced_job("train", story.namespace, {"spec": {"suspend": False}})
     story.wait(lambda: len(story.pods("train-")) == 3, "its pods")
-    assert not story.living("train-")
+    story.wait(lambda: waiting(story) == 1, "one of them to wait for quota, as pods of such a Job start one by one")
+    story.wait(lambda: jobs.runs("train", 2), "the two others to run")
 
     story.resize_queue(QUEUE, 3)
-    story.wait(lambda: jobs.runs("train", 3), "them to run, one by one as such a Job does")
+    story.wait(lambda: jobs.runs("train", 3), "the last one to run")
+
+
+def waiting(story: Story) -> int:
+    """How many of the Job's pods wait for quota."""
+    return [story.pod_condition(pod.metadata.name)[0] for pod in story.pods("train-")].count("WaitingForQuota")
 
 
 def test_one_that_is_deleted_while_it_waits_leaves_nothing_behind(story: Story) -> None:

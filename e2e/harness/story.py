@@ -218,14 +218,30 @@ class Story:
             self.core.patch_node(name, {"metadata": {"labels": labels}})
 
     def finish(self, prefix: str) -> None:
-        """Let the work of pods come to an end; a real kubelet takes no phase from others, so there they are deleted."""
-        for pod in self.pods(prefix):
-            if self.cluster.replica_sets:
-                self.core.delete_namespaced_pod(pod.metadata.name, self.namespace)
-            else:
-                self.core.patch_namespaced_pod_status(
-                    pod.metadata.name, self.namespace, {"status": {"phase": "Succeeded"}}
-                )
+        """Let the work of pods come to an end."""
+        self.end(*(pod.metadata.name for pod in self.pods(prefix)))
+
+    def end(self, *pods: str, phase: str = "Succeeded") -> None:
+        """Let the work of pods come to an end, with success or without.
+
+        A real kubelet that reads such a phase ends the containers, and then says what came of them: with a pretended
+        runtime, success. It may say once that the pod runs, before that.
+        """
+        for pod in pods:
+            self.core.patch_namespaced_pod_status(pod, self.namespace, {"status": {"phase": phase}})
+        if self.cluster.replica_sets:
+            self.wait(lambda: all(map(self._is_over, pods)), f"containers of {', '.join(pods)} to end")
+
+    def _is_over(self, pod: str) -> bool:
+        """Whether all containers of a pod have ended, or it is gone."""
+        try:
+            status = self.core.read_namespaced_pod(pod, self.namespace).status
+        except client.ApiException as gone:
+            if gone.status == HTTPStatus.NOT_FOUND:
+                return True
+            raise
+        ended = all(one.state.terminated for one in status.container_statuses or [])
+        return bool(ended) and status.phase in ("Succeeded", "Failed")
 
     def let_leave(self, prefix: str) -> None:
         """Have pods end that have been told to, where there is no kubelet that lets them."""
