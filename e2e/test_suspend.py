@@ -12,6 +12,7 @@ from e2e.harness.controllers import job_pods, ray_head, ray_workers, replicated_
 from e2e.harness.frameworks import QUEUE, TEMPLATE, Made, Player
 from e2e.harness.hooks import webhooks_asked
 from e2e.harness.plays import JOBSET_KIND, RAY_KINDS, job_set, ray_group, ray_object, ray_spec, role
+from e2e.harness.power import SOON, Power
 from e2e.harness.story import GROUP, Story
 
 STARTED = "scheduling.tutti.dev/started"
@@ -146,6 +147,45 @@ def test_an_operator_that_is_killed_anywhere_between_comes_to_the_same_end(story
     story.wait(lambda: not story.living("train-") or jobs.runs("train", 3), "its pods to go")
     story.wait(lambda: jobs.runs("train", 3), "the Job to be restored, and to run again")
     story.wait(lambda: not jobs.get("train").spec.suspend, "the Job to be started")
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "operator killed meanwhile"])
+def test_one_whose_node_is_lost_is_suspended_and_started_again_whole(
+    story: Story, power: Power, *, killed: bool
+) -> None:
+    jobs = managed(story, 4)
+    player = Player(story)
+    player.fill(4)  # two nodes are left
+    configuration = {"leaderElection": {"enabled": False}, "onMemberLoss": {"windowSeconds": 10}}
+    story.start_operator(**configuration)
+    before = jobs.make("train", 4, template=fleeting(), completionMode="Indexed").to_dict()["spec"]["template"]["spec"]
+    story.wait(lambda: jobs.runs("train", 4), "the Job to run")
+    lost = story.cluster.nodes[1]
+    assert [*story.living("train-").values()].count(lost) == 2
+
+    power.off(lost)
+    story.wait(lambda: len(story.living("train-")) < 4, "two pods to be told to end", SOON)
+    if killed:
+        story.kill_operator()
+        story.start_operator(**configuration)
+
+    story.wait(lambda: jobs.waits("train"), "the Job to be suspended, as there is no other room", SOON)
+    assert jobs.get("train").to_dict()["spec"]["template"]["spec"] == before
+    assert "MemberLost" in [reason for reason, _ in story.events("train")]
+    story.wait(lambda: not story.living("train-"), "those of its pods to go that had not lost their node", SOON)
+
+    power.on(lost)
+    story.wait(lambda: jobs.runs("train", 4), "the Job to be started again, whole", SOON)
+    assert not jobs.get("train").spec.suspend
+
+
+def fleeting() -> Any:
+    """A template whose pods leave a silent node after a second."""
+    template = yaml.safe_load(TEMPLATE)
+    silent = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    forgives = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+    template["spec"]["tolerations"] = [{"key": key, **forgives} for key in silent]
+    return template
 
 
 def test_a_user_who_starts_it_by_hand_has_its_pods_wait(story: Story) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ class Story:
         self.kubeconfig = cluster.kubeconfig  # as whom the operator comes; a story may give it less than every right
         self._made: list[tuple[str, str]] = []
         self._classes: list[str] = []
+        self._told = itertools.count(1)
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
             wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
@@ -224,24 +226,35 @@ class Story:
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         """Let the work of pods come to an end, with success or without.
 
-        A real kubelet that reads such a phase ends the containers, and then says what came of them: with a pretended
-        runtime, success. It may say once that the pod runs, before that.
+        A real kubelet that reads such a phase of a pod that runs ends the containers, and then says what came of them:
+        with a pretended runtime, success. It looks at a pod whose annotations change; what changes in the status alone
+        it may write over instead, and is told again.
         """
+        real = self.cluster.replica_sets
+        if real:
+            self.wait(lambda: all(map(self._has_started, pods)), f"{', '.join(pods)} to start")
         for pod in pods:
-            self.core.patch_namespaced_pod_status(pod, self.namespace, {"status": {"phase": phase}})
-        if self.cluster.replica_sets:
-            self.wait(lambda: all(map(self._is_over, pods)), f"containers of {', '.join(pods)} to end")
+            self._say(pod, phase)
+        if real:
+            self.wait(
+                lambda: all(self._ends(pod, phase) for pod in pods), f"the containers of {', '.join(pods)} to end"
+            )
 
-    def _is_over(self, pod: str) -> bool:
-        """Whether all containers of a pod have ended, or it is gone."""
-        try:
-            status = self.core.read_namespaced_pod(pod, self.namespace).status
-        except client.ApiException as gone:
-            if gone.status == HTTPStatus.NOT_FOUND:
-                return True
-            raise
-        ended = all(one.state.terminated for one in status.container_statuses or [])
-        return bool(ended) and status.phase in ("Succeeded", "Failed")
+    def _say(self, pod: str, phase: str) -> None:
+        told = {"annotations": {"e2e.tutti.dev/told": str(next(self._told))}}
+        self.core.patch_namespaced_pod_status(pod, self.namespace, {"metadata": told, "status": {"phase": phase}})
+
+    def _has_started(self, pod: str) -> bool:
+        """Whether a pod's containers run, or have run."""
+        return self.core.read_namespaced_pod(pod, self.namespace).status.phase not in ("", "Pending")
+
+    def _ends(self, pod: str, phase: str) -> bool:
+        """Whether all containers of a pod have ended; says once more that they are to, where that was written over."""
+        status = self.core.read_namespaced_pod(pod, self.namespace).status
+        if status.phase not in ("Succeeded", "Failed"):
+            self._say(pod, phase)
+            return False
+        return all(one.state.terminated for one in status.container_statuses or [])
 
     def let_leave(self, prefix: str) -> None:
         """Have pods end that have been told to, where there is no kubelet that lets them."""
