@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from e2e.harness.story import PAUSE, Story
+from e2e.harness.story import Story
 
 DRIVER = "gpu.example.com"
 VERSION = ("resource.k8s.io", "v1")
+FROM_TEMPLATE = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
 
 
 @pytest.fixture
@@ -91,9 +92,8 @@ def taken(story: Story) -> list[str]:
 
 def gang(story: Story, size: int) -> None:
     story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": size}}})
-    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
     for rank in range(size):
-        story.pod(f"train-{rank}", labels={"scheduling.tutti.dev/pod-group": "train"}, device_claims=[entry])
+        story.pod(f"train-{rank}", labels={"scheduling.tutti.dev/pod-group": "train"}, device_claims=[FROM_TEMPLATE])
 
 
 def test_a_gang_gets_claims_from_a_template_and_devices_for_all_of_them(story: Story, api: Any) -> None:
@@ -151,21 +151,6 @@ def test_an_operator_that_is_killed_between_claim_and_binding_goes_on(story: Sto
     assert len(devices) == len(set(devices)) == 8
 
 
-def crew(story: Story, size: int) -> None:
-    """An Indexed Job, whose pods are made anew where they are lost."""
-    container = {"name": "c", "image": PAUSE, "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}}}
-    pod = {
-        "schedulerName": "tutti",
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [container],
-        "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}],
-    }
-    spec = {"parallelism": size, "completions": size, "completionMode": "Indexed", "template": {"spec": pod}}
-    body = {"metadata": {"name": "train"}, "spec": {**spec, "backoffLimit": 100}}
-    client.BatchV1Api(story.api).create_namespaced_job(story.namespace, body)
-
-
 def taint(story: Story, device: str) -> None:
     """The driver says of one device that it fails: whoever has it has to go."""
     node, _, name = device.partition("/")
@@ -200,7 +185,7 @@ def test_a_gang_whose_device_fails_is_whole_again_with_another_device(story: Sto
     device_class = publish(story, api, 2)
     template(story, 1, device_class)
     story.start_operator(leaderElection={"enabled": False})
-    crew(story, 4)
+    story.crew("train", 4, gpus=0, device_claims=[FROM_TEMPLATE])
     story.wait(lambda: len(story.living("train")) == 4, "the whole gang to be bound")
     failing = taken(story)[0]
     lost = holder(story, failing)

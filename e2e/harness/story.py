@@ -143,7 +143,7 @@ class Story:
 
     def crew(
         self, name: str, size: int, *, gpus: int = 1, queue: str = "", selector: dict[str, str] | None = None,
-        patience: int = 1, **group: Any,
+        patience: int = 1, device_claims: list[dict[str, Any]] | None = None, **group: Any,
     ) -> None:  # fmt: skip
         """A gang whose members somebody makes anew: a Deployment where there is who makes its pods, else a Job.
 
@@ -163,6 +163,7 @@ class Story:
             "tolerations": [{"key": key, **forgives} for key in silent],
             "terminationGracePeriodSeconds": 5,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
+            "resourceClaims": device_claims or [],
         }
         labels = {"app": name, f"{GROUP}/pod-group": name}
         if self.cluster.replica_sets:
@@ -228,17 +229,31 @@ class Story:
 
         A real kubelet that reads such a phase of a pod that runs ends the containers, and then says what came of them:
         with a pretended runtime, success. It looks at a pod whose annotations change; what changes in the status alone
-        it may write over instead, and is told again.
+        it may write over instead, and is told again. No kubelet says so while containers run, and until they have
+        ended it takes nobody in their place: so the operator does not get to see it before.
         """
-        real = self.cluster.replica_sets
-        if real:
-            self.wait(lambda: all(map(self._has_started, pods)), f"{', '.join(pods)} to start")
-        for pod in pods:
-            self._say(pod, phase)
-        if real:
-            self.wait(
-                lambda: all(self._ends(pod, phase) for pod in pods), f"the containers of {', '.join(pods)} to end"
-            )
+        if not self.cluster.replica_sets:
+            for pod in pods:
+                self._say(pod, phase)
+            return
+        self.wait(lambda: all(map(self._has_started, pods)), f"{', '.join(pods)} to start")
+        with self._blind():
+            for pod in pods:
+                self._say(pod, phase)
+            self.wait(lambda: all(self._ends(pod, phase) for pod in pods), f"{', '.join(pods)} to end")
+
+    @contextlib.contextmanager
+    def _blind(self) -> Iterator[None]:
+        """Have the operator stand still, where there is one."""
+        running = self.operator
+        if running is None:
+            yield
+            return
+        running.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            running.send_signal(signal.SIGCONT)
 
     def _say(self, pod: str, phase: str) -> None:
         told = {"annotations": {"e2e.tutti.dev/told": str(next(self._told))}}
