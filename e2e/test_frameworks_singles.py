@@ -219,7 +219,8 @@ def test_a_native_minimum_may_change_while_its_gang_runs(story: Story) -> None:
     try:
         player.change(group, {"spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}})
     except client.ApiException as refused:
-        assert refused.status == HTTPStatus.UNPROCESSABLE_ENTITY
+        if refused.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise
         pytest.skip("this API server takes no change of a minimum, as those before Kubernetes 1.37")
     more(2, 3)
     player.wait_waiting("Unschedulable")
