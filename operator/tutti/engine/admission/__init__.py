@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tutti.cluster.pods import PodKey
-from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
+from tutti.engine.records.counters import QueueFigures
 from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
 from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.quota.usage import UsageHistory
