@@ -142,8 +142,9 @@ async def test_devices_are_tainted_and_vanish_and_come_back_as_the_schedule_has_
             if device.get("taints")
         )
 
-    async with EmbeddedCluster(fleet=read(text), seed=1, controllers=[]) as cluster:
-        cluster.backend.after.append(lambda *_: seen.append((tuple(taints(cluster)), len(drivers(cluster)))))
+    cluster = EmbeddedCluster(fleet=read(text), seed=1, controllers=[])
+    cluster.backend.after.append(lambda *_: seen.append((tuple(taints(cluster)), len(drivers(cluster)))))
+    async with cluster:
         await until(cluster, lambda: ((), 3) in seen and seen[-1] == ((), 5))
 
     tainted = max(found for found, _ in seen)
