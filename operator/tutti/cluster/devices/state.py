@@ -138,9 +138,15 @@ class DeviceState:
             self.promises.claim_seen(key, allocated=False)
         return known is not None
 
-    def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec) -> DeviceNeeds:
-        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object."""
-        needs = self.book.needs(pod, uid, uses) if uses else NO_DEVICES
+    def needs(
+        self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec, *, elsewhere: bool = False
+    ) -> DeviceNeeds:
+        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object.
+
+        With `elsewhere`, what an equal pod asks in its place once it has left.
+        """
+        asked = self.book.needs_elsewhere if elsewhere else self.book.needs
+        needs = asked(pod, uid, uses) if uses else NO_DEVICES
         extended = extended_asks(spec, self.book) if self.book.classes else ()
         if extended:
             needs = msgspec.structs.replace(needs, extended=extended)

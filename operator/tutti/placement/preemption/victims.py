@@ -180,6 +180,18 @@ def choose_victims(
     asks = [replace(ask, extra=0) for ask in asks if ask.required]
     if any(ask.pod_class.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
+    with SimulatedRemoval(cluster, np.zeros(0, dtype=np.int64), seen=False):
+        return _choose(cluster, asks, units, profile, budgets, enough)
+
+
+def _choose(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: VictimUnits,
+    profile: Profile,
+    budgets: Sequence[Budget],
+    enough: VictimPredicate,
+) -> ChosenVictims | None:
     coverage = Coverage(budgets, of_leaving=False)
     seen = any(has_inter_pod_constraints(cluster, ask, profile) for ask in asks)
     best: ChosenVictims | None = None
