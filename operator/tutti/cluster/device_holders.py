@@ -58,6 +58,16 @@ class DeviceHolders:
         """Whether a pod has devices, or is promised some."""
         return pod.uid in self._claims_of or self._devices.promises.is_promised(pod.key)
 
+    def held_by(self, pod: PodRecord) -> list[HeldDevice]:
+        """Return what a pod has, alone or with others, and what it is promised."""
+        found = []
+        for key in self._claims_of.get(pod.uid, ()):
+            allocation = self._devices.book.claims[key].status.allocation
+            found += [] if allocation is None else held_by(allocation)
+        for promise in self._devices.promises.of_pod(pod.key):
+            found += [] if promise.seen else promise.allotment.held
+        return found
+
     def lift(self, pods: Iterable[PodRecord], *, back: bool) -> None:
         """Have the devices be free that nobody but these pods has, and others that are lifted; or be held again."""
         for pod in pods:

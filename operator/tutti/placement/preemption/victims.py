@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
 from tutti.placement.framework import Mask, Rows
@@ -204,7 +205,8 @@ def _choose(
             if found is not None and rows is not None:
                 best = _better(best, _result(cluster, units, found, rows, coverage))
                 known |= False if those[0] is None else those[0].rows
-        if len(asks) == 1 and not seen and asks[0].topology is None:
+        by_amounts = best is None and bool(asks[0].pod_class.features & Feature.DEVICES)
+        if len(asks) == 1 and not seen and asks[0].topology is None and not by_amounts:
             return best
         known |= open_nodes(cluster, asks[0], profile)
     if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
