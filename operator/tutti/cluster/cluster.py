@@ -335,7 +335,9 @@ class Cluster:
         if not record.uses and not record.device_uses and of.devices is NO_DEVICES:
             return of
         volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
-        devices = self.nodes.devices.needs(record.key, record.uid, record.device_uses, of.spec, elsewhere=True)
+        devices = self.nodes.devices.needs(
+            record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
+        )
         return self.classes.of(
             of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, devices=devices, waits=False
         )

@@ -83,7 +83,7 @@ class PoolDevice(NamedTuple):
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
         binds: Whether it can be used only from the node that it is allocated for.
         base: Equal for devices that are alike in all but their attributes and where they can be used.
-        schema: Equal for devices that have attributes of the same names.
+        schema: Equal for devices that have attributes of the same names and types.
         values: Those of its attributes, in the order of their names.
     """
 
@@ -122,7 +122,9 @@ class NodePool:
         counters: What there is of each, in milli-units.
         binds: Whether a device that the node can use is ready only when its driver says so.
         shared: Whether other nodes may use the same devices.
-        projected: What placement has made of it, by what it was made for.
+        listed: All of these and, behind them, the others.
+        shape: Equal for pools whose devices differ in nothing but the values of their attributes.
+        projected: How it is seen, by the number of who looks at it.
     """
 
     key: PoolKey
@@ -133,10 +135,14 @@ class NodePool:
     binds: bool = False
     shared: bool = False
     positions: dict[str, int] = field(default_factory=dict)
-    projected: dict[int, int] = field(default_factory=dict)
+    listed: tuple[PoolDevice, ...] = ()
+    shape: tuple[tuple[int, int], ...] = ()
+    projected: dict[int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.positions = {one.name: at for at, one in enumerate((*self.devices, *self.others))}
+        self.listed = (*self.devices, *self.others)
+        self.positions = {one.name: at for at, one in enumerate(self.listed)}
+        self.shape = tuple([(one.base, one.schema) for one in self.listed])
 
 
 @dataclass(slots=True, eq=False)
@@ -246,7 +252,8 @@ class DeviceCatalog:
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
+        schema = (names, tuple(value.__class__ for value in values))
+        return device._replace(base=self._code(alike), schema=self._code(schema), values=values)
 
     def _code(self, value: object) -> int:
         known = self._codes.get(value)

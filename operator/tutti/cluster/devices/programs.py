@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
-from tutti.cluster.devices.expressions import Expressions, SelectorError, names_read
-from tutti.cluster.devices.offers import DeviceKind, Verdict
+from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
+from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
 from tutti.cluster.devices.search import search
@@ -30,23 +30,28 @@ class DeviceProgram:
 
     Attributes:
         claims: Those that ask.
-        reads: The names of the attributes and capacities that they look at; None where that may be all of them.
+        reads: The names of the attributes and capacities that expressions look at; None where that may be all of them.
+        compares: The names of the attributes of which only matters which devices of a node have the same.
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
     """
 
-    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions) -> None:
+    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions, *, tight: bool = False) -> None:
         self.claims = claims
         self.reads = _names_read(claims)
-        self.projection = DeviceProjection(-1, frozenset())
+        self.compares = _names_compared(claims) | ({_last(one) for one in NEAR} if tight else set())
+        self.projection = DeviceProjection(-1, frozenset(), frozenset())
+        self._tight = tight
         self.verdicts: list[Verdict] = []
         self._expressions = expressions
         self._searched = np.zeros(0, dtype=np.bool_)
         self._fits = np.zeros(0, dtype=np.bool_)
         self._ranks = np.zeros(0, dtype=np.int64)
+        self._tightness = np.zeros(0, dtype=np.int64)
         self._faulty = np.zeros(0, dtype=np.bool_)
         self._seen = (-1, -1)
-        self._selected: dict[tuple[int, int], bool | str] = {}
+        self._of_kind: dict[tuple[int, int], bool | str] = {}
+        self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
         self._room_of: dict[int, int] = {}
         self._moves: tuple[int, bool] | None = None
 
@@ -56,13 +61,14 @@ class DeviceProgram:
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
             self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
-            self._selected, self._room_of, self._moves = {}, {}, None
+            self._of_kind, self._selected, self._room_of, self._moves = {}, {}, {}, None
             self._seen = (projection.epoch, -1)
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
         self._lengthen()
-        used = np.unique(projection.situation_of[:count])
-        for situation in used[~self._searched[used]].tolist():
+        used = projection.situation_of[:count]
+        unknown = used[~self._searched[used]]
+        for situation in np.unique(unknown).tolist() if len(unknown) else ():
             self._search(situation)
         self._seen = (projection.epoch, projection.stamp)
 
@@ -82,6 +88,10 @@ class DeviceProgram:
     def ranks(self, count: int) -> NDArray[np.int64]:
         """Return int64[count]: what the chosen ways count in the score of each row."""
         return self._ranks[self.verdict_of[:count]]
+
+    def tightness(self, count: int) -> NDArray[np.int64]:
+        """Return int64[count]: how tight the chosen devices fit on each row, 0 to 100."""
+        return self._tightness[self.verdict_of[:count]]
 
     def faulty(self, count: int) -> NDArray[np.bool_]:
         """Return bool[count]: of which rows it cannot be told."""
@@ -109,12 +119,14 @@ class DeviceProgram:
             self._fits = np.append(self._fits[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
             self._faulty = np.append(self._faulty[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
             self._ranks = np.append(self._ranks[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
+            self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        found = search(self.claims, self.projection.offers[situation], self.selects)
+        found = search(self.claims, self.projection.offers[situation], self.selects, tight=self._tight)
         self.verdicts[situation] = found
         self._searched[situation] = True
         self._fits[situation], self._ranks[situation] = found.fits, found.rank
+        self._tightness[situation] = found.tightness
         self._faulty[situation] = found.fault is not None
         return found
 
@@ -143,10 +155,12 @@ class DeviceProgram:
 
     def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
         """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told."""
-        key = (id(way), id(kind))  # both are kept as long as the program
-        known = self._selected.get(key)
+        known = self._of_kind.get((id(way), id(kind)))  # both are kept as long as the program
         if known is None:
-            known = self._selected[key] = self._selects(way, kind)
+            known = self._selected.get((id(way), kind.content))
+            if known is None:
+                known = self._selected[id(way), kind.content] = self._selects(way, kind)
+            self._of_kind[id(way), id(kind)] = known
         return known
 
     def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
@@ -162,11 +176,19 @@ class DeviceProgram:
         return True
 
 
+def _names_compared(claims: Iterable[ClaimAsk]) -> frozenset[str]:
+    """Return the names of the attributes that constraints of claims are about."""
+    return frozenset(_last(one.attribute) for claim in claims for one in claim.constraints)
+
+
+def _last(attribute: str) -> str:
+    return attribute.rpartition("/")[2]
+
+
 def _names_read(claims: Iterable[ClaimAsk]) -> frozenset[str] | None:
-    """Return the names of the attributes and capacities that claims look at; None where that may be all of them."""
+    """Return the names of the attributes and capacities that expressions read; None where that may be all of them."""
     names: set[str] = set()
     for claim in claims:
-        names |= {one.attribute.rpartition("/")[2] for one in claim.constraints}
         for request in claim.requests:
             for way in request.ways:
                 for expression in (*way.class_selectors, *way.selectors):
