@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +103,7 @@ class Scene:
         singles = columns.row >= 0
         singles[[one.slot for gang in gangs for one in gang.pods]] = False
         units = VictimUnits.among(cluster, np.flatnonzero(singles), gangs)
-        before = [use for use in cluster.nodes.devices.rows.uses]
+        before = list(cluster.nodes.devices.rows.uses)
         found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
         cluster.nodes.devices.columns(asks[0].pod_class.devices, cluster.nodes.device_view(asks[0].pod_class.devices))
         assert not before or before == cluster.nodes.devices.rows.uses

@@ -119,7 +119,7 @@ class Verdict:
         reason: Why there are none, or "".
         fault: What makes it impossible to tell; the pod has no node then.
         rank: What the chosen ways count in the score of the node.
-        tightness: How much of what the devices are of is used with them, and how near they are to one another: 0 to 100.
+        tightness: How much of their pools is used with the devices, and how near they are to one another: 0 to 100.
     """
 
     picks: tuple[Pick, ...] = ()

@@ -153,6 +153,7 @@ class _Slice:
         devices: Its devices; the `place` of each says which node it is for where the slice leaves that to them.
         counters: What it defines.
         twice: Whether it defines a counter set twice.
+        alone: The pool that it is where it is all of it, and of one node; None where it is not.
         problem: Why it cannot be believed, or "".
     """
 
@@ -162,6 +163,7 @@ class _Slice:
     counters: dict[CounterKey, int]
     sets: tuple[str, ...]
     problem: str
+    alone: NodePool | None = None
 
     @property
     def key(self) -> PoolKey:
@@ -227,6 +229,7 @@ class DeviceCatalog:
         self.drop(name)
         one = _read(name, found.spec, found.problem)
         one.devices = tuple(map(self._coded, one.devices))
+        one.alone = _pool_of(one)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -289,13 +292,17 @@ class DeviceCatalog:
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
         """Return the pools that a node can use devices of, in the order in which they are tried."""
         found: dict[PoolKey, dict[str, _Slice]] = {}
+        pools: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
-            found.setdefault(one.key, {})[name] = one
+            if one.alone is not None and len(self._pools[one.key]) == 1:
+                pools.append(one.alone)
+            else:
+                found.setdefault(one.key, {})[name] = one
         for name, one in self._roaming.items():
             if one.reaches(node, labels):
                 found.setdefault(one.key, {})[name] = one
-        pools = [self._pool(key, mine, node, labels) for key, mine in found.items()]
+        pools += [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
     def _pool(self, key: PoolKey, mine: dict[str, _Slice], node: str, labels: Mapping[str, str]) -> NodePool | None:
@@ -328,6 +335,14 @@ class DeviceCatalog:
             self.changed = None
         else:
             self.changed.update(other.spec.node_name for other in self._pools[one.key].values())
+
+
+def _pool_of(one: _Slice) -> NodePool | None:
+    """Return the pool of a slice that is all of it, on a node of its own; None where more has to be known for that."""
+    spec = one.spec
+    if not spec.node_name or spec.pool.resource_slice_count != 1 or one.counters or not _is_valid([one], [one]):
+        return None
+    return NodePool(one.key, PoolStatus.COMPLETE, one.devices, binds=any(d.binding_conditions for d in one.devices))
 
 
 def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:

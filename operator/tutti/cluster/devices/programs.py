@@ -52,7 +52,7 @@ class DeviceProgram:
         self._seen = (-1, -1)
         self._of_kind: dict[tuple[int, int], bool | str] = {}
         self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
-        self._room_of: dict[int, int] = {}
+        self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
 
     def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int) -> None:
@@ -68,7 +68,7 @@ class DeviceProgram:
         self._lengthen()
         used = projection.situation_of[:count]
         unknown = used[~self._searched[used]]
-        for situation in np.unique(unknown).tolist() if len(unknown) else ():
+        for situation in np.flatnonzero(np.bincount(unknown)).tolist() if len(unknown) else ():
             self._search(situation)
         self._seen = (projection.epoch, projection.stamp)
 
@@ -97,11 +97,18 @@ class DeviceProgram:
         """Return bool[count]: of which rows it cannot be told."""
         return self._faulty[self.verdict_of[:count]]
 
-    def room(self, count: int) -> NDArray[np.int64]:
-        """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row."""
-        used, where = np.unique(self.verdict_of[:count], return_inverse=True)
-        most = [self._room(situation) for situation in used.tolist()]
-        out: NDArray[np.int64] = np.array(most, dtype=np.int64)[where.reshape(-1)]
+    def room(self, count: int, most: int) -> NDArray[np.int64]:
+        """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row.
+
+        Args:
+            count: How many rows.
+            most: Of so many pods or more it need not be told how many.
+        """
+        situations = self.verdict_of[:count]
+        tally = np.bincount(situations)
+        for situation in np.flatnonzero(tally).tolist():
+            tally[situation] = self._room(situation, most)
+        out: NDArray[np.int64] = tally[situations]
         return out
 
     def moves(self, rows: DeviceRows) -> bool:
@@ -130,12 +137,12 @@ class DeviceProgram:
         self._faulty[situation] = found.fault is not None
         return found
 
-    def _room(self, situation: int) -> int:
+    def _room(self, situation: int, most: int) -> int:
         known = self._room_of.get(situation)
-        if known is not None:
-            return known
+        if known is not None and (known[1] or known[0] >= most):
+            return known[0]
         found, at, verdict = 0, situation, self.verdicts[situation]
-        while verdict.fits:
+        while verdict.fits and found < most:
             uses = self.projection.offers[at].uses
             if verdict.after == uses:
                 found = UNLIMITED
@@ -143,14 +150,17 @@ class DeviceProgram:
             found += 1
             at = self.projection.next(at, verdict.after)
             self._lengthen()
-            verdict = self.verdicts[at] if self._searched[at] else self._search(at)
-        self._room_of[situation] = found
+            if found < most:
+                verdict = self.verdicts[at] if self._searched[at] else self._search(at)
+        self._room_of[situation] = found, found < most
         return found
 
     def _can_share(self, rows: DeviceRows) -> bool:
-        shared = {id(pool): pool for pools in rows.pools for pool in pools if pool.shared}
+        shared = rows.shared_pools()
+        if not shared:
+            return False
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
-        kinds = {self.projection.kind(device) for pool in shared.values() for device in pool.devices}
+        kinds = {self.projection.kind(device) for pool in shared for device in pool.devices}
         return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
 
     def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:

@@ -1,10 +1,10 @@
 """What nodes offer, as seen by those who look at some attributes of devices only.
 
 Devices that differ in their serial numbers alone are of one kind to whoever does not ask for these, and nodes whose
-devices are alike offer the same: they are in one situation. Of attributes that are only compared it is told which devices
-of a node have the same, and not what that is: islands with names of their own are alike. Which situation each row is in is
-worked out once for all claims that look at the same attributes, and again only for rows on which something else is
-offered or taken since.
+devices are alike offer the same: they are in one situation. Of attributes that are only compared it is told which
+devices of a node have the same, and not what that is: islands with names of their own are alike. Which situation each
+row is in is worked out once for all claims that look at the same attributes, and again only for rows on which something
+else is offered or taken since.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Rules and order: kube-scheduler 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/
 allocator_incubating.go: claims in order, their requests in order, devices in the order of the pools; the first solution
-is taken. Or else devices are tried in the order of `tightness.py`, those that fit tightest first. What leads to no other outcome is not tried: a device that is to this pod as one that has failed in its place.
-Where upstream forgets (issues 140434 and 140438: counters of devices that were refused, the values that distinct
-devices have taken), what is documented holds here.
+is taken. Or else devices are tried in the order of `tightness.py`, those that fit tightest first. What leads to no
+other outcome is not tried: a device that is to this pod as one that has failed in its place. Where upstream forgets
+(issues 140434 and 140438: counters of devices that were refused, the values that distinct devices have taken), what is
+documented holds here.
 
 It is a pure function of what a node offers and what is taken there (`Offer`), so that it is asked once for all nodes
 that offer the same.
@@ -52,7 +53,7 @@ Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
 
 
 def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, *, tight: bool = False) -> Verdict:
-    """Return the devices for claims in what a node offers; with `tight`, those that fit tightest where there are several."""
+    """Return the devices for claims in what a node offers; with `tight`, those that fit tightest."""
     try:
         attempt = _Attempt(claims, offer, selects, tight)
         if attempt.run():

@@ -97,6 +97,8 @@ class DeviceState:
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
+        self._last: tuple[DeviceNeeds, tuple[int, ...], list[tuple[DeviceProgram, Mask]]] | None = None
+        self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
         self._programs: dict[Hashable, DeviceProgram] = {}
         self._projections: dict[tuple[frozenset[str] | None, frozenset[str]], DeviceProjection] = {}
@@ -186,23 +188,28 @@ class DeviceState:
 
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
+        now, last = self.current(needs), self._columns
+        asked = self._asked(now, nodes)
+        if last is not None and last[0] is asked:
+            return last[1]
         count = len(nodes.names)
         fits, faulty = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
         rank, tightness = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        asked = self._asked(self.current(needs), nodes)
         for program, where in asked:
             fits &= program.fits(count) | ~where
             rank += program.ranks(count) * where
             tightness += program.tightness(count) * where
             faulty |= program.faulty(count) & where
-        return DeviceColumns(fits, rank, tightness, faulty, tuple(asked))
+        found = DeviceColumns(fits, rank, tightness, faulty, tuple(asked))
+        self._columns = (asked, found)
+        return found
 
-    def room(self, needs: DeviceNeeds, nodes: NodeView) -> NDArray[np.int64]:
-        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled."""
+    def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
+        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`."""
         count = len(nodes.names)
         room = np.full(count, UNLIMITED, dtype=np.int64)
         for program, where in self._asked(needs, nodes):
-            room = np.where(where, np.minimum(room, program.room(count)), room)
+            room = np.where(where, np.minimum(room, program.room(count, most)), room)
         return room
 
     def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
@@ -247,12 +254,16 @@ class DeviceState:
         """Return the programs of what is asked for, brought up to date, and where each is asked."""
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        out = []
+        stamp, last = (nodes.version, count, self.rows.stamp, self.catalog.version), self._last
+        if last is not None and last[0] is needs and last[1] == stamp:
+            return last[2]
+        out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
                 program = self._program(claims, tight=needs.tight)
                 program.refresh(self._projection(program.reads, program.compares), self.rows, count)
                 out.append((program, where))
+        self._last = None if needs.extended else (needs, stamp, out)
         return out
 
     def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool) -> DeviceProgram:

@@ -1,7 +1,7 @@
 """Which of several devices that would do is chosen: the one that leaves most for others.
 
-kube-scheduler takes the first that drivers list. Here the smallest that will do comes first; then those of a GPU that is
-in use already, the fuller the better; then those near what the pod has been given, or else of the NUMA node and PCIe
+kube-scheduler takes the first that drivers list. Here the smallest that will do comes first; then those of a GPU that
+is in use already, the fuller the better; then those near what the pod has been given, or else of the NUMA node and PCIe
 root that hold the fewest free ones of those that hold enough. What is alike in all of it comes in the drivers' order.
 """
 
@@ -68,7 +68,7 @@ def tightest_first(
 
 
 def tightness_of(picks: Sequence[Pick], offer: Offer, after: Sequence[LocalUse]) -> int:
-    """Return how tight chosen devices fit, 0 to 100: how much of their pools is used with them, and how near they are."""
+    """Return how tight devices fit, 0 to 100: how much of their pools is used with them, and how near they are."""
     mine = [pick for pick in picks if not pick.admin]
     if not mine:
         return 0
@@ -138,5 +138,9 @@ def _used(offer: Offer, number: int, use: LocalUse) -> int:
 
 def _are_near(picks: Sequence[Pick], offer: Offer, at: int) -> bool:
     """Whether all chosen devices that say where they are by one attribute of NEAR say the same."""
-    values = {(value.__class__, value) for value in (offer.pools[p.pool].kinds[p.device].near[at] for p in picks) if value is not None}
+    values = {
+        (value.__class__, value)
+        for value in (offer.pools[p.pool].kinds[p.device].near[at] for p in picks)
+        if value is not None
+    }
     return len(values) <= 1

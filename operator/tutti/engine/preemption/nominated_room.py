@@ -143,7 +143,7 @@ def _withheld(
 
 @contextmanager
 def _devices_free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) -> Iterator[None]:
-    """Have nominated pods find the devices that their victims still have: what these leave bit by bit is nobody else's."""
+    """Have nominated pods find the devices that their victims still have: what these leave is nobody else's."""
     holders = state.cluster.device_users.holders
     known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
     pods = [pod for pod in known if pod is not None and holders.concerns(pod)]

@@ -232,8 +232,8 @@ def _is_asked(state: PreemptionState, key: PodKey) -> bool:
 def _is_there(state: PreemptionState, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
     """Whether a victim still has room, devices or quota.
 
-    It keeps its quota when its node is lost, until it has gone as well; and its claims keep their devices until the claim
-    controller has seen that it has gone.
+    It keeps its quota when its node is lost, until it has gone as well; and its claims keep their devices until the
+    claim controller has seen that it has gone.
     """
     if state.cluster.device_users.holders.keeps(uid):
         return True

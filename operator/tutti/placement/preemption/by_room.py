@@ -223,10 +223,10 @@ def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) 
     )
 
 
-def _most_by_devices(cluster: Cluster, room: DeviceRoom, units: VictimUnits) -> Counts:
-    """Return int64[rows]: for how many pods there are devices on each node if all units are gone."""
+def _most_by_devices(cluster: Cluster, room: DeviceRoom, units: VictimUnits, wanted: int) -> Counts:
+    """Return int64[rows]: for how many pods, up to `wanted`, each node has devices if all units are gone."""
     with SimulatedRemoval(cluster, units.slots, seen=False):
-        most = room.room()
+        most = room.room(wanted)
         for rejection in room.rejections():
             most = most * ~rejection.rows
     return most
@@ -263,7 +263,7 @@ class ByRoom:
         most: int | Counts = 1 if any(state.one_per_node for state in states) else ask.required
         devices = None
         if room:
-            most = np.minimum(most, _most_by_devices(cluster, room[0], units))
+            most = np.minimum(most, _most_by_devices(cluster, room[0], units, ask.required))
             devices = DeviceWish.of(cluster, ask.pod_class)
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required

@@ -2,7 +2,7 @@
 
 That is less than what claims ask: devices may have to have an attribute in common, or take from the same counters. So
 who is chosen by amounts must be tried by all rules; but nobody who could stay is chosen, and where amounts do not
-suffice nothing does. How many pods a node can take at most, once all have left who may, is told by the claims themselves.
+suffice nothing does. How many pods a node can take at most, once all have left who may, is told by the claims.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ class DeviceWish:
 
     def held(self, slots: Slots) -> NDArray[np.int64]:
         """Return int64[kinds, m]: how many of the devices that match each of these pods has."""
-        columns, holders, rows = self.cluster.pod_columns, self.cluster.device_users.holders, self.cluster.nodes.devices.rows
+        columns, holders, rows = (
+            self.cluster.pod_columns,
+            self.cluster.device_users.holders,
+            self.cluster.nodes.devices.rows,
+        )
         out = np.zeros((len(self.request), len(slots)), dtype=np.int64)
         for at, (pod, row) in enumerate(zip(columns.at(slots), columns.row[slots].tolist(), strict=True)):
             for one in holders.held_by(pod) if holders.concerns(pod) else ():
