@@ -22,6 +22,7 @@ from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.device_users import PodsByDevice
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
@@ -331,10 +332,15 @@ class Cluster:
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
         of = record.pod_class
-        if not record.uses:
+        if not record.uses and not record.device_uses and of.devices is NO_DEVICES:
             return of
         volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
-        return self.classes.of(of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, waits=False)
+        devices = self.nodes.devices.needs(
+            record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
+        )
+        return self.classes.of(
+            of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, devices=devices, waits=False
+        )
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""

@@ -11,7 +11,7 @@ from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
-from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.reading.profiles import packing_devices, profiles_of, rules_of
 from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.gang_membership import ParsedMemberships
@@ -42,6 +42,7 @@ class State(QueueState, StatusState):
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
+        self.cluster.nodes.devices.tight_schedulers = packing_devices(self.configuration)
         self.rules = rules_of(self.configuration)
         settings = self.configuration.throttles
         if settings is not None:

@@ -10,6 +10,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
@@ -30,12 +31,18 @@ def profiles_of(configuration: TuttiConfiguration) -> dict[str, Profile]:
     return {one.scheduler_name: profile_of(one) for one in configuration.profiles}
 
 
+def packing_devices(configuration: TuttiConfiguration) -> frozenset[str]:
+    """Return the names of the profiles whose pods get the devices that fit tightest."""
+    return frozenset(one.scheduler_name for one in configuration.profiles if one.device_packing is not None)
+
+
 def profile_of(settings: Settings) -> Profile:
     """Return what one profile means for placement; the defaults give kube-scheduler's default profile."""
     mine = {type(one): one for one in _with_arguments(settings)}
     score = settings.plugins.score
     default = DEFAULT_PROFILE
     packing, zones = settings.accelerator_packing, settings.node_resource_topology_match
+    tightest = settings.device_packing
     return replace(
         default,
         filters=tuple(mine.get(type(one), one) for one in default.filters),
@@ -52,6 +59,7 @@ def profile_of(settings: Settings) -> Profile:
         changing=(
             *_scoring(default.changing, mine, score),
             *((_zone_score(zones),) if zones is not None else ()),
+            *((DevicePacking(tightest.weight),) if tightest is not None else ()),
         ),
         neighbours=_scoring(default.neighbours, mine, score),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
