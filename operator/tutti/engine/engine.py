@@ -23,7 +23,7 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission import node_load, quota_holdback, throttling, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
@@ -145,6 +145,7 @@ class Engine:
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
             throttle_statuses.next_throttles_due(self.state),
+            node_load.next_load_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -168,6 +169,8 @@ class Engine:
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
         throttling.follow_throttles(state)
+        if state.cluster.nodes.load:
+            node_load.follow_load(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
