@@ -112,6 +112,24 @@ def test_an_owner_that_comes_a_moment_later_is_waited_for(known, label, given):
     assert asyncio.run(story()) == given
 
 
+@pytest.mark.parametrize(("label", "given"), [({QUEUE: "q"}, "tutti"), ({}, "")], ids=["queued", "not queued"])
+def test_an_owner_that_was_seen_and_not_told_to_the_engine_yet_is_known(known, monkeypatch, label, given):
+    """The engine is told between its turns; a Job's controller makes pods before that."""
+    monkeypatch.setattr(pod_defaults, "OWNER_PATIENCE_SECONDS", 60.0)
+
+    known.arrivals.seen(job(**label))
+
+    assert asked(known, pod()) == given
+
+
+def test_no_more_owners_are_remembered_than_may_be(known, monkeypatch):
+    monkeypatch.setattr(pod_defaults, "_REMEMBERED", 2)
+    for number in range(5):
+        known.arrivals.seen(ProjectedOwner("batch", "Job", "team", f"job-{number}", f"uid-{number}"))
+
+    assert [*known.arrivals._last] == ["uid-3", "uid-4"]
+
+
 def test_one_that_does_not_come_has_its_pods_held_here(known, monkeypatch):
     monkeypatch.setattr(pod_defaults, "OWNER_PATIENCE_SECONDS", 0.01)
 

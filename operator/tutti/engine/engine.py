@@ -23,7 +23,7 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission import node_load, quota_holdback, throttling, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
@@ -146,6 +146,8 @@ class Engine:
             self.state.catalog.windows.turns_at,
             managed_owners.next_unmade_due(self.state),
             throttle_statuses.next_throttles_due(self.state),
+            predecessors.next_rings_due(self.state),
+            node_load.next_load_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -171,6 +173,8 @@ class Engine:
         throttling.follow_throttles(state)
         if state.unmade_owners:
             managed_owners.tell_unmade(state)
+        if state.cluster.nodes.load:
+            node_load.follow_load(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -191,7 +195,7 @@ class Engine:
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         promises.look_at_unpaid(state)
-        while state.dirty or state.followers.stale or moves.follow_moves(state):
+        while state.dirty or predecessors.rings_are_due(state) or moves.follow_moves(state):
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)

@@ -255,6 +255,11 @@ def _told(state: IngestState, kind: str, namespace: str, name: str, uid: str) ->
     return {} if of is None else of.group_status.get(uid, {})
 
 
+def _measured(state: IngestState, seen: observations.Measured) -> None:
+    found = {name: (one.at, one.values) for name, one in seen.nodes.items()}
+    state.cluster.nodes.load.measure(seen.metrics, found)
+
+
 def _object_gone(state: IngestState, gone: observations.ObjectGone) -> None:
     state.counts.reported.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
@@ -305,6 +310,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.DeviceObjectGone: _device_object_gone,
     observations.NodeTopologySeen: _node_topology_seen,
     observations.NodeTopologyGone: _node_topology_gone,
+    observations.Measured: _measured,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,

@@ -280,7 +280,7 @@ def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     if before is None or before.ended != found.ended:
         state.touch_followers(found.namespace, found.name)
     if found.group == VOLCANO:
-        state.gang_objects.stirred = True
+        state.gang_objects.owner_seen(found.uid)
 
 
 def owner_gone(state: IngestState, gone: OwnerGone) -> None:
