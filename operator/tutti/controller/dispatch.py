@@ -83,8 +83,6 @@ log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
-
-
 _OF_OWNERS: Final = (StartOwner, SuspendOwner)
 
 

@@ -25,6 +25,7 @@ from tutti.api.storage import (
 from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
+from tutti.engine.records.measurements import Measured
 from tutti.engine.records.observation import Observation
 from tutti.engine.records.provisioning import (
     ProvisioningFollowed,
@@ -433,7 +434,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
-ProvisioningNews = ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
+OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
 DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
 
 if TYPE_CHECKING:
