@@ -13,6 +13,7 @@ from tests.controller.recording import LOST, recorded
 from tests.manifests.rbac import allows, asked, granted
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.frameworks import KNOWN_KINDS
+from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.api.owners import BUILT_IN
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.errors import ApiError
@@ -220,6 +221,8 @@ async def _live(cluster):
     """
     await cluster.create(OUR_RESOURCES["Topology"], obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}]}))
     await cluster.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+    asks = {"controllerName": PROVISIONING_CONTROLLER, "provisioning": {"provisioningClassName": "any"}}
+    await cluster.create(OUR_RESOURCES["AdmissionCheck"], obj("AdmissionCheck", "nodes", asks))
     await cluster.create(OUR_RESOURCES["Cohort"], obj("Cohort", "c"))
     await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(cpu="2"))
     await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue())

@@ -20,6 +20,7 @@ CHOSEN_ELSEWHERE = {
     "engine/ingest/specs.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
+    "engine/lifecycle/checks.py, with_quota_held": {"WaitingForProvisionedNodes"},
     "engine/lifecycle/owner_starts.py, settle_write": {"StartRefused"},
     "engine/lifecycle/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
     "engine/lifecycle/eviction.py, _take_out": {*map(str, EvictionReason), *(f"{EvictionReason.DEACTIVATED}DueTo{why}" for why in DeactivationCause)},
