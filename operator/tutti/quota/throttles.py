@@ -281,7 +281,9 @@ def _excess(spec: ThrottleSpec) -> str:
     if amounts > MOST_AMOUNTS:
         return f"its thresholds name {amounts} amounts, and {MOST_AMOUNTS} is the most that is weighed"
     said = sum(
-        selector_size(one) for term in spec.selector.selector_terms for one in (term.pod_selector, term.namespace_selector)
+        selector_size(one)
+        for term in spec.selector.selector_terms
+        for one in (term.pod_selector, term.namespace_selector)
     )
     if said > MOST_SELECTED:
         return f"its selectors have {said} labels and values, and {MOST_SELECTED} is the most that is weighed"

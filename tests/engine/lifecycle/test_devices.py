@@ -392,7 +392,9 @@ def test_a_claim_that_is_made_anew_under_its_name_gets_what_it_asks_for_itself()
     world.pod("p", gpus=0, device_claims=("c",))
     world.run()
     world.devices.drop("ResourceClaim", "c")
-    made = decoded({"metadata": {"name": "c", "namespace": "default", "uid": "another"}, "spec": asks_for(1)}, ResourceClaim)
+    made = decoded(
+        {"metadata": {"name": "c", "namespace": "default", "uid": "another"}, "spec": asks_for(1)}, ResourceClaim
+    )
     world.devices.put(made)
     world.run()
     world.devices.held = False

@@ -207,7 +207,9 @@ def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingPr
     if has and any(one.uid == member.pod.uid for one in claim.status.reserved_for):
         return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
-        return BindingProgress(BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written")
+        return BindingProgress(
+            BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
+        )
     if write is None or write.change == "free":
         return BindingProgress(BindingStage.UNASKED)
     if write.failure:

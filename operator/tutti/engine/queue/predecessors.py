@@ -191,7 +191,5 @@ def _in_ring(workload: Workload, ring: tuple[WorkloadKey, ...]) -> Explanation:
         return Explanation(Gate.QUEUE, AFTER_ITSELF, text)
     left = len(ring) - 1 - len(others)
     more = f" and {left} more" if left else ""
-    text = (
-        f"it is to start after itself, by way of {', '.join(others)}{more}, and none of them ever will: "
-    )
+    text = f"it is to start after itself, by way of {', '.join(others)}{more}, and none of them ever will: "
     return Explanation(Gate.QUEUE, AFTER_ITSELF, text + "have one of them not wait for the others")

@@ -113,9 +113,13 @@ class Followers:
     def _find_rings_in(self, namespace: str, now: float) -> list[WorkloadKey]:
         here = self._in.get(namespace, {})
         before = {key: self._ring_of.pop(key) for key in self._rings_in.pop(namespace, ())}
-        graph: dict[_Node, list[_Node]] = {key: [(namespace, name) for name in sorted(self._awaited[key])] for key in here}
+        graph: dict[_Node, list[_Node]] = {
+            key: [(namespace, name) for name in sorted(self._awaited[key])] for key in here
+        }
         links = sum(map(len, graph.values()))
-        graph |= {(namespace, name): [*self._bearers.get((namespace, name), ())] for key in here for name in self._names[key]}
+        graph |= {
+            (namespace, name): [*self._bearers.get((namespace, name), ())] for key in here for name in self._names[key]
+        }
         after: dict[WorkloadKey, tuple[WorkloadKey, ...]] = {}
         for component in _components(graph):
             if len(component) > 1:  # somebody, and a name by which somebody in it is waited for
