@@ -192,9 +192,11 @@ class ClassBook:
     Attributes:
         watched: The label keys that some selector reads; it only grows.
         strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
+        reads_limits: Whether somebody estimates by their limits what pods will use, so that these tell classes apart.
     """
 
     def __init__(self) -> None:
+        self.reads_limits = False
         self.watched: set[str] = set()
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
@@ -268,7 +270,7 @@ class ClassBook:
         if known is None:
             if len(self._copies) == _MOST_SPECS:
                 self._copies.clear()
-            essence = _placement_spec(spec)
+            essence = _placement_spec(spec, keep_limits=self.reads_limits)
             self.watch(_keys_read(essence))
             known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
         return known
@@ -341,13 +343,13 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
         yield from constraint.match_label_keys
 
 
-def _placement_spec(spec: PodSpec) -> PodSpec:
+def _placement_spec(spec: PodSpec, *, keep_limits: bool) -> PodSpec:
     """Strip what differs between equal pods: where they are bound, priority, membership, names of volumes and claims.
 
     What claims ask of a node stands apart from the spec (`VolumeNeeds`, `DeviceNeeds`). Limits matter only in that they
-    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others.
+    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others, and where load is estimated by them.
     """
-    pinned = is_guaranteed(spec)
+    pinned = keep_limits or is_guaranteed(spec)
     return msgspec.structs.replace(
         spec,
         node_name="",

@@ -8,6 +8,7 @@ from tutti.api.core import Pod
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
+from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
 from tutti.cluster.devices.promises import Earmark
@@ -20,6 +21,7 @@ class PodsByDevice:
     """Follows pods and devices; `helped` is called whenever somebody who waits for a node may profit.
 
     Attributes:
+        holders: Who has which devices.
         ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
             of the last pod that was.
     """
@@ -39,6 +41,7 @@ class PodsByDevice:
         self._pods = pods
         self._helped = helped
         self._held: dict[Hold, Earmark] = {}
+        self.holders = DeviceHolders(devices, pods)
         self.ended: dict[ClaimKey, str] = {}
 
     def put(self, seen: DeviceObject) -> Sequence[PodKey]:
@@ -82,6 +85,8 @@ class PodsByDevice:
     def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
         """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
         before = record.device_uses if record is not None else ()
+        if pod.terminated:
+            self.holders.pod_left(pod.metadata.uid)
         if not pod.spec.resource_claims and not before:
             return ()
         now = () if pod.terminated else device_uses_of(pod)
@@ -92,6 +97,7 @@ class PodsByDevice:
 
     def leave(self, record: PodRecord) -> None:
         """Note that a pod, which is gone, uses its claims no more."""
+        self.holders.pod_left(record.uid)
         if record.device_uses:
             self._classed_anew(self._devices.book.leave(record.key, record.device_uses))
 
@@ -148,6 +154,7 @@ class PodsByDevice:
             self.end_hold(hold)
 
     def _claim_changed(self, key: tuple[str, str]) -> Sequence[PodKey]:
+        self.holders.claim_changed(key)
         users = self._devices.book.users(key)
         self._classed_anew(users)
         self._offers_changed()

@@ -125,6 +125,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         claims: Its claims that have no devices yet, in order.
         held: Its claims that have.
         extended: What it asks for as extended resources that devices can stand in for, by name.
+        tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
     """
 
     problem: str = ""
@@ -132,6 +133,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     claims: tuple[ClaimAsk, ...] = ()
     held: tuple[HeldClaim, ...] = ()
     extended: tuple[ExtendedAsk, ...] = ()
+    tight: bool = False
 
 
 NO_DEVICES = DeviceNeeds()

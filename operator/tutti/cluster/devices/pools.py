@@ -83,7 +83,7 @@ class PoolDevice(NamedTuple):
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
         binds: Whether it can be used only from the node that it is allocated for.
         base: Equal for devices that are alike in all but their attributes and where they can be used.
-        schema: Equal for devices that have attributes of the same names.
+        schema: Equal for devices that have attributes of the same names and types.
         values: Those of its attributes, in the order of their names.
     """
 
@@ -122,7 +122,9 @@ class NodePool:
         counters: What there is of each, in milli-units.
         binds: Whether a device that the node can use is ready only when its driver says so.
         shared: Whether other nodes may use the same devices.
-        projected: What placement has made of it, by what it was made for.
+        listed: All of these and, behind them, the others.
+        shape: Equal for pools whose devices differ in nothing but the values of their attributes.
+        projected: How it is seen, by the number of who looks at it.
     """
 
     key: PoolKey
@@ -133,10 +135,14 @@ class NodePool:
     binds: bool = False
     shared: bool = False
     positions: dict[str, int] = field(default_factory=dict)
-    projected: dict[int, int] = field(default_factory=dict)
+    listed: tuple[PoolDevice, ...] = ()
+    shape: tuple[tuple[int, int], ...] = ()
+    projected: dict[int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.positions = {one.name: at for at, one in enumerate((*self.devices, *self.others))}
+        self.listed = (*self.devices, *self.others)
+        self.positions = {one.name: at for at, one in enumerate(self.listed)}
+        self.shape = tuple([(one.base, one.schema) for one in self.listed])
 
 
 @dataclass(slots=True, eq=False)
@@ -147,6 +153,7 @@ class _Slice:
         devices: Its devices; the `place` of each says which node it is for where the slice leaves that to them.
         counters: What it defines.
         twice: Whether it defines a counter set twice.
+        alone: The pool that it is where it is all of it, and of one node; None where it is not.
         problem: Why it cannot be believed, or "".
     """
 
@@ -156,6 +163,7 @@ class _Slice:
     counters: dict[CounterKey, int]
     sets: tuple[str, ...]
     problem: str
+    alone: NodePool | None = None
 
     @property
     def key(self) -> PoolKey:
@@ -221,6 +229,7 @@ class DeviceCatalog:
         self.drop(name)
         one = _read(name, found.spec, found.problem)
         one.devices = tuple(map(self._coded, one.devices))
+        one.alone = _pool_of(one)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -246,7 +255,8 @@ class DeviceCatalog:
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
+        schema = (names, tuple(value.__class__ for value in values))
+        return device._replace(base=self._code(alike), schema=self._code(schema), values=values)
 
     def _code(self, value: object) -> int:
         known = self._codes.get(value)
@@ -282,13 +292,17 @@ class DeviceCatalog:
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
         """Return the pools that a node can use devices of, in the order in which they are tried."""
         found: dict[PoolKey, dict[str, _Slice]] = {}
+        pools: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
-            found.setdefault(one.key, {})[name] = one
+            if one.alone is not None and len(self._pools[one.key]) == 1:
+                pools.append(one.alone)
+            else:
+                found.setdefault(one.key, {})[name] = one
         for name, one in self._roaming.items():
             if one.reaches(node, labels):
                 found.setdefault(one.key, {})[name] = one
-        pools = [self._pool(key, mine, node, labels) for key, mine in found.items()]
+        pools += [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
     def _pool(self, key: PoolKey, mine: dict[str, _Slice], node: str, labels: Mapping[str, str]) -> NodePool | None:
@@ -321,6 +335,14 @@ class DeviceCatalog:
             self.changed = None
         else:
             self.changed.update(other.spec.node_name for other in self._pools[one.key].values())
+
+
+def _pool_of(one: _Slice) -> NodePool | None:
+    """Return the pool of a slice that is all of it, on a node of its own; None where more has to be known for that."""
+    spec = one.spec
+    if not spec.node_name or spec.pool.resource_slice_count != 1 or one.counters or not _is_valid([one], [one]):
+        return None
+    return NodePool(one.key, PoolStatus.COMPLETE, one.devices, binds=any(d.binding_conditions for d in one.devices))
 
 
 def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:

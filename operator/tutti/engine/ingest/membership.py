@@ -287,7 +287,7 @@ def owner_gone(state: IngestState, gone: OwnerGone) -> None:
     """Forget what owned pods; who waited for its end is told that it is there no more."""
     found = state.owner_graph.known(gone.uid)
     state.owner_graph.drop(gone.uid)
-    held_gone(state, gone.uid)
+    held_gone(state, gone.uid, found)
     if found is not None:
         state.touch_followers(found.namespace, found.name)
 

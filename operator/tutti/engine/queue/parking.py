@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tutti.engine.backfill import backfill
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
+from tutti.quota.flavors import Queue
 
 Classes = dict[EquivalenceClass, None]
 
@@ -63,6 +64,14 @@ class ParkedClasses:
         for namespace in list(self.for_throttles) if "" in namespaces else namespaces:
             if namespace in self.for_throttles:
                 yield self.for_throttles.pop(namespace)
+
+    def for_moves(self, queues: Mapping[str, Queue]) -> Classes:
+        """Take out those who wait for room of queues that have others moved for it, and return them."""
+        named = {one: queues.get(one.line.name[0]) for one in self.for_nodes}
+        found = {one: None for one, queue in named.items() if queue is not None and queue.max_moves}
+        for one in found:
+            del self.for_nodes[one]
+        return found
 
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""

@@ -89,7 +89,7 @@ class SchedulingQueue:
         self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = ({}, [])
         self._parked = ParkedClasses()
         self._pending = pending
-        self._seen = (0, 0)
+        self._seen = (0, 0, 0)
         self._ordered_at = 0.0
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
@@ -110,8 +110,8 @@ class SchedulingQueue:
 
     def update(self, state: QueueState, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
-        catalog, room = self._seen
-        self._seen = (state.catalog.version, state.cluster.freed)
+        catalog, room, eased = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed, state.budgets_eased)
         freed = state.ledger.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
@@ -124,6 +124,8 @@ class SchedulingQueue:
             self._follow_holdbacks(state)
         if room != state.cluster.freed:
             self._activate(state, taken(self._parked.for_nodes))
+        if eased != state.budgets_eased:
+            self._activate(state, self._parked.for_moves(state.catalog.queues))
         for woken in self._parked.unthrottled(state.throttles.take_helped()):
             self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
