@@ -173,6 +173,13 @@ class DeviceProgram:
             self._of_kind[id(way), id(kind)] = known
         return known
 
+    def is_of_class(self, way: WayAsk, kind: DeviceKind) -> bool:
+        """Whether the class of a way selects a device, whatever else is asked."""
+        try:
+            return all(self._expressions.holds(one, kind.content) for one in way.class_selectors)
+        except SelectorError:
+            return False
+
     def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
         own = f"class {way.device_class}"
         for who, expressions in ((own, way.class_selectors), ("claim {claim}", way.selectors)):
