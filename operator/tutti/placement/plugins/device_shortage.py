@@ -84,15 +84,15 @@ class _Tally(NamedTuple):
                 for at, (of_class, matches, tolerated) in enumerate(_selected(program, way, pool)):
                     if not of_class:
                         continue
-                    name, taken = (pool.key, pool.devices[at].name), bool(use[0] >> at & 1)
-                    seen[name] = (matches, taken)
+                    device, is_taken = (pool.key, pool.devices[at].name), bool(use[0] >> at & 1)
+                    seen[device] = (matches, is_taken)
                     if matches and not tolerated:
-                        tainted.add(name)
-                    here += matches and tolerated and not taken and pool.status is PoolStatus.COMPLETE
+                        tainted.add(device)
+                    here += matches and tolerated and not is_taken and pool.status is PoolStatus.COMPLETE
             if short[row]:
                 free[here] += 1
         match = sum(matches for matches, _ in seen.values())
-        taken = sum(matches and taken for matches, taken in seen.values())
+        taken = sum(matches and is_taken for matches, is_taken in seen.values())
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = quoted(way.device_class)
         text = f"{match} of {counted(len(seen), 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
@@ -156,7 +156,6 @@ def _variants(claims: Sequence[ClaimAsk]) -> Iterator[tuple[str, tuple[ClaimAsk,
                     yield f"`{quoted(expression)}`", (*claims[:at], fewer, *claims[at + 1 :])
     for at, claim in enumerate(claims):
         for index, one in enumerate(claim.constraints):
-            rest = (*claim.constraints[:index], *claim.constraints[index + 1 :])
             kind = "distinctAttribute" if one.distinct else "matchAttribute"
-            fewer = replace(claim, constraints=rest)
+            fewer = replace(claim, constraints=(*claim.constraints[:index], *claim.constraints[index + 1 :]))
             yield f"{kind} {quoted(one.attribute)}", (*claims[:at], fewer, *claims[at + 1 :])
