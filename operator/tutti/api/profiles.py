@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from tutti.api import core
 from tutti.api.extensions import PluginUse
 from tutti.api.kinds.matching import NodeAffinityText
+from tutti.api.load import LoadArgs
 from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, ValidationRule
 from tutti.api.problems import nearest
 
@@ -343,6 +344,8 @@ class SchedulerProfile(Model):
     """Left out, claims get the first devices that drivers list, as with kube-scheduler."""
     node_resource_topology_match: NodeResourceTopologyMatchArgs | None = None
     """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
+    load: LoadArgs | None = None
+    """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""

@@ -21,6 +21,7 @@ from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.label_index import PodSelecting
@@ -83,6 +84,8 @@ class Cluster:
         offers = self._offered(node)
         new = [resource for resource in offers if resource not in self.nodes.resource_index]
         row = self.nodes.put(node, offers)
+        if self.nodes.load:
+            self.nodes.load.put_node(name, row, self._capacity(node))
         if new:
             self._name(new)
         if before is None:
@@ -125,6 +128,7 @@ class Cluster:
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.follower.gone((name, number))
         self.nodes.remove(name)
+        self.nodes.load.forget(name)
         self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
@@ -171,6 +175,8 @@ class Cluster:
         record.recount()
         if uses and record.terminated:
             self._claimants.leave(key, uses)
+        if self.nodes.load and record.place:
+            self.nodes.load.come(record, record.place)
         if self.nodes.numa and record.place:
             self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
         self._classing.by_labels()
@@ -265,6 +271,9 @@ class Cluster:
         if self.nodes.numa:
             for row in rows:
                 self.nodes.numa.touch(names[row])
+        if self.nodes.load:
+            for record in records:
+                self.nodes.load.come(record, record.assumed)
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
@@ -285,6 +294,8 @@ class Cluster:
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
         self.device_users.hold(hold, pod_class.signature)
         self.follower.kept(hold, pod_class)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, 1)
         return hold
 
     def holds(self) -> Iterator[tuple[Hold, PodClass]]:
@@ -310,6 +321,8 @@ class Cluster:
         self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.device_users.adopt(hold, record.pod_class.signature)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, -1)
         self.assume(record, row)
 
     def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
@@ -436,6 +449,8 @@ class Cluster:
         if not place:
             return
         self._occupants.remove(place, record)
+        if self.nodes.load:
+            self.nodes.load.leave(record.key, place)
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, -1)
@@ -455,6 +470,8 @@ class Cluster:
         row = self.nodes.rows[node]
         self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, sign)
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
@@ -479,6 +496,12 @@ class Cluster:
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)
         return offered
+
+    def _capacity(self, node: Node) -> tuple[int, int]:
+        """Return the cpu and memory of a machine; what it does not say, or says unreadably, it offers all of."""
+        there = {**node.status.allocatable, **node.status.capacity}
+        said = readable_amounts({name: there[name] for name in ("cpu", "memory") if name in there}, [])
+        return min(said.get("cpu", 0), MOST_AMOUNT), min(said.get("memory", 0), MOST_AMOUNT)
 
     def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
         now = self.nodes.allocatable[row]

@@ -160,3 +160,57 @@ def _without_nulls(value):
     if not isinstance(value, dict):
         return value
     return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+
+
+TRAIN_JOB = TABLE.get("trainer.kubeflow.org", "TrainJob")
+MINE = {"manager": "example.com/mine", "time": "2026-01-01T00:00:00Z"}
+
+
+def train_job(**spec: Any) -> dict[str, Any]:
+    return {"metadata": job()["metadata"], "spec": {"suspend": True, "runtimeRef": {"name": "torch"}, **spec}}
+
+
+def ours(raw):
+    return [one for one in raw["spec"].get("runtimePatches") or [] if one.get("manager", "").startswith("scheduling")]
+
+
+@pytest.mark.parametrize("patches", [None, [], [MINE]])
+def test_a_patch_of_ours_comes_and_goes_and_those_of_others_stay(patches):
+    raw = train_job() if patches is None else train_job(runtimePatches=patches)
+    begun = merged(raw, started(raw, TRAIN_JOB, {}, {"node": ADDED, "other": Directives()}, 100))
+
+    (patch,) = ours(begun)
+    assert patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"] == [
+        {
+            "name": "node",
+            "template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}, "tolerations": [TOLERATION]}}}},
+        }
+    ]
+    assert [one for one in begun["spec"]["runtimePatches"] if one != patch] == (patches or [])
+    again = begun | {"spec": begun["spec"] | {"suspend": True}}
+    assert len(ours(merged(again, started(again, TRAIN_JOB, {}, {"node": ADDED}, 200)))) == 1
+    ended = merged(begun, restored(begun, TRAIN_JOB, {}))
+    assert ended["spec"] == (raw["spec"] if patches else train_job()["spec"])  # an empty list is as good as none
+    assert restored(ended, TRAIN_JOB, {}) is None
+
+
+def test_a_flavor_that_adds_nothing_needs_no_patch():
+    patch = started(train_job(), TRAIN_JOB, {}, {"node": Directives()}, 100)
+
+    assert patch["spec"] == {"suspend": False}
+
+
+@pytest.mark.parametrize("wrong", [3, "x", {"manager": "a"}])
+def test_patches_of_another_shape_are_told(wrong):
+    with pytest.raises(StartError, match="runtimePatches must be a list"):
+        started(train_job(runtimePatches=wrong), TRAIN_JOB, {}, {"node": ADDED}, 100)
+
+
+@pytest.mark.parametrize("listed", [3, [None], [{"active": "x"}], [{"active": -1}], None])
+def test_a_status_without_counts_says_that_nothing_runs(listed):
+    assert not start_state(train_job() | {"status": {"jobsStatus": listed}}, TRAIN_JOB, "v1alpha1").active
+
+
+def test_a_status_that_counts_says_what_runs():
+    status = {"jobsStatus": [{"name": "init", "active": 0}, {"name": "node", "active": 2}]}
+    assert start_state(train_job() | {"status": status}, TRAIN_JOB, "v1alpha1").active

@@ -144,6 +144,16 @@ SUB_RANK = 8
 ALL = "All"
 
 
+def term_count(needs: DeviceNeeds) -> int:
+    """Return how many terms claims have: each way to fulfil a request, and what it says of its devices.
+
+    What a class says of them is an administrator's.
+    """
+    ways = [way for claim in needs.claims for request in claim.requests for way in request.ways]
+    said = sum(1 + len(way.selectors) + len(way.tolerations) + len(way.capacity) for way in ways)
+    return said + sum(len(claim.constraints) for claim in needs.claims)
+
+
 def claim_ask(name: str, spec: ResourceClaimSpec, classes: dict[str, DeviceClass], shared: str) -> ClaimAsk:
     """Return what a claim asks for; its classes must be known."""
     constraints = [

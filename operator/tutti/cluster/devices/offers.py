@@ -119,6 +119,7 @@ class Verdict:
         reason: Why there are none, or "".
         fault: What makes it impossible to tell; the pod has no node then.
         rank: What the chosen ways count in the score of the node.
+        steps: How many devices were tried.
         tightness: How much of their pools is used with the devices, and how near they are to one another: 0 to 100.
     """
 
@@ -127,6 +128,7 @@ class Verdict:
     reason: str = ""
     fault: DeviceFault | None = None
     rank: int = 0
+    steps: int = 0
     tightness: int = 0
 
     @property

@@ -100,6 +100,10 @@ class DeviceProjection:
         """Return what is seen of a device by itself, compared with no other; of equal ones the same object."""
         return self._kind(device, ())
 
+    def code_of(self, pool: NodePool) -> int:
+        """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""
+        return self._view(pool).code
+
     def _situation(self, pools: tuple[int, ...], uses: tuple[LocalUse, ...]) -> int:
         known = self._known.get((pools, uses))
         if known is None:

@@ -34,10 +34,8 @@ from tutti.cluster.devices.offers import (
 from tutti.cluster.devices.pools import CounterKey, PoolStatus
 from tutti.cluster.devices.tightness import tightest_first, tightness_of
 
-MOST_STEPS: Final = 20_000
-"""So many devices are tried for one pod on one node."""
 MOST_RANKED: Final = 1_000
-"""So many are, before it is no longer looked which of them fit tightest."""
+"""So many devices are tried for one pod on one node, before it is no longer looked which of them fit tightest."""
 
 
 class SearchFault(Exception):  # noqa: N818 - it carries one
@@ -48,24 +46,38 @@ class SearchFault(Exception):  # noqa: N818 - it carries one
         self.fault = fault
 
 
+class SearchTooLong(Exception):  # noqa: N818 - what has become of a search
+    """Ends a search that takes more work than there is left for it."""
+
+
 Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
-"""Whether a way selects a device; text where that cannot be told."""
+"""Whether a way selects a device; text where that cannot be told. It raises SearchTooLong where that takes too long."""
 
 
-def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, *, tight: bool = False) -> Verdict:
-    """Return the devices for claims in what a node offers; with `tight`, those that fit tightest."""
+def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, most: int, *, tight: bool = False) -> Verdict:
+    """Return the devices for claims in what a node offers.
+
+    Args:
+        claims: What is asked for.
+        offer: What there is.
+        selects: Tells what is asked for.
+        most: So many devices are tried.
+        tight: Whether those are chosen that fit tightest.
+    """
+    attempt = _Attempt(claims, offer, selects, most, tight)
     try:
-        attempt = _Attempt(claims, offer, selects, tight)
         if attempt.run():
             after = attempt.after()
             fit = tightness_of(attempt.picks, offer, after) if tight else 0
-            return Verdict(tuple(attempt.picks), after, rank=attempt.rank, tightness=fit)
+            return Verdict(tuple(attempt.picks), after, rank=attempt.rank, steps=attempt.steps, tightness=fit)
     except SearchFault as error:
-        return Verdict(fault=error.fault)
-    if attempt.steps > MOST_STEPS:
-        return Verdict(reason=TOO_MANY_WAYS)
+        return Verdict(fault=error.fault, steps=attempt.steps)
+    except SearchTooLong:
+        return Verdict(reason=TOO_MANY_WAYS, steps=attempt.steps)
+    if attempt.steps > most:
+        return Verdict(reason=TOO_MANY_WAYS, steps=most)
     invalid = any(pool.status is PoolStatus.INVALID for pool in offer.pools)
-    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE)
+    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE, steps=attempt.steps)
 
 
 @dataclass(slots=True)
@@ -127,6 +139,7 @@ class _Attempt:
     claims: Sequence[ClaimAsk]
     offer: Offer
     selects: Selects
+    most: int
     tight: bool = False
     picks: list[Pick] = field(default_factory=list)
     steps: int = 0
@@ -253,7 +266,7 @@ class _Attempt:
             tried[number] |= 1 << device
             if self._try(slot, way, number, device, tried):
                 return True
-            if self.steps > MOST_STEPS:
+            if self.steps > self.most:
                 return False
             failed.add(alike)
         return False
@@ -301,7 +314,7 @@ class _Attempt:
         Without `tried`, all that match are chosen.
         """
         self.steps += 1
-        if self.steps > MOST_STEPS or self._is_used(slot, way, pool, device):
+        if self.steps > self.most or self._is_used(slot, way, pool, device):
             return False
         change = self._change(slot, way, pool, device, whole=tried is None)
         if change is None:
@@ -342,7 +355,7 @@ class _Attempt:
         charged = () if kind.multiple and (before is not None or state.chosen >> device & 1) else kind.consumes
         if charged and (state.overdrawn or any(state.left.get(name, 0) < amount for name, amount in charged)):
             return None
-        if not _tolerates(way, kind):
+        if not is_tolerated(way, kind):
             return None
         concerned = self._constrain(slot, way, kind)
         if concerned is None:
@@ -399,7 +412,8 @@ def _state_of(pool: OfferedPool, use: LocalUse) -> _PoolState:
     return _PoolState(taken, 0, dict(shares), left, any(value < 0 for value in left.values()))
 
 
-def _tolerates(way: WayAsk, kind: DeviceKind) -> bool:
+def is_tolerated(way: WayAsk, kind: DeviceKind) -> bool:
+    """Whether the taints of a device keep no request away that tolerates what a way does."""
     return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
 
 

@@ -97,7 +97,7 @@ class DeviceState:
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
-        self._last: tuple[DeviceNeeds, tuple[int, ...], list[tuple[DeviceProgram, Mask]]] | None = None
+        self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
         self._programs: dict[Hashable, DeviceProgram] = {}
@@ -254,14 +254,16 @@ class DeviceState:
         """Return the programs of what is asked for, brought up to date, and where each is asked."""
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        stamp, last = (nodes.version, count, self.rows.stamp, self.catalog.version), self._last
+        stamp = (nodes.version, count, self.rows.stamp, self.catalog.version, self.book.now)
+        last = self._last
         if last is not None and last[0] is needs and last[1] == stamp:
             return last[2]
         out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
                 program = self._program(claims, tight=needs.tight)
-                program.refresh(self._projection(program.reads, program.compares), self.rows, count)
+                projection = self._projection(program.reads, program.compares)
+                program.refresh(projection, self.rows, count, self.book.now)
                 out.append((program, where))
         self._last = None if needs.extended else (needs, stamp, out)
         return out

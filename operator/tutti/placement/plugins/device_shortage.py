@@ -16,8 +16,9 @@ import numpy as np
 from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
-from tutti.cluster.devices.pools import NodePool, PoolStatus
+from tutti.cluster.devices.pools import NodePool, PoolKey, PoolStatus
 from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.search import SearchTooLong
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Counts, Mask
 
@@ -38,6 +39,13 @@ def device_shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room
         required: How many they are.
         room: int64[rows], for how many of them each node has room but for devices.
     """
+    try:
+        return _shortage(nodes, pod_class, required, room)
+    except SearchTooLong:
+        return ""  # that it takes too long to tell is said by the reasons of the nodes
+
+
+def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Counts) -> str:
     devices, needs = nodes.devices, nodes.devices.current(pod_class.devices)
     if not (needs.claims or needs.extended) or needs.problem:
         return ""
@@ -76,29 +84,27 @@ class _Tally(NamedTuple):
     def of(cls, nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask, short: Mask) -> _Tally:
         """Count the devices of some rows, bool[rows]; `short` are those that lack some."""
         rows, wanted, free = nodes.devices.rows, max(way.count, 1), Counter[int]()
-        seen: dict[tuple[tuple[str, str], str], tuple[bool, bool]] = {}
-        tainted: set[tuple[tuple[str, str], str]] = set()
+        devices, match, taken, tainted = 0, 0, 0, 0
+        met: dict[PoolKey, set[str]] = {}
         for row in np.flatnonzero(among).tolist():
             here = 0
-            for pool, use in zip(rows.pools[row], rows.uses[row], strict=True):
-                for at, (of_class, matches, tolerated) in enumerate(_selected(program, way, pool)):
-                    if not of_class:
-                        continue
-                    device, is_taken = (pool.key, pool.devices[at].name), bool(use[0] >> at & 1)
-                    seen[device] = (matches, is_taken)
-                    if matches and not tolerated:
-                        tainted.add(device)
-                    here += matches and tolerated and not is_taken and pool.status is PoolStatus.COMPLETE
+            for pool, (used, _) in zip(rows.pools[row], rows.uses[row], strict=True):
+                found = program.matches(way, pool)
+                if pool.status is PoolStatus.COMPLETE:
+                    here += (found.selected & found.tolerated & ~used).bit_count()
+                new = _not_seen(pool, met) if pool.shared else -1
+                devices += (found.of_class & new).bit_count()
+                match += (found.selected & new).bit_count()
+                taken += (found.selected & used & new).bit_count()
+                tainted += (found.selected & ~found.tolerated & new).bit_count()
             if short[row]:
                 free[here] += 1
-        match = sum(matches for matches, _ in seen.values())
-        taken = sum(matches and is_taken for matches, is_taken in seen.values())
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = quoted(way.device_class)
-        text = f"{match} of {counted(len(seen), 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
+        text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
         text += f"; {taken} {agreeing(taken, IS)} taken"
         if tainted:
-            text += f"; {len(tainted)} {agreeing(len(tainted), HAS)} taints that are not tolerated"
+            text += f"; {tainted} {agreeing(tainted, HAS)} taints that are not tolerated"
         if free[most]:
             on = counted(free[most], "node")
             text += f"; on {on} {most} {agreeing(most, IS)} free of {'all' if not way.count else wanted} needed"
@@ -116,13 +122,12 @@ def _first_ways(claims: Sequence[ClaimAsk]) -> list[WayAsk]:
     return [request.ways[0] for claim in claims for request in claim.requests if not request.ways[0].admin]
 
 
-def _selected(program: DeviceProgram, way: WayAsk, pool: NodePool) -> Iterator[tuple[bool, bool, bool]]:
-    """Yield per device of a pool whether its class selects it, whether the request does as well, and about taints."""
-    for device in pool.devices:
-        kind = program.projection.kind(device)
-        matches = program.selects(way, kind) is True
-        tolerated = all(any(one.tolerates(taint) for one in way.tolerations) for taint in device.taints)
-        yield matches or program.is_of_class(way, kind), matches, tolerated
+def _not_seen(pool: NodePool, seen: dict[PoolKey, set[str]]) -> int:
+    """Return the devices of a pool that other nodes see as well and that have not been met yet, as bits."""
+    known = seen.setdefault(pool.key, set())
+    new = sum(1 << at for at, one in enumerate(pool.devices) if one.name not in known)
+    known.update(one.name for one in pool.devices)
+    return new
 
 
 def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Counts) -> Iterator[str]:
