@@ -105,7 +105,9 @@ class PodsByDevice:
         """Promise a pod the devices that were kept for its class on the node where it is assumed."""
         if record.pod_class.devices is not NO_DEVICES:
             promises = self._devices.promises
-            promises.pledge(record.key, record.pod_class.signature, record.assumed, record.device_uses)
+            claims = self._devices.book.claims_of(record.device_uses)
+            uids = {one.key: one.metadata.uid for one in claims}
+            promises.pledge(record.key, record.pod_class.signature, record.assumed, record.device_uses, uids)
 
     def bound(self, record: PodRecord) -> None:
         """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""

@@ -120,7 +120,7 @@ async def _query(session: aiohttp.ClientSession, address: str, metric: str, quer
                 if len(body) > MOST_BYTES:
                     raise MeasuringError(f"{where}: the answer is longer than {MOST_BYTES >> 20} MiB")
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise MeasuringError(f"{where}: {error or type(error).__name__}") from error
+        raise MeasuringError(f"{where}: {str(error) or type(error).__name__}") from error
     try:
         said = msgspec.json.decode(body, type=_Answer)
         if said.status != "success":

@@ -95,6 +95,28 @@ def test_a_label_that_says_another_thing_is_no_start():
         start(job(nodeSelector={"pool": "b"}))
 
 
+@pytest.mark.parametrize(
+    "pod", [{"nodeSelector": ["a"]}, {"nodeSelector": "x"}, {"tolerations": {"a": 1}}, {"tolerations": "all"}]
+)
+def test_what_no_api_server_takes_in_a_template_is_no_start(pod):
+    """A kind of a user's own may take anything there."""
+    with pytest.raises(StartError, match="not what the API server takes"):
+        start(job(**pod))
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", 3])
+def test_what_is_no_template_is_no_start_and_left_alone_at_the_end(spec):
+    raw = job()
+    steps_of = steps(raw, JOB)
+    raw["spec"]["template"]["spec"] = spec
+    with pytest.raises(StartError, match="is no pod template"):
+        started(raw, JOB, steps_of, dict.fromkeys(steps_of, ADDED), 100)
+    text = json.dumps({"at": 1, "before": {role: {"nodeSelector": {"a": "b"}} for role in steps_of}})
+    raw["metadata"]["annotations"] = {STARTED_ANNOTATION: text}
+    patch = restored(raw, JOB, steps_of)
+    assert patch is not None and "spec" not in patch
+
+
 def test_what_cannot_be_kept_is_no_start():
     with pytest.raises(StartError, match="bytes"):
         start(job(nodeSelector={f"key-{index}": "v" * 60 for index in range(MOST_KEPT_BYTES // 60)}))

@@ -183,11 +183,14 @@ def _changed_templates(
 
 def _add(spec: dict[str, Any], added: Directives, role: str) -> bool:
     """Add to what a pod template says; returns whether that is another thing then."""
-    selector = dict(spec.get("nodeSelector") or {})
+    said, known = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
+    if not isinstance(said, dict) or not isinstance(known, list):
+        raise StartError(f"the nodeSelector or the tolerations of role {role} are not what the API server takes of pods")
+    selector = dict(said)
     for key, value in added.node_selector.items():
         if selector.setdefault(key, value) != value:
             raise StartError(f"role {role} asks for nodes with {key}={selector[key]}, and its flavor has {key}={value}")
-    tolerations = list(spec.get("tolerations") or [])
+    tolerations = list(known)
     missing = [one for one in added.tolerations if one not in tolerations]
     is_other = selector != (spec.get("nodeSelector") or {}) or bool(missing)
     if selector != (spec.get("nodeSelector") or {}):
@@ -224,8 +227,8 @@ def restored(
 ) -> dict[str, Any] | None:
     """Return the merge patch by which a suspended object says what it said before its start; None where it does.
 
-    A role that is not there any more is left out. Where somebody has written over the annotation, that alone is taken
-    off, and templates stay as they are.
+    A role that is not there any more, or whose template is none, is left out. Where somebody has written over the
+    annotation, that alone is taken off, and templates stay as they are.
     """
     annotations = raw.get("metadata", {}).get("annotations") or {}
     if STARTED_ANNOTATION not in annotations:
@@ -237,7 +240,10 @@ def restored(
         _put_patch(changed, kind.template_patches, {})
     for role, kept in read.before.items():
         if role in templates:
-            spec = _pod_spec(changed, templates[role])
+            try:
+                spec = _pod_spec(changed, templates[role])
+            except StartError:
+                continue
             for field, value in (("nodeSelector", kept.node_selector), ("tolerations", kept.tolerations)):
                 if value is None:
                     spec.pop(field, None)
@@ -263,7 +269,9 @@ def _pod_spec(changed: dict[str, Any], steps: Sequence[str | int]) -> dict[str, 
     at: Any = changed
     for step in steps:
         at = at[step]
-    spec: dict[str, Any] = at.setdefault("spec", {})
+    spec = at.setdefault("spec", {}) if isinstance(at, dict) else None
+    if not isinstance(spec, dict):
+        raise StartError(f"{'.'.join(map(str, steps))} is no pod template")
     return spec
 
 

@@ -9,7 +9,7 @@ A claim that several pods use is given its devices once, with the first of them;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -105,10 +105,12 @@ class DevicePromise:
         claim: Its namespace and name; "" as name where it has still to be made, for extended resources.
         pods: Who has a place on the strength of it.
         seen: Whether the claim itself says by now that it has devices, which are held by it then.
+        uid: Of the claim: another of its name may ask for other devices.
     """
 
     claim: ClaimKey
     allotment: ClaimAllotment
+    uid: str = ""
     pods: dict[PodKey, None] = field(default_factory=dict)
     seen: bool = False
 
@@ -194,8 +196,17 @@ class DevicePromises:
         for one in earmark.own:
             (self._ledger.take if back else self._ledger.free)(one.held)
 
-    def pledge(self, pod: PodKey, signature: bytes, node: str, uses: Sequence[DeviceUse]) -> list[ClaimKey] | None:
+    def pledge(
+        self, pod: PodKey, signature: bytes, node: str, uses: Sequence[DeviceUse], uids: Mapping[ClaimKey, str]
+    ) -> list[ClaimKey] | None:
         """Promise the claims of a pod what was earmarked for it on a node.
+
+        Args:
+            pod: The pod.
+            signature: Of its class.
+            node: The node.
+            uses: Its claims.
+            uids: Those of the claims that there are.
 
         Returns:
             The claims; None, and nothing is promised, where nothing was earmarked.
@@ -213,7 +224,7 @@ class DevicePromises:
                 claim = (namespace, name)
             promise = self._of_claim.get(claim) if claim is not None else None
             if promise is None:
-                promise = DevicePromise(claim or (pod[0], ""), one)
+                promise = DevicePromise(claim or (pod[0], ""), one, "" if claim is None else uids.get(claim, ""))
                 if claim is not None:
                     self._of_claim[claim] = promise
             promise.pods[pod] = None

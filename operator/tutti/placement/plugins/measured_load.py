@@ -257,7 +257,8 @@ class MeasuredLoad:
 def more_watts(k1: Floats, k2: Floats, before: Floats, after: Floats) -> Floats:
     """Return what a machine draws more at `after` percent of its cpu than at `before`, in watts (Peaks)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return k1 * (np.exp(k2 * after) - np.exp(k2 * before))
+        more: Floats = k1 * (np.exp(k2 * after) - np.exp(k2 * before))
+    return more
 
 
 def normalised_watts(raw: Floats, least: float, most: float) -> Floats:
@@ -379,7 +380,8 @@ class LoadThresholds:
 
 
 def _offered(nodes: NodeColumns, at: int, rows: Rows) -> Floats:
-    return nodes.allocatable[rows, nodes.resource_index.column(NAMES[at])].astype(np.float64)
+    offered: Floats = nodes.allocatable[rows, nodes.resource_index.column(NAMES[at])].astype(np.float64)
+    return offered
 
 
 def _measured(load: LoadColumns, metric: str, rows: Rows) -> Floats:
@@ -390,7 +392,8 @@ def _measured(load: LoadColumns, metric: str, rows: Rows) -> Floats:
 
 def _unmeasured(load: LoadColumns, at: int, rows: Rows) -> Floats:
     """Return float64[k]: what is expected of those that no measurement holds, in the unit of the resource."""
-    return load.fresh[rows, FreshColumn.PREDICTED if at == CPU else FreshColumn.SCALED + MEMORY]
+    expected: Floats = load.fresh[rows, FreshColumn.PREDICTED if at == CPU else FreshColumn.SCALED + MEMORY]
+    return expected
 
 
 def _half_up(values: Floats) -> Floats:
