@@ -8,6 +8,7 @@ from tutti.cluster.devices.asks import ClaimKey
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.plugins import PluginHold
+from tutti.engine.records.provisioning import ProvisioningRequests
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
@@ -22,6 +23,7 @@ class LifecycleState(CoreState):
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
         device_writes: What is being written on claims on devices.
+        requests: What has been asked of cluster autoscalers, as it is seen.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
@@ -29,3 +31,4 @@ class LifecycleState(CoreState):
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
+    requests: ProvisioningRequests = field(default_factory=ProvisioningRequests)
