@@ -69,7 +69,7 @@ class Classifier:
         elif waits:
             key = (meta.namespace, meta.name)
             volumes = self._volumes.needs(key, meta.uid, uses) if uses else NO_VOLUMES
-            if device_uses or self._devices.book.classes:
+            if device_uses or self._devices.book.asked_by_name:
                 devices = self._devices.needs(key, meta.uid, device_uses, pod.spec)
         owner = owner_of(meta.owner_references)
         return self._classes.of(
@@ -96,7 +96,7 @@ class Classifier:
         volumes, devices = NO_VOLUMES, NO_DEVICES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
-        if (record.device_uses or self._devices.book.classes) and not record.terminated:
+        if (record.device_uses or self._devices.book.asked_by_name) and not record.terminated:
             devices = self._devices.needs(record.key, record.uid, record.device_uses, before.spec)
         labels = record.pod_signature.labels
         now = self._classes.of(

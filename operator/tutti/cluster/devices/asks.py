@@ -108,12 +108,14 @@ class ExtendedAsk(msgspec.Struct, frozen=True):
     Attributes:
         resource: Its name.
         requests: Per container that asks for some of it: the name of the request, and how many devices.
+        mappings: Which container, by place, uses which of these requests; those that stay before those that end first.
     """
 
     resource: str
     device_class: str
     class_selectors: tuple[str, ...]
     requests: tuple[tuple[str, int], ...]
+    mappings: tuple[tuple[int, str], ...] = ()
 
 
 class DeviceNeeds(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.extended import extended_asks, extended_claim
+from tutti.cluster.devices.extended import LEFT_OVER, extended_claim, with_extended
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool
@@ -141,9 +141,10 @@ class DeviceState:
     def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec) -> DeviceNeeds:
         """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object."""
         needs = self.book.needs(pod, uid, uses) if uses else NO_DEVICES
-        extended = extended_asks(spec, self.book) if self.book.classes else ()
-        if extended:
-            needs = msgspec.structs.replace(needs, extended=extended)
+        if uid in self.book.extended:
+            needs = DeviceNeeds(LEFT_OVER, waits=True)
+        elif self.book.classes and not needs.problem:
+            needs = with_extended(needs, spec, self.book)
         if needs is NO_DEVICES:
             return NO_DEVICES
         if len(self._needs) >= _MOST_NEEDS:

@@ -22,6 +22,7 @@ class LifecycleState(CoreState):
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
         device_writes: What is being written on claims on devices.
+        removals: When claims that could not be removed are to be removed again, Unix seconds.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
@@ -29,3 +30,4 @@ class LifecycleState(CoreState):
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
+    removals: dict[ClaimKey, float] = field(default_factory=dict)

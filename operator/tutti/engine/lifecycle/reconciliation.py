@@ -23,6 +23,7 @@ from tutti.engine.lifecycle import (
     scale_down,
 )
 from tutti.engine.lifecycle.device_release import free_ended
+from tutti.engine.lifecycle.extended_claims import remove_left_over
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
@@ -108,6 +109,7 @@ def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
     devices.pass_time(state)
     free_ended(state)
+    remove_left_over(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
