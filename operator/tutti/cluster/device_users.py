@@ -57,9 +57,7 @@ class PodsByDevice:
                     return ()
                 return self._classes_changed()
             case ResourceSlice():
-                if self._devices.catalog.put(seen):
-                    self._offers_changed()
-                return ()
+                return self._slices_changed() if self._devices.catalog.put(seen) else ()
 
     def drop(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
         """Forget an object; returns the pods that it concerned."""
@@ -70,9 +68,7 @@ class PodsByDevice:
             case "DeviceClass":
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
-                if self._devices.catalog.drop(name):
-                    self._offers_changed()
-                return ()
+                return self._slices_changed() if self._devices.catalog.drop(name) else ()
 
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
@@ -164,6 +160,13 @@ class PodsByDevice:
         self._classed_anew(users)
         self._offers_changed()
         return users
+
+    def _slices_changed(self) -> Sequence[PodKey]:
+        """Have devices be looked for again; returns whose charge may be another: what devices have is counted."""
+        if self._devices.quota.reads_devices:
+            return self._classes_changed()
+        self._offers_changed()
+        return ()
 
     def _classes_changed(self) -> Sequence[PodKey]:
         """Class the pods again that ask for devices by classes, or for extended resources."""

@@ -6,6 +6,7 @@ are called here as the pod calls them, so that what is said of one is understood
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -118,6 +119,28 @@ class ExtendedAsk(msgspec.Struct, frozen=True):
     mappings: tuple[tuple[int, str], ...] = ()
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """What quota counts of the devices that a pod asks for.
+
+    Attributes:
+        added: Beside what the pod requests, by name, in scheduling units.
+        renamed: What the pod requests that is counted under another name, and under which.
+        problem: Why it cannot be told before, or "".
+    """
+
+    added: tuple[tuple[str, int], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
+
+    def of(self, requests: Mapping[str, int]) -> dict[str, int]:
+        """Return what quota counts of a pod that requests so much."""
+        names, out = dict(self.renamed), dict[str, int]()
+        for said, amount in (*requests.items(), *self.added):
+            name = names.get(said, said)
+            out[name] = out.get(name, 0) + amount
+        return out
+
+
 class DeviceNeeds(msgspec.Struct, frozen=True):
     """What a pod asks of the devices of its node.
 
@@ -127,6 +150,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         claims: Its claims that have no devices yet, in order.
         held: Its claims that have.
         extended: What it asks for as extended resources that devices can stand in for, by name.
+        counted: What quota counts of all that; None where it counts no devices.
     """
 
     problem: str = ""
@@ -134,6 +158,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     claims: tuple[ClaimAsk, ...] = ()
     held: tuple[HeldClaim, ...] = ()
     extended: tuple[ExtendedAsk, ...] = ()
+    counted: Counted | None = None
 
 
 NO_DEVICES = DeviceNeeds()

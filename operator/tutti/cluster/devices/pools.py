@@ -232,6 +232,16 @@ class DeviceCatalog:
         self._touch(one)
         return True
 
+    def find(self, key: PoolKey, name: str) -> PoolDevice | None:
+        """Return a device of a pool as the newest of its slices that list it have it."""
+        slices = sorted(self._pools.get(key, {}).values(), key=lambda one: -one.generation)
+        return next((device for one in slices for device in one.devices if device.name == name), None)
+
+    def devices(self) -> Iterator[PoolDevice]:
+        """Yield all devices that are published."""
+        for one in self._slices.values():
+            yield from one.devices
+
     def _coded(self, device: PoolDevice) -> PoolDevice:
         """Return a device with what tells at once whether it is like another."""
         names = tuple(sorted(device.attributes))

@@ -104,10 +104,15 @@ def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
 def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, run: Run) -> Rewritten:
     if kind in WITHOUT_EQUAL:
         why, do = WITHOUT_EQUAL[kind]
-        notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        ours = settings.as_ours(document, notes) if kind == "Configuration" else None
+        if ours is None:
+            notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        else:
+            happens = f"only its device class mappings are taken over: {why}"
+            notes.add(NoteLevel.LOST, "", happens, f"start the operator with it (--config), not kubectl; {do}")
         if kind == "Configuration":
             settings.say_settings(document, "", notes)
-        return Rewritten([], None, notes)
+        return Rewritten([], ours, notes)
     if version not in VERSIONS or (kind not in QUOTAS and kind != "Workload"):
         do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join([*QUOTAS, 'Workload', *WITHOUT_EQUAL])}"
         notes.add(NoteLevel.LOST, "apiVersion", f"left as it is: {version} {kind} is not known here", do)
@@ -123,7 +128,7 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
         workload(document, notes, scheduler=run.scheduler)
     else:
         QUOTAS[kind](document, notes)
-        say_virtual(mapping(document, "spec"), notes)
+        say_virtual(mapping(document, "spec"), notes, run.queues.mapped)
     conform(document, notes, unsupported=run.unsupported)
     return Rewritten([], document, notes)
 
