@@ -140,7 +140,7 @@ class NodePool:
 
 
 @dataclass(slots=True, eq=False)
-class _Slice:
+class PublishedSlice:
     """A slice, read.
 
     Attributes:
@@ -151,6 +151,7 @@ class _Slice:
     """
 
     name: str
+    uid: str
     spec: ResourceSliceSpec
     devices: tuple[PoolDevice, ...]
     counters: dict[CounterKey, int]
@@ -159,10 +160,12 @@ class _Slice:
 
     @property
     def key(self) -> PoolKey:
+        """Its pool."""
         return self.spec.driver, self.spec.pool.name
 
     @property
     def generation(self) -> int:
+        """Which state of its pool it is of."""
         return self.spec.pool.generation
 
     def reaches(self, node: str, labels: Mapping[str, str]) -> bool:
@@ -193,17 +196,17 @@ class DeviceCatalog:
         changed: The nodes whose pools have become others since these were last taken; None: those of all nodes.
         version: Grows with every change.
         names: Those of all attributes and capacities, without their domains, that devices have ever had.
-        problems: What is the matter with slices that cannot be believed, by name.
+        touched: The pools of which slices have changed since these were last taken.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self.changed: set[str] | None = set()
-        self.problems: dict[str, str] = {}
-        self._slices: dict[str, _Slice] = {}
+        self.touched: dict[PoolKey, None] = {}
+        self._slices: dict[str, PublishedSlice] = {}
         self._of_node: dict[str, dict[str, None]] = {}
-        self._roaming: dict[str, _Slice] = {}
-        self._pools: dict[PoolKey, dict[str, _Slice]] = {}
+        self._roaming: dict[str, PublishedSlice] = {}
+        self._pools: dict[PoolKey, dict[str, PublishedSlice]] = {}
         self.names: set[str] = set()
         self._codes: dict[object, int] = {}
         self._last_code = 0
@@ -219,7 +222,7 @@ class DeviceCatalog:
         if known is not None and known.spec == found.spec:
             return False
         self.drop(name)
-        one = _read(name, found.spec, found.problem)
+        one = _read(name, found.metadata.uid, found.spec, found.problem)
         one.devices = tuple(map(self._coded, one.devices))
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
@@ -227,8 +230,6 @@ class DeviceCatalog:
             self._of_node.setdefault(one.spec.node_name, {})[name] = None
         else:
             self._roaming[name] = one
-        if one.problem:
-            self.problems[name] = one.problem
         self._touch(one)
         return True
 
@@ -236,6 +237,19 @@ class DeviceCatalog:
         """Return a device of a pool as the newest of its slices that list it have it."""
         slices = sorted(self._pools.get(key, {}).values(), key=lambda one: -one.generation)
         return next((device for one in slices for device in one.devices if device.name == name), None)
+
+    def pools(self) -> Sequence[PoolKey]:
+        """Return all pools of which there are slices."""
+        return tuple(self._pools)
+
+    def slices_of(self, key: PoolKey) -> Sequence[PublishedSlice]:
+        """Return the slices of a pool, of whichever generation."""
+        return tuple(self._pools.get(key, {}).values())
+
+    def take_touched(self) -> Sequence[PoolKey]:
+        """Return `touched`, for whoever takes note of all of them now."""
+        touched, self.touched = self.touched, {}
+        return tuple(touched)
 
     def devices(self) -> Iterator[PoolDevice]:
         """Yield all devices that are published."""
@@ -277,7 +291,6 @@ class DeviceCatalog:
         if not self._pools[one.key]:
             del self._pools[one.key]
         self._roaming.pop(name, None)
-        self.problems.pop(name, None)
         if one.spec.node_name:
             del self._of_node[one.spec.node_name][name]
             if not self._of_node[one.spec.node_name]:
@@ -291,7 +304,7 @@ class DeviceCatalog:
 
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
         """Return the pools that a node can use devices of, in the order in which they are tried."""
-        found: dict[PoolKey, dict[str, _Slice]] = {}
+        found: dict[PoolKey, dict[str, PublishedSlice]] = {}
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
             found.setdefault(one.key, {})[name] = one
@@ -301,7 +314,9 @@ class DeviceCatalog:
         pools = [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
-    def _pool(self, key: PoolKey, mine: dict[str, _Slice], node: str, labels: Mapping[str, str]) -> NodePool | None:
+    def _pool(
+        self, key: PoolKey, mine: dict[str, PublishedSlice], node: str, labels: Mapping[str, str]
+    ) -> NodePool | None:
         everything = self._pools[key]
         mine = mine | {name: one for name, one in everything.items() if one.spec.shared_counters}
         newest = max(one.generation for one in mine.values())
@@ -323,8 +338,9 @@ class DeviceCatalog:
         others = [device for one in current for device in one.devices if device.consumes and device.name not in names]
         return NodePool(key, PoolStatus.COMPLETE, devices, tuple(others), counters, binds, shared)
 
-    def _touch(self, one: _Slice) -> None:
+    def _touch(self, one: PublishedSlice) -> None:
         self.version += 1
+        self.touched[one.key] = None
         if self.changed is None:
             return
         if any(not other.spec.node_name for other in self._pools[one.key].values()):
@@ -333,7 +349,7 @@ class DeviceCatalog:
             self.changed.update(other.spec.node_name for other in self._pools[one.key].values())
 
 
-def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:
+def _devices(slices: Sequence[PublishedSlice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:
     return tuple(
         device
         for one in slices
@@ -343,7 +359,7 @@ def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> 
     )
 
 
-def _is_valid(kept: Sequence[_Slice], current: Sequence[_Slice]) -> bool:
+def _is_valid(kept: Sequence[PublishedSlice], current: Sequence[PublishedSlice]) -> bool:
     """Whether names are unique among the slices of a node, and all counters defined that the pool's devices consume."""
     names = Tally(device.name for one in kept for device in one.devices)
     sets = Tally(name for one in kept for name in one.sets)
@@ -353,16 +369,16 @@ def _is_valid(kept: Sequence[_Slice], current: Sequence[_Slice]) -> bool:
     return unique and consumed <= defined and not any(one.problem for one in (*kept, *current))
 
 
-def _read(name: str, spec: ResourceSliceSpec, problem: str) -> _Slice:
+def _read(name: str, uid: str, spec: ResourceSliceSpec, problem: str) -> PublishedSlice:
     if problem:
-        return _Slice(name, spec, (), {}, (), problem)
+        return PublishedSlice(name, uid, spec, (), {}, (), problem)
     counters = {
         (one.name, counter): parse_quantity(said.value)
         for one in spec.shared_counters
         for counter, said in one.counters.items()
     }
     devices = tuple(_device(one, spec) for one in spec.devices)
-    return _Slice(name, spec, devices, counters, tuple(one.name for one in spec.shared_counters), "")
+    return PublishedSlice(name, uid, spec, devices, counters, tuple(one.name for one in spec.shared_counters), "")
 
 
 def _device(device: Device, spec: ResourceSliceSpec) -> PoolDevice:

@@ -160,6 +160,10 @@ class DeviceState:
             self._needs.clear()
         return self._needs.setdefault(_ENCODER.encode(needs), needs)
 
+    def expression_problem(self, expression: str) -> str:
+        """Return why an expression about devices cannot be used, or ""."""
+        return self._expressions.problem(expression)
+
     def count(self, mappings: Sequence[DeviceClassMapping]) -> None:
         """Have quota count devices under these names; before anything is known of any."""
         self.quota = DeviceQuota(self.catalog, self._expressions, mappings)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
+from tutti.cluster.devices.pools import PoolKey
 from tutti.engine.core_state import CoreState
-from tutti.engine.records.device_writes import DeviceWrite
+from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
 from tutti.engine.records.plugins import PluginHold
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -22,6 +23,7 @@ class LifecycleState(CoreState):
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
         device_writes: What is being written on claims on devices.
+        device_pools: What is the matter with pools of devices.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
     """
 
@@ -31,3 +33,4 @@ class LifecycleState(CoreState):
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
+    device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)

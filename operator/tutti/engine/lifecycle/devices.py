@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import ResourceClaim
+from tutti.api.devices import DeviceClass, ResourceClaim
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
@@ -27,6 +27,7 @@ from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.device_pools import class_seen
 from tutti.engine.lifecycle.device_release import free_claim
 from tutti.engine.lifecycle.extended_claims import (
     ask_to_make,
@@ -50,6 +51,8 @@ _DONE = BindingProgress(BindingStage.BOUND)
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
+    if isinstance(found, DeviceClass):
+        class_seen(state, found)
     state.touch_pods(state.cluster.device_users.put(found))
 
 

@@ -30,3 +30,12 @@ class DeviceWrite:
     version: str = ""
     failure: str = ""
     told: Literal["", "asked", "done"] = ""
+
+
+@dataclass(slots=True)
+class PoolTrouble:
+    """What is the matter with a pool of devices, since when, Unix seconds, and whether that was told."""
+
+    text: str
+    since: float
+    told: bool = False
