@@ -11,11 +11,14 @@ from e2e.harness.story import Story
 
 DRIVER = "gpu.example.com"
 VERSION = ("resource.k8s.io", "v1")
+FROM_TEMPLATE = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
 
 
 @pytest.fixture
 def api(story: Story) -> Any:
     """A story where claims are made from templates; what it makes for the whole cluster goes with it."""
+    if not story.cluster.kubelets:
+        pytest.skip("without a control plane nobody makes claims from templates")
     custom = client.CustomObjectsApi(story.api)
     made: list[tuple[str, str]] = []
 
@@ -90,9 +93,8 @@ def taken(story: Story) -> list[str]:
 
 def gang(story: Story, size: int) -> None:
     story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": size}}})
-    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
     for rank in range(size):
-        story.pod(f"train-{rank}", labels={"scheduling.tutti.dev/pod-group": "train"}, device_claims=[entry])
+        story.pod(f"train-{rank}", labels={"scheduling.tutti.dev/pod-group": "train"}, device_claims=[FROM_TEMPLATE])
 
 
 def test_a_gang_gets_claims_from_a_template_and_devices_for_all_of_them(story: Story, api: Any) -> None:
@@ -180,3 +182,56 @@ def test_a_gang_asks_for_devices_as_extended_resources(story: Story, api: Any, k
     for rank in range(4):
         story.core.delete_namespaced_pod(f"train-{rank}", story.namespace)
     story.wait(lambda: not claims(story), "the claims to go with their pods")
+
+
+def taint(story: Story, device: str) -> None:
+    """The driver says of one device that it fails: whoever has it has to go."""
+    node, _, name = device.partition("/")
+    custom, where = client.CustomObjectsApi(story.api), (*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    found: Any = custom.get_cluster_custom_object(*where)
+    for one in found["spec"]["devices"]:
+        if one["name"] == name:
+            one["taints"] = [{"key": "example.com/failing", "value": "ecc", "effect": "NoExecute"}]
+    found["spec"]["pool"]["generation"] += 1
+    custom.replace_cluster_custom_object(*where, found)
+
+
+def holder(story: Story, device: str) -> str:
+    """The pod that has a device."""
+    return next(
+        str(claim["status"]["reservedFor"][0]["name"])
+        for claim in claims(story)
+        for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+        if f"{one['pool']}/{one['device']}" == device
+    )
+
+
+def evicted(story: Story, pod: str) -> None:
+    """Wait until a pod is evicted for a taint of its device; in the embedded control plane nobody does that."""
+    if story.cluster.kind == "embedded":
+        story.core.delete_namespaced_pod(pod, story.namespace)
+    story.wait(lambda: pod not in story.living("train"), "the pod on the failing device to go")
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "operator killed meanwhile"])
+def test_a_gang_whose_device_fails_is_whole_again_with_another_device(story: Story, api: Any, *, killed: bool) -> None:
+    device_class = publish(story, api, 2)
+    template(story, 1, device_class)
+    story.start_operator(leaderElection={"enabled": False})
+    story.crew("train", 4, gpus=0, device_claims=[FROM_TEMPLATE])
+    story.wait(lambda: len(story.living("train")) == 4, "the whole gang to be bound")
+    failing = taken(story)[0]
+    lost = holder(story, failing)
+    before = story.living("train")
+
+    taint(story, failing)
+    evicted(story, lost)
+    if killed:
+        story.kill_operator()
+        story.start_operator(leaderElection={"enabled": False})
+
+    story.wait(lambda: len(story.living("train")) == 4, "the gang to be whole again")
+    story.wait(lambda: len(taken(story)) == 4, "the claim of the lost pod to go")
+    assert failing not in taken(story)
+    assert len({*taken(story)}) == 4
+    assert before.items() - story.living("train").items() == {(lost, before[lost])}

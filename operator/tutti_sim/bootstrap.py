@@ -32,6 +32,13 @@ async def add_nodes(local: Local, manifests: Iterable[Json]) -> None:
         await _ensure(local, nodes, manifest)
 
 
+async def add_device_classes(local: Local, manifests: Iterable[Json]) -> None:
+    """Create the device classes that are not there yet."""
+    classes = local.backend.resource("resource.k8s.io", "v1", "deviceclasses")
+    for manifest in manifests:
+        await _ensure(local, classes, manifest)
+
+
 async def _ensure(local: Local, resource: Resource, obj: Json) -> None:
     if local.backend.collection(resource).get("", obj["metadata"]["name"]) is None:
         await local.create(resource, "", obj)

@@ -25,6 +25,7 @@ from tutti_sim.data_folder import DataFolder
 from tutti_sim.faults.replica import Replica, StaleServer
 from tutti_sim.faults.rules import FaultBook, Faults, Restart
 from tutti_sim.faults.shell import Admin, FaultyServer
+from tutti_sim.hollow.drivers import Drivers
 from tutti_sim.hollow.kubelet import Kubelet
 from tutti_sim.hollow.machines import Machines
 from tutti_sim.hollow.nodes import Fleet
@@ -135,6 +136,8 @@ class EmbeddedCluster:
         ]
         if shaped is not None and shaped.schedule:
             workers.append(Machines(self.backend, shaped.schedule, shaped.seed))
+        if shaped is not None and shaped.drivers:
+            workers.append(Drivers(self.backend, shaped.drivers))
         self.backend.after.extend(one.follow for one in workers)
         if self._data is not None:
             self._writing = self._data.resume(self.backend)
@@ -166,6 +169,8 @@ class EmbeddedCluster:
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)
         await bootstrap.add_nodes(local, self._fleet.manifests())
+        if isinstance(self._fleet, Shapes):
+            await bootstrap.add_device_classes(local, [one for made in self._fleet.drivers for one in made.classes()])
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -146,7 +146,7 @@ class Devices:
                 self._write_extended(decision)
                 continue
             claim = self.objects.get(("ResourceClaim", decision.name))
-            if claim is None or decision.name in self.conflicts:
+            if claim is None or claim.metadata.uid != decision.uid or decision.name in self.conflicts:
                 self._world.tell(DeviceClaimWritten(*about, done=False, message="somebody else was first"))
                 continue
             self.written.append(decision)

@@ -178,7 +178,14 @@ class World:
         """Start a new engine and list everything to it; answers that are still out are lost with the old one."""
         self.pending_binds.clear()
         self._start(synced=False)
-        seen: list[AnyObservation] = [
+        seen = self.listed()
+        for observation in reversed(seen) if backwards else seen:
+            self.tell(observation)
+        self.tell(Synced())
+
+    def listed(self) -> list[AnyObservation]:
+        """Everything that there is, as a new engine is told of it."""
+        return [
             *(ObjectSeen(key[0], raw) for key, raw in self.objects.items()),
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
@@ -190,9 +197,6 @@ class World:
             *self.devices.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
-        for observation in reversed(seen) if backwards else seen:
-            self.tell(observation)
-        self.tell(Synced())
 
     # What exists.
 

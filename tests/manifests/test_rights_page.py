@@ -63,6 +63,14 @@ def with_zones():
     }
 
 
+def to_measure():
+    """What is granted besides where profiles go by what metrics.k8s.io says."""
+    file = ROOT / "manifests" / "components" / "measurements" / "rule.yaml"
+    (patch,) = yaml.safe_load(file.read_text())
+    assert patch["value"]["verbs"] == ["list"]
+    return {(group, name, "list") for group in patch["value"]["apiGroups"] for name in patch["value"]["resources"]}
+
+
 def words(cell):
     return [word.strip("` ") for word in cell.split(",")]
 
@@ -76,7 +84,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
         for verb in words(verbs)
     ]
     assert len(listed) == len(set(listed))
-    assert set(listed) == granted() | with_own_certificate() | to_suspend() | with_zones()
+    assert set(listed) == granted() | with_own_certificate() | to_suspend() | with_zones() | to_measure()
 
 
 def defined(tree, prefix=""):

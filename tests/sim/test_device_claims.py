@@ -1,141 +1,243 @@
-"""The resource claim controller of the embedded cluster: claims from templates, and what becomes of them."""
+"""The controllers of claims of the embedded cluster: claims from templates, and what becomes of them and of their users."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pytest
 
-from tutti.kube.client import MERGE_PATCH, Client
-from tutti.kube.credentials import Access, Credentials
-from tutti.kube.resources import PODS, RESOURCE_CLAIMS, APIResource
+from tests.sim.waiting import until
 from tutti_sim.cluster import EmbeddedCluster
+from tutti_sim.controllers.device_claims import _stem
+from tutti_sim.rest.local import Local
 
-TEMPLATES = APIResource("resource.k8s.io", "v1", "resourceclaimtemplates")
 FINALIZER = "resource.kubernetes.io/delete-protection"
+GROUP = "resource.k8s.io"
+NAMES = ["resource-claim", "garbage-collector", "device-taint-eviction"]
+
+
+class Bench:
+    """A cluster with nothing but nodes, and what one does to it."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.local = Local(cluster.backend, "test")
+
+    def resource(self, plural):
+        return self.cluster.backend.resource("" if plural == "pods" else GROUP, "v1", plural)
+
+    async def create(self, plural, name, spec, **meta):
+        namespace = "default" if self.resource(plural).namespaced else ""
+        made = {"metadata": {"name": name, **meta}, "spec": spec}
+        return (await self.local.create(self.resource(plural), namespace, made)).obj
+
+    def all(self, plural):
+        found = self.cluster.backend.collection(self.resource(plural)).scan("")
+        return {version.key[1]: version for version in found}
+
+    def one(self, plural, name):
+        return self.all(plural)[name]
+
+    def say(self, plural, name, **status):
+        """Change a status."""
+        current = self.one(plural, name)
+        self.local.set_status(self.resource(plural), current, {**(current.obj.get("status") or {}), **status})
+
+    async def template(self):
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+        await self.create("resourceclaimtemplates", "t", {"spec": {"devices": {"requests": [request]}}})
+
+    async def claim(self, name="own"):
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+        await self.create("resourceclaims", name, {"devices": {"requests": [request]}}, finalizers=[FINALIZER])
+
+    async def pod(self, name="p", entry=None, node=None):
+        entry = entry or {"name": "gpus", "resourceClaimTemplateName": "t"}
+        spec = {"containers": [{"name": "c", "image": "x"}], "resourceClaims": [entry]}
+        return await self.create("pods", name, {**spec, **({"nodeName": node} if node else {})})
+
+    async def made(self, pod="p"):
+        """The claim of a pod, once its status says which."""
+
+        def so():
+            said = self.one("pods", pod).obj["status"].get("resourceClaimStatuses")
+            return said and self.one("resourceclaims", said[0]["resourceClaimName"]).obj
+
+        return await until(self.cluster, so)
+
+    def allocate(self, claim, *users, tolerations=()):
+        device = {"request": "r", "driver": "d.example.com", "pool": "node-0000", "device": "gpu-0"}
+        device |= {"tolerations": list(tolerations)} if tolerations else {}
+        named = [{"resource": "pods", "name": one["metadata"]["name"], "uid": one["metadata"]["uid"]} for one in users]
+        self.say("resourceclaims", claim, allocation={"devices": {"results": [device]}}, reservedFor=named)
+
+    async def gone(self, plural, name):
+        await until(self.cluster, lambda: name not in self.all(plural))
 
 
 @pytest.fixture
-async def client():
-    async with EmbeddedCluster(nodes=1, seed=1, controllers=["resource-claim", "garbage-collector"]) as embedded:
-        access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
-        async with Client(Credentials.fixed(access)) as client:
-            yield client
+async def bench():
+    async with EmbeddedCluster(nodes=1, seed=1, controllers=NAMES) as embedded:
+        yield Bench(embedded)
 
 
-async def create(client, resource, name, **body):
-    given = {"metadata": {"name": name}, **body}
-    return json.loads(await client.request("POST", resource.path("default"), body=msgspec.json.encode(given)))
+async def test_a_pod_gets_a_claim_from_its_template(bench):
+    await bench.template()
+    user = await bench.pod()
 
-
-async def patch(client, path, body):
-    return json.loads(await client.request("PATCH", path, body=msgspec.json.encode(body), content_type=MERGE_PATCH))
-
-
-async def claims(client):
-    found = json.loads(await client.request("GET", RESOURCE_CLAIMS.path("default")))
-    return {one["metadata"]["name"]: one for one in found["items"]}
-
-
-async def until(so):
-    async with asyncio.timeout(20):
-        while not (found := await so()):  # noqa: ASYNC110 - what is asked is behind HTTP
-            await asyncio.sleep(0.02)
-    return found
-
-
-async def template(client):
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-    await create(client, TEMPLATES, "t", spec={"spec": {"devices": {"requests": [request]}}})
-
-
-async def pod(client, name="p"):
-    entry = {"name": "gpus", "resourceClaimTemplateName": "t"}
-    containers = [{"name": "c", "image": "x"}]
-    return await create(client, PODS, name, spec={"containers": containers, "resourceClaims": [entry]})
-
-
-async def made(client, name="p"):
-    """The claim of a pod, once its status says which."""
-
-    async def so():
-        found = json.loads(await client.request("GET", PODS.path("default", name)))
-        said = found["status"].get("resourceClaimStatuses")
-        return said and (await claims(client))[said[0]["resourceClaimName"]]
-
-    return await until(so)
-
-
-async def allocate(client, claim, user):
-    path = RESOURCE_CLAIMS.path("default", claim["metadata"]["name"])
-    await patch(client, path, {"metadata": {"finalizers": [FINALIZER]}})
-    device = {"request": "r", "driver": "d", "pool": "p", "device": "0"}
-    users = [{"resource": "pods", "name": user["metadata"]["name"], "uid": user["metadata"]["uid"]}]
-    status = {"allocation": {"devices": {"results": [device]}}, "reservedFor": users}
-    await patch(client, f"{path}/status", {"status": status})
-
-
-async def test_a_pod_gets_a_claim_from_its_template(client):
-    await template(client)
-    user = await pod(client)
-
-    claim = await made(client)
+    claim = await bench.made()
 
     owner = claim["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", user["metadata"]["uid"], True)
     assert claim["metadata"]["name"].startswith("p-gpus-")
     assert claim["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
-    assert len(await claims(client)) == 1
+    assert len(bench.all("resourceclaims")) == 1
 
 
-async def test_a_template_that_comes_later_is_not_missed(client):
-    await pod(client)
-    assert await claims(client) == {}
-
-    await template(client)
-
-    assert await made(client)
+def test_names_of_pods_and_entries_are_shortened_alike_where_both_are_too_long():
+    assert _stem("pod", "gpus") == "pod-gpus-"
+    stem = _stem("p" * 60, "g" * 30)
+    assert (len(stem), stem.count("p"), stem.count("g")) == (57, 37, 18)
 
 
-async def test_a_claim_loses_its_devices_with_the_last_pod_that_uses_it(client):
-    user = await pod(client)
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-    claim = await create(client, RESOURCE_CLAIMS, "own", spec={"devices": {"requests": [request]}})
-    await allocate(client, claim, user)
-    assert (await claims(client))["own"]["status"]["allocation"]
+async def test_a_template_that_comes_later_is_not_missed(bench):
+    await bench.pod()
+    assert bench.all("resourceclaims") == {}
 
-    await patch(client, f"{PODS.path('default', 'p')}/status", {"status": {"phase": "Succeeded"}})
-    await patch(client, RESOURCE_CLAIMS.path("default", "own"), {"metadata": {"labels": {"look": "again"}}})
+    await bench.template()
 
-    async def freed():
-        found = (await claims(client))["own"]
-        return not found["status"].get("allocation") and not found["metadata"].get("finalizers")
-
-    await until(freed)
+    assert await bench.made()
 
 
-async def test_a_claim_without_users_keeps_what_it_has(client):
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-    await create(client, RESOURCE_CLAIMS, "own", spec={"devices": {"requests": [request]}})
-    path = RESOURCE_CLAIMS.path("default", "own")
-    await patch(client, path, {"metadata": {"finalizers": [FINALIZER]}})
-    await template(client)
-    await pod(client)
-    await made(client)
+async def test_a_claim_loses_its_devices_with_the_last_pod_that_uses_it(bench):
+    await bench.claim()
+    entry = {"name": "gpus", "resourceClaimName": "own"}
+    users = [await bench.pod(name, entry) for name in ("p", "q")]
+    bench.allocate("own", *users)
 
-    assert (await claims(client))["own"]["metadata"]["finalizers"] == [FINALIZER]
+    bench.say("pods", "p", phase="Succeeded")
+    await until(bench.cluster, lambda: len(bench.one("resourceclaims", "own").obj["status"]["reservedFor"]) == 1)
+    assert bench.one("resourceclaims", "own").obj["status"]["allocation"]
+    bench.say("pods", "q", phase="Failed")
+
+    await until(bench.cluster, lambda: not bench.one("resourceclaims", "own").obj["status"])
+    await until(bench.cluster, lambda: not bench.one("resourceclaims", "own").obj["metadata"].get("finalizers"))
 
 
-async def test_a_claim_that_was_made_for_a_pod_goes_when_that_is_done(client):
-    await template(client)
-    user = await pod(client)
-    await allocate(client, await made(client), user)
+async def test_a_pod_that_is_deleted_before_it_has_a_node_uses_nothing(bench):
+    await bench.claim()
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"})
+    bench.allocate("own", user)
 
-    await patch(client, f"{PODS.path('default', 'p')}/status", {"status": {"phase": "Succeeded"}})
+    bench.local.remove(bench.resource("pods"), bench.one("pods", "p"))
 
-    async def gone():
-        return not await claims(client)
+    await until(bench.cluster, lambda: not bench.one("resourceclaims", "own").obj["status"])
 
-    await until(gone)
+
+async def test_a_claim_without_users_keeps_what_it_has(bench):
+    await bench.claim()
+    bench.allocate("own")
+    await bench.template()
+    await bench.pod()
+    await bench.made()
+
+    assert bench.one("resourceclaims", "own").obj["status"]["allocation"]
+    assert bench.one("resourceclaims", "own").obj["metadata"]["finalizers"] == [FINALIZER]
+
+
+async def test_a_claim_that_was_made_for_a_pod_goes_when_that_is_done(bench):
+    await bench.template()
+    user = await bench.pod()
+    claim = await bench.made()
+    bench.allocate(claim["metadata"]["name"], user)
+
+    bench.say("pods", "p", phase="Succeeded")
+
+    await bench.gone("resourceclaims", claim["metadata"]["name"])
+
+
+async def test_who_is_bound_past_a_scheduler_is_noted_as_a_user(bench):
+    await bench.claim()
+    bench.allocate("own")
+
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}, node="elsewhere")
+
+    found = await until(bench.cluster, lambda: bench.one("resourceclaims", "own").obj["status"].get("reservedFor"))
+    assert [one["uid"] for one in found] == [user["metadata"]["uid"]]
+
+
+async def test_a_claim_that_is_deleted_waits_for_its_users(bench):
+    await bench.claim()
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"})
+    bench.allocate("own", user)
+
+    bench.local.remove(bench.resource("resourceclaims"), bench.one("resourceclaims", "own"))
+    assert bench.one("resourceclaims", "own").obj["metadata"]["deletionTimestamp"]
+    bench.say("pods", "p", phase="Succeeded")
+
+    await bench.gone("resourceclaims", "own")
+
+
+async def test_a_hollow_kubelet_starts_nothing_without_its_devices(bench):
+    await bench.claim()
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}, node="node-0000")
+    await asyncio.sleep(0)
+    assert bench.one("pods", "p").obj["status"]["phase"] == "Pending"
+
+    bench.allocate("own", user)
+
+    await until(bench.cluster, lambda: bench.one("pods", "p").obj["status"]["phase"] == "Running")
+
+
+async def slices(bench, **taint):
+    device = {"name": "gpu-0", "taints": [{"key": "broken", "effect": "NoExecute", **taint}]}
+    pool = {"name": "node-0000", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "node-0000", "devices": [device]}
+    await bench.create("resourceslices", "s", spec)
+
+
+async def running(bench, tolerations=()):
+    await bench.claim()
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}, node="node-0000")
+    bench.allocate("own", user, tolerations=tolerations)
+    await until(bench.cluster, lambda: bench.one("pods", "p").obj["status"]["phase"] == "Running")
+
+
+async def test_a_taint_takes_out_who_uses_the_device(bench):
+    await running(bench)
+    seen = []
+    bench.cluster.backend.after.append(
+        lambda resource, _, new: seen.append(new.obj) if resource.plural == "pods" and new else None
+    )
+
+    await slices(bench)
+
+    await bench.gone("pods", "p")
+    marks = [one for pod in seen for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+    assert {one["reason"] for one in marks} == {"DeletionByDeviceTaintManager"}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "stays"),
+    [
+        ({"operator": "Exists", "effect": "NoExecute"}, True),
+        ({"operator": "Exists", "effect": "NoExecute", "key": "broken", "tolerationSeconds": 3600}, True),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}, False),  # the taint is older
+        ({"operator": "Exists", "effect": "NoExecute", "key": "other"}, False),
+        ({"operator": "Exists"}, False),  # only those whose effect is exactly NoExecute keep a pod where it is
+        ({"operator": "Equal", "effect": "NoExecute", "key": "broken", "value": "fan"}, False),
+    ],
+)
+async def test_tolerations_in_the_allocation_say_who_stays_and_for_how_long(bench, toleration, stays):
+    await running(bench, [toleration])
+
+    added = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    await slices(bench, timeAdded=added)
+
+    if stays:
+        await bench.create("pods", "later", {"containers": [{"name": "c", "image": "x"}], "nodeName": "node-0000"})
+        await until(bench.cluster, lambda: bench.one("pods", "later").obj["status"]["phase"] == "Running")
+        assert not bench.one("pods", "p").obj["metadata"].get("deletionTimestamp")
+    else:
+        await bench.gone("pods", "p")

@@ -16,6 +16,7 @@ from tutti.api.extensions import Extender, clashes
 from tutti.api.framework_kind import MOST_FRAMEWORKS, FrameworkKind
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import OnMemberLoss
+from tutti.api.load import Measurements
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
@@ -251,6 +252,8 @@ class TuttiConfiguration(Model):
     resources: ResourcesSettings = ResourcesSettings()
     throttles: ThrottlesSettings | None = None
     """Left out: throttles are not looked at."""
+    measurements: Measurements | None = None
+    """Left out: nothing is measured, so that no profile may have `load`."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -269,6 +272,14 @@ class TuttiConfiguration(Model):
         """Extenders must be told apart, and share no resource."""
         for problem in clashes(self.extenders):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def check_load(self) -> TuttiConfiguration:
+        """A profile that goes by load needs figures."""
+        asking = [one.scheduler_name for one in self.profiles if one.load is not None]
+        if asking and self.measurements is None:
+            raise ValueError(f"measurements: the profile {asking[0]} has load; say where it is read what nodes use")
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from tutti.api.core import Pod
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
+from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
 from tutti.cluster.devices.promises import Earmark
@@ -20,6 +21,7 @@ class PodsByDevice:
     """Follows pods and devices; `helped` is called whenever somebody who waits for a node may profit.
 
     Attributes:
+        holders: Who has which devices.
         ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
             of the last pod that was.
         left_over: Claims for extended resources that may be of no use, since these were last taken.
@@ -40,6 +42,7 @@ class PodsByDevice:
         self._pods = pods
         self._helped = helped
         self._held: dict[Hold, Earmark] = {}
+        self.holders = DeviceHolders(devices, pods)
         self.ended: dict[ClaimKey, str] = {}
         self.left_over: dict[ClaimKey, None] = {}
 
@@ -51,7 +54,7 @@ class PodsByDevice:
                     return ()
                 if seen.is_extended:
                     self.left_over[seen.key] = None
-                return self._claims_changed(self._devices.book.users(seen.key))
+                return self._claim_changed(seen.key, self._devices.book.users(seen.key))
             case DeviceClass():
                 if not self._devices.book.put_class(seen):
                     return ()
@@ -63,8 +66,9 @@ class PodsByDevice:
         """Forget an object; returns the pods that it concerned."""
         match kind:
             case "ResourceClaim":
-                users = self._devices.book.users((namespace, name))
-                return self._claims_changed(users) if self._devices.drop_claim((namespace, name)) else ()
+                key = namespace, name
+                users = self._devices.book.users(key)
+                return self._claim_changed(key, users) if self._devices.drop_claim(key) else ()
             case "DeviceClass":
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
@@ -73,7 +77,7 @@ class PodsByDevice:
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
         book = self._devices.book
-        return [pod for claim in book.pass_time(now) for pod in self._claims_changed(book.users(claim))]
+        return [pod for claim in book.pass_time(now) for pod in self._claim_changed(claim, book.users(claim))]
 
     def take_ended(self) -> Mapping[ClaimKey, str]:
         """Return `ended`, for whoever takes note of all of them now."""
@@ -89,6 +93,8 @@ class PodsByDevice:
         """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
         before = record.device_uses if record is not None else ()
         self._note_left_over(pod.metadata.uid)
+        if pod.terminated:
+            self.holders.pod_left(pod.metadata.uid)
         if not pod.spec.resource_claims and not before:
             return ()
         now = () if pod.terminated else device_uses_of(pod)
@@ -99,6 +105,7 @@ class PodsByDevice:
 
     def leave(self, record: PodRecord) -> None:
         """Note that a pod, which is gone, uses its claims no more."""
+        self.holders.pod_left(record.uid)
         if record.device_uses:
             self._classed_anew(self._devices.book.leave(record.key, record.device_uses))
 
@@ -106,8 +113,10 @@ class PodsByDevice:
         """Promise a pod the devices that were kept for its class on the node where it is assumed."""
         if record.pod_class.devices is not NO_DEVICES:
             promises = self._devices.promises
+            claims = self._devices.book.claims_of(record.device_uses)
+            uids = {one.key: one.metadata.uid for one in claims}
             signature, uses = record.pod_class.signature, record.device_uses
-            promises.pledge(record.key, signature, record.assumed, uid=record.uid, uses=uses)
+            promises.pledge(record.key, signature, record.assumed, uses, uids, uid=record.uid)
 
     def bound(self, record: PodRecord) -> None:
         """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""
@@ -156,7 +165,8 @@ class PodsByDevice:
         for hold in [one for one in self._held if one[0] == name]:
             self.end_hold(hold)
 
-    def _claims_changed(self, users: Sequence[PodKey]) -> Sequence[PodKey]:
+    def _claim_changed(self, key: ClaimKey, users: Sequence[PodKey]) -> Sequence[PodKey]:
+        self.holders.claim_changed(key)
         self._classed_anew(users)
         self._offers_changed()
         return users

@@ -19,6 +19,8 @@ from tutti_sim.store.collection import Key, Version
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 
+_LONGEST_STEM = 57
+
 log = structlog.get_logger()
 
 
@@ -30,6 +32,7 @@ class ResourceClaims:
         self._claims = Tended(backend, "resource.k8s.io", "v1", "resourceclaims")
         self._templates = Tended(backend, "resource.k8s.io", "v1", "resourceclaimtemplates")
         self._pods = Tended(backend, "", "v1", "pods")
+        self._users: dict[Key, dict[Key, None]] = {}
         self._worker = Worker("resource-claim", self._sync)
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
@@ -42,6 +45,7 @@ class ResourceClaims:
         elif resource.storage == self._claims.storage:
             if new is not None:
                 self._worker.note((self._claims.storage, new.key))
+                self._note_users(new, had_devices=bool(old and (old.obj.get("status") or {}).get("allocation")))
             for owner in version.obj["metadata"].get("ownerReferences", ()):
                 if new is None and owner.get("controller") and owner["kind"] == "Pod":
                     self._worker.note((self._pods.storage, (version.key[0], owner["name"])))
@@ -50,6 +54,13 @@ class ResourceClaims:
                 if pod.obj["spec"].get("resourceClaims"):
                     self._worker.note((self._pods.storage, pod.key))
 
+    def _note_users(self, claim: Version, *, had_devices: bool) -> None:
+        """Note the pods of a claim that was given devices just now."""
+        if had_devices or not (claim.obj.get("status") or {}).get("allocation"):
+            return
+        for key in self._users.get(claim.key, ()):
+            self._worker.note((self._pods.storage, key))
+
     async def run(self) -> None:
         """Work until cancelled."""
         await self._worker.run()
@@ -57,11 +68,21 @@ class ResourceClaims:
     def _note_pod(self, version: Version, *, gone: bool) -> None:
         if not version.obj["spec"].get("resourceClaims"):
             return
+        for name in _claims_of(version.obj).values():
+            self._note_use((version.key[0], name), version.key, gone=gone)
         if not gone:
             self._worker.note((self._pods.storage, version.key))
         if gone or _is_done(version.obj):
             for name in _claims_of(version.obj).values():
                 self._worker.note((self._claims.storage, (version.key[0], name)))
+
+    def _note_use(self, claim: Key, pod: Key, *, gone: bool) -> None:
+        if not gone:
+            self._users.setdefault(claim, {})[pod] = None
+        elif claim in self._users:
+            self._users[claim].pop(pod, None)
+            if not self._users[claim]:
+                del self._users[claim]
 
     async def _sync(self, place: Place) -> None:
         storage, key = place
@@ -71,6 +92,8 @@ class ResourceClaims:
         pod = self._pods.get(key)
         if pod is not None and not pod.obj["metadata"].get("deletionTimestamp") and not _is_done(pod.obj):
             await self._make_claims(pod)
+            if pod.obj["spec"].get("nodeName"):
+                self._reserve(pod)
 
     async def _make_claims(self, pod: Version) -> None:
         """Make what the pod's templates say, and note it in its status."""
@@ -95,6 +118,20 @@ class ResourceClaims:
         if status.get("resourceClaimStatuses") != said:
             self._local.set_status(self._pods.resource, current, {**status, "resourceClaimStatuses": said})
 
+    def _reserve(self, pod: Version) -> None:
+        """Note a pod that was bound past a scheduler as a user of its claims, where they have devices."""
+        meta = pod.obj["metadata"]
+        user = {"resource": "pods", "name": meta["name"], "uid": meta["uid"]}
+        current = self._pods.get(pod.key)
+        for name in _claims_of(current.obj).values() if current is not None else ():
+            claim = self._claims.get((pod.key[0], name))
+            status = (claim.obj.get("status") or {}) if claim is not None else {}
+            users = status.get("reservedFor", [])
+            if claim is None or not status.get("allocation") or claim.obj["metadata"].get("deletionTimestamp"):
+                continue
+            if all(one.get("uid") != user["uid"] for one in users):
+                self._local.set_status(self._claims.resource, claim, {**status, "reservedFor": [*users, user]})
+
     def _made_before(self, pod: Version, entry: str) -> Version | None:
         """The claim that was made for an entry and that the pod's status does not tell of yet."""
         uid = pod.obj["metadata"]["uid"]
@@ -110,7 +147,7 @@ class ResourceClaims:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
         claim = {
             "metadata": {
-                "generateName": f"{meta['name']}-{entry}-",
+                "generateName": _stem(meta["name"], entry),
                 **({"labels": dict(given["labels"])} if given.get("labels") else {}),
                 "annotations": {**given.get("annotations", {}), POD_CLAIM: entry},
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
@@ -159,6 +196,14 @@ class ResourceClaims:
         return (
             pod is not None and owner is not None and pod.obj["metadata"]["uid"] == owner["uid"] and _is_done(pod.obj)
         )
+
+
+def _stem(pod: str, entry: str) -> str:
+    """What the name of a claim begins with: pod and entry, of both as much as fits into a label."""
+    whole = len(pod) + 1 + len(entry)
+    if whole > _LONGEST_STEM:
+        pod, entry = (part[: len(part) * _LONGEST_STEM // whole] for part in (pod, entry))
+    return f"{pod}-{entry}-"
 
 
 def _is_done(pod: Json) -> bool:

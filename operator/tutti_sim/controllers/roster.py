@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from tutti.api.problems import nearest
 from tutti_sim.controllers.claims import EphemeralVolumes, VolumeProtection
 from tutti_sim.controllers.device_claims import ResourceClaims
+from tutti_sim.controllers.device_taints import DeviceTaintEvictions
 from tutti_sim.controllers.disruption import DisruptionController
 from tutti_sim.controllers.garbage import (
     QUARANTINE_SECONDS,
@@ -64,6 +65,7 @@ MAKERS: Mapping[str, Callable[[Backend, Timing], Controller]] = MappingProxyType
         "ephemeral-volume": lambda backend, _: EphemeralVolumes(backend),
         "volume-protection": lambda backend, _: VolumeProtection(backend),
         "resource-claim": lambda backend, _: ResourceClaims(backend),
+        "device-taint-eviction": lambda backend, _: DeviceTaintEvictions(backend),
         "node-lifecycle": lambda backend, timing: NodeLifecycle(backend, timing.node_grace),
         "taint-eviction": lambda backend, _: TaintEvictions(backend),
         "pod-garbage": lambda backend, timing: PodGarbage(backend, timing.quarantine),

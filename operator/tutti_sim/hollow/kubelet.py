@@ -115,6 +115,7 @@ log = structlog.get_logger()
 
 
 ENDED = ("Succeeded", "Failed")
+CLAIMS = "resourceclaims.resource.k8s.io"
 
 
 @dataclass(slots=True)
@@ -159,6 +160,7 @@ class Kubelet:
         self._runs: dict[Key, PodRun] = {}
         self._on: dict[str, dict[Key, None]] = {}
         self._address = 0
+        self._unprepared: dict[Key, None] = {}
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
         """Note that a pod on a node has changed, or that a node was switched."""
@@ -177,6 +179,9 @@ class Kubelet:
             self._wake.set()
         elif resource.storage == "nodes" and (new is None or old is None or is_off(old.obj) != is_off(new.obj)):
             self._switched.append(version.key[1])
+            self._wake.set()
+        elif resource.storage == CLAIMS and self._unprepared:
+            self._changed.extend(key for key in self._unprepared if key[0] == version.key[0])
             self._wake.set()
 
     async def run(self) -> None:
@@ -222,6 +227,7 @@ class Kubelet:
 
     def _sync(self, key: Key) -> None:
         """Bring one pod to where it belongs."""
+        self._unprepared.pop(key, None)
         current, known = self._current(key), self._runs.get(key)
         if known is not None and (current is None or current.obj["metadata"]["uid"] != known.uid):
             known.halt()
@@ -235,10 +241,31 @@ class Kubelet:
             known.asked = {}
         if pod["metadata"].get("deletionTimestamp"):
             self._plan_stop(current, known)
+        elif known is None and phase == "Pending" and not self._has_devices(pod):
+            self._unprepared[key] = None
+            log.debug("devices_not_prepared", pod="/".join(key))
         elif known is None and phase == "Pending":
             self._admit(current)
         elif known is None and phase == "Running":
             self._plan_end(key, self._take(current))
+
+    def _has_devices(self, pod: Json) -> bool:
+        """Whether a pod's claims have devices and are reserved for it: else no kubelet starts it (kubelet/cm/dra)."""
+        claims = pod["spec"].get("resourceClaims")
+        if not claims:
+            return True
+        meta, said = pod["metadata"], pod.get("status", {}).get("resourceClaimStatuses", ())
+        made = {one["name"]: one.get("resourceClaimName") for one in said}
+        for one in claims:
+            name = one.get("resourceClaimName") or made.get(one["name"], "")
+            if name is None:
+                continue  # its template needs no claim
+            claim = self._backend.find(CLAIMS, meta["namespace"], name)
+            status = (claim or {}).get("status") or {}
+            users = (user.get("uid") for user in status.get("reservedFor", ()))
+            if not status.get("allocation") or meta["uid"] not in users:
+                return False
+        return True
 
     def _fate(self, pod: Json, restarts: int = 0) -> Fate:
         try:

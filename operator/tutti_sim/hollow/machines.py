@@ -12,6 +12,7 @@ import structlog
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.hollow.nodes import switched
 from tutti_sim.hollow.shapes import Deed
+from tutti_sim.hollow.timetable import follow_time
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError
@@ -73,17 +74,10 @@ class Machines:
                 tasks.create_task(self._follow_schedule(deed))
 
     async def _follow_schedule(self, deed: Deed) -> None:
-        loop = asyncio.get_running_loop()
-        start, turn = loop.time(), 0
-        while True:
-            due = start + deed.at + turn * (deed.every or 0.0)
-            await asyncio.sleep(max(due - loop.time(), 0.0))
+        async for turn in follow_time(deed.at, deed.every):
             names = [version.key[1] for version in self._nodes.scan()]
             for name in picked(deed, names, seed=self._seed, turn=turn):
                 self.do(deed.do, name)
-            if deed.every is None:
-                return
-            turn += 1
 
     def do(self, what: str, name: str) -> None:
         """Do something to a node, if it is there: drain, uncordon, kill, revive or remove."""

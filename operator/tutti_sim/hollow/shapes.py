@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tutti.api.model import LabelKey, Model, ResourceName, ShortName
+from tutti_sim.hollow.devices import Driver
 from tutti_sim.hollow.fate import Fates, PodDefaults
 from tutti_sim.hollow.nodes import GPU_LABEL, RACK, ZONE, manifest
 from tutti_sim.meta import Json, names, yamlfile
@@ -146,6 +147,8 @@ class Shapes(Model):
     nodes: Annotated[list[Shape], Field(min_length=1)]
     pods: PodDefaults = PodDefaults()
     schedule: list[Deed] = []
+    drivers: list[Driver] = []
+    """Who has devices on these nodes, for ResourceClaims."""
     seed: int = 0
 
     @model_validator(mode="after")
@@ -156,6 +159,10 @@ class Shapes(Model):
             if shape.name in seen:
                 raise ValueError(f"two shapes are called {shape.name!r}; their nodes would have the same names")
             seen.add(shape.name)
+        drivers = [one.name for one in self.drivers]
+        for name in drivers:
+            if drivers.count(name) > 1:
+                raise ValueError(f"two drivers are called {name!r}")
         return self
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tutti_sim.crd.definitions import DefinitionStrategy
+from tutti_sim.devices import strategies as devices
 from tutti_sim.kinds import columns, core, others, volumes, workloads
 from tutti_sim.kinds.pods import PodStrategy
 from tutti_sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Strategy, Subresource
@@ -142,17 +143,17 @@ LINES = (
     Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", others.NetworkPolicyStrategy, short="netpol"),
     Line("networking.k8s.io", "ingresses", "Ingress", _spec_status, short="ing", subs="status"),
     Line("networking.k8s.io", "ingressclasses", "IngressClass", _spec, False),
-    Line(DRA, "deviceclasses", "DeviceClass", _spec, False),
+    Line(DRA, "deviceclasses", "DeviceClass", devices.DeviceClassStrategy, False),
     Line(
         DRA,
         "resourceclaims",
         "ResourceClaim",
-        volumes.ResourceClaimStrategy,
+        devices.ResourceClaimStrategy,
         subs="status",
         type="ResourceV1ResourceClaim",
     ),
-    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", volumes.ClaimTemplateStrategy),
-    Line(DRA, "resourceslices", "ResourceSlice", _spec, False),
+    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", devices.ClaimTemplateStrategy),
+    Line(DRA, "resourceslices", "ResourceSlice", devices.ResourceSliceStrategy, False),
     Line(
         CRD,
         "customresourcedefinitions",

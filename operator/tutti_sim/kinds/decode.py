@@ -212,7 +212,8 @@ def _map(item: Decoder, owner: str, kind: str, zero: Any) -> Decoder:
 def _drops(owner: str, field: FieldType) -> tuple[Any, ...]:
     """The zero values of a field that are left out when the object is written."""
     if field.kind == "str":
-        return () if field.required or field.name in markers.KEEP_EMPTY else ("",)
+        kept = field.name in markers.KEEP_EMPTY or f"{owner}.{field.name}" in markers.KEEP_EMPTY_AT
+        return () if field.required or kept else ("",)
     if field.kind[0] == "[":
         return () if field.required else ([],)
     if field.kind[0] == "{":

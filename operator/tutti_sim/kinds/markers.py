@@ -32,6 +32,13 @@ QUANTITIES = frozenset(
         "ResourceFieldSelector.divisor",
         "CSIStorageCapacity.capacity",
         "CSIStorageCapacity.maximumVolumeSize",
+        "CapacityRequestPolicy.",
+        "CapacityRequestPolicy.default",
+        "CapacityRequestPolicyRange.max",
+        "CapacityRequestPolicyRange.min",
+        "CapacityRequestPolicyRange.step",
+        "Counter.value",
+        "DeviceCapacity.value",
     }
 )
 MICRO_TIMES = frozenset(
@@ -69,6 +76,19 @@ KEEP_EMPTY = frozenset(
         "volumeAttributesClassName",
         "holderIdentity",
         "group",
+    }
+)
+KEEP_EMPTY_AT = frozenset(
+    {
+        "AllocatedDeviceStatus.shareID",
+        "Device.nodeName",
+        "DeviceAttribute.string",
+        "DeviceAttribute.version",
+        "DeviceClassSpec.extendedResourceName",
+        "DeviceConstraint.distinctAttribute",
+        "DeviceConstraint.matchAttribute",
+        "DeviceRequestAllocationResult.shareID",
+        "ResourceSliceSpec.nodeName",
     }
 )
 # Booleans and numbers that are left out when they are false or zero, because Go does not tell that from absent.
@@ -139,6 +159,8 @@ _ITEM_KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "PodSpec.topologySpreadConstraints": ("topologyKey", ("topologyKey", "whenUnsatisfiable")),
     "PodSpec.schedulingGates": ("name", ("name",)),
     "PodSpec.resourceClaims": ("name", ("name",)),
+    "ResourceClaimStatus.reservedFor": ("uid", ("uid",)),
+    "ResourceClaimStatus.devices": ("", ("driver", "device", "pool", "shareID")),
     "PodStatus.podIPs": ("ip", ("ip",)),
     "PodStatus.hostIPs": ("ip", ()),
     "PodStatus.resourceClaimStatuses": ("name", ("name",)),

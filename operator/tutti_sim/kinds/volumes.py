@@ -207,36 +207,3 @@ class AttachmentStrategy(Strategy):
     def prepare_create(self, obj: Json) -> None:
         """Nothing is attached yet."""
         obj["status"] = {"attached": False}
-
-
-def _default_requests(spec: Json) -> None:
-    for request in spec.get("devices", {}).get("requests", ()):
-        for one in (request.get("exactly"), *request.get("firstAvailable", ())):
-            if one is not None:
-                one.setdefault("allocationMode", "ExactCount")
-                if one["allocationMode"] == "ExactCount":
-                    one.setdefault("count", 1)
-
-
-class ResourceClaimStrategy(Strategy):
-    """Resource claims: one device of a class, unless more are asked for."""
-
-    has_status = True
-
-    def default(self, obj: Json) -> None:
-        """Fill in how devices are counted."""
-        _default_requests(obj.setdefault("spec", {}))
-
-    def prepare_create(self, obj: Json) -> None:
-        """Nothing is allocated yet."""
-        obj["status"] = {}
-
-
-class ClaimTemplateStrategy(Strategy):
-    """Templates of resource claims."""
-
-    def default(self, obj: Json) -> None:
-        """As for the claims made from them."""
-        template = obj.setdefault("spec", {})
-        template.setdefault("metadata", {})
-        _default_requests(template.setdefault("spec", {}))

@@ -171,6 +171,7 @@ def _join(target: list[Any], patch: list[Any], shape: DocumentShape) -> list[Any
     if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" and key not in item for item in patch):
         return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
     result = list(target)
+    patched: list[Any] = []
     for item in patch:
         position = _position(result, key, item)
         if item.get(DIRECTIVE) == "delete":
@@ -178,9 +179,28 @@ def _join(target: list[Any], patch: list[Any], shape: DocumentShape) -> list[Any
                 del result[position]
         elif position is None:
             result.append(merge({}, item, shape.element()))
+            patched.append(item.get(key))
         else:
             result[position] = merge(result[position], item, shape.element())
-    return result
+            patched.append(item.get(key))
+    return _interleaved(result, patched, [_key_of(item, key) for item in target], key)
+
+
+def _interleaved(items: list[Any], patched: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Items in the order of the patch, and what it does not name where it stood before them (mergeSortedSlice)."""
+    by_patch = sorted((one for one in items if _key_of(one, key) in patched), key=lambda one: patched.index(one[key]))
+    others = [one for one in items if _key_of(one, key) not in patched]
+    merged: list[Any] = []
+    for item in by_patch:
+        place = before.index(item[key]) if item[key] in before else -1
+        while others and before.index(_key_of(others[0], key)) < place:
+            merged.append(others.pop(0))
+        merged.append(item)
+    return merged + others
+
+
+def _key_of(item: Any, key: str) -> Any:
+    return item.get(key) if isinstance(item, dict) else None
 
 
 def _position(items: list[Any], key: str, wanted: Json) -> int | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tutti_sim.devices import allocations, claims
 from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.errors import forbidden, not_found
+from tutti_sim.meta.errors import forbidden, not_found, unprocessable
 from tutti_sim.rest.backend import Backend, Write
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -141,6 +142,23 @@ def _class_of(claim: Json) -> str:
     return str(noted if noted is not None else claim["spec"].get("storageClassName", ""))
 
 
+def device_admin_access(backend: Backend, write: Write, obj: Json) -> None:
+    """Devices are looked at by admin access only in namespaces that are labelled for it (AuthorizedForAdmin)."""
+    if write.resource.group != "resource.k8s.io" or not write.namespace:
+        return
+    if write.operation == "CREATE":
+        spec = obj["spec"]["spec"] if write.resource.plural == "resourceclaimtemplates" else obj["spec"]
+        faults = claims.admin_faults(spec)
+    elif write.call.subresource == "status" and write.old is not None:
+        faults = allocations.admin_faults(obj, write.old)
+    else:
+        return
+    namespace = backend.find("namespaces", "", write.namespace) if faults else None
+    labels = namespace["metadata"].get("labels", {}) if namespace is not None else {}
+    if faults and labels.get(claims.ADMIN_LABEL) != "true":
+        raise unprocessable(write.resource.kind, write.resource.group, obj["metadata"].get("name", ""), faults)
+
+
 def restore_namespace_label(backend: Backend, write: Write, obj: Json) -> None:
     """A namespace cannot lose the label with its name."""
     del backend
@@ -155,6 +173,7 @@ PLUGINS = [
     default_tolerations,
     limit_ranges,
     default_storage_class,
+    device_admin_access,
     restore_namespace_label,
 ]
 """These come before validation."""

@@ -151,6 +151,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         held: Its claims that have.
         extended: What it asks for as extended resources that devices can stand in for, by name.
         counted: What quota counts of all that; None where it counts no devices.
+        tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
     """
 
     problem: str = ""
@@ -159,6 +160,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     held: tuple[HeldClaim, ...] = ()
     extended: tuple[ExtendedAsk, ...] = ()
     counted: Counted | None = None
+    tight: bool = False
 
 
 NO_DEVICES = DeviceNeeds()
@@ -167,6 +169,16 @@ SUB_RANK = 8
 """What the first way of several counts in the score of a node; each further one counts one less."""
 
 ALL = "All"
+
+
+def term_count(needs: DeviceNeeds) -> int:
+    """Return how many terms claims have: each way to fulfil a request, and what it says of its devices.
+
+    What a class says of them is an administrator's.
+    """
+    ways = [way for claim in needs.claims for request in claim.requests for way in request.ways]
+    said = sum(1 + len(way.selectors) + len(way.tolerations) + len(way.capacity) for way in ways)
+    return said + sum(len(claim.constraints) for claim in needs.claims)
 
 
 def claim_ask(name: str, spec: ResourceClaimSpec, classes: dict[str, DeviceClass], shared: str) -> ClaimAsk:

@@ -200,6 +200,13 @@ class ClaimBook:
 
     def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> DeviceNeeds:
         """Return what the claims of a pod, whose uses are noted, ask of its node."""
+        return self._needs(pod, uid, uses, elsewhere=False)
+
+    def needs_elsewhere(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> DeviceNeeds:
+        """Return what an equal pod asks in the place of one that has left: claims that only this one uses are anew."""
+        return self._needs(pod, uid, uses, elsewhere=True)
+
+    def _needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], *, elsewhere: bool) -> DeviceNeeds:
         if not any(use.needed for use in uses):
             return NO_DEVICES
         problem, waits = self.problem(pod, uid, uses)
@@ -208,7 +215,8 @@ class ClaimBook:
         asks, held = [], []
         names = {use.claim: use.name for use in reversed(uses)}
         for claim in self.claims_of(uses):
-            if claim.status.allocation is not None:
+            own = elsewhere and all(one.uid == uid for one in claim.status.reserved_for)
+            if claim.status.allocation is not None and not own:
                 held.append(self._held(claim))
             else:
                 asks.append(self._ask(names[claim.key], claim))

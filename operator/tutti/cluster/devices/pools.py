@@ -15,15 +15,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from tutti.api.devices import (
     AttributeValue,
-    CapacityPolicy,
-    CapacityRange,
     Device,
-    DeviceCapacity,
     ResourceSlice,
     ResourceSliceSpec,
 )
 from tutti.api.quantity import parse_quantity
 from tutti.api.selectors import HARD_EFFECTS, NodeSelector, Taint
+from tutti.cluster.devices.capacities import Capacity, capacity_of
 from tutti.cluster.devices.expressions import DeviceContent
 
 T = TypeVar("T")
@@ -37,42 +35,6 @@ CounterKey = tuple[str, str]
 """A counter set and the name of a counter in it."""
 
 
-class Capacity(NamedTuple):
-    """How much a device has of something, in milli-units, and how what is asked for of it is rounded.
-
-    Attributes:
-        name: As the driver writes it.
-        default: What is had by who does not say; None: all of it.
-        ruled: Whether there is a policy; without one any amount can be had.
-    """
-
-    name: str
-    value: int
-    ruled: bool = False
-    default: int | None = None
-    values: tuple[int, ...] = ()
-    least: int | None = None
-    most: int | None = None
-    step: int | None = None
-
-    def demand(self, asked: int | None) -> int | None:
-        """Return how much of it who asks for so much, or does not say, takes; None where that cannot be had.
-
-        Rule: structured/internal/incubating, consumable capacity: what is asked for is rounded up to what is valid.
-        """
-        wanted = self.value if asked is None and self.default is None else asked if asked is not None else self.default
-        assert wanted is not None
-        if not self.ruled:
-            return wanted
-        if self.values:
-            return next((one for one in sorted(self.values) if one >= wanted), None)
-        least = self.least or 0
-        wanted = max(wanted, least)
-        if self.step:
-            wanted = least - (least - wanted) // self.step * self.step
-        return None if self.most is not None and wanted > self.most else wanted
-
-
 class PoolDevice(NamedTuple):
     """A device as its pool lists it.
 
@@ -83,7 +45,7 @@ class PoolDevice(NamedTuple):
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
         binds: Whether it can be used only from the node that it is allocated for.
         base: Equal for devices that are alike in all but their attributes and where they can be used.
-        schema: Equal for devices that have attributes of the same names.
+        schema: Equal for devices that have attributes of the same names and types.
         values: Those of its attributes, in the order of their names.
     """
 
@@ -122,7 +84,9 @@ class NodePool:
         counters: What there is of each, in milli-units.
         binds: Whether a device that the node can use is ready only when its driver says so.
         shared: Whether other nodes may use the same devices.
-        projected: What placement has made of it, by what it was made for.
+        listed: All of these and, behind them, the others.
+        shape: Equal for pools whose devices differ in nothing but the values of their attributes.
+        projected: How it is seen, by the number of who looks at it.
     """
 
     key: PoolKey
@@ -133,10 +97,14 @@ class NodePool:
     binds: bool = False
     shared: bool = False
     positions: dict[str, int] = field(default_factory=dict)
-    projected: dict[int, int] = field(default_factory=dict)
+    listed: tuple[PoolDevice, ...] = ()
+    shape: tuple[tuple[int, int], ...] = ()
+    projected: dict[int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.positions = {one.name: at for at, one in enumerate((*self.devices, *self.others))}
+        self.listed = (*self.devices, *self.others)
+        self.positions = {one.name: at for at, one in enumerate(self.listed)}
+        self.shape = tuple([(one.base, one.schema) for one in self.listed])
 
 
 @dataclass(slots=True, eq=False)
@@ -147,6 +115,7 @@ class PublishedSlice:
         devices: Its devices; the `place` of each says which node it is for where the slice leaves that to them.
         counters: What it defines.
         twice: Whether it defines a counter set twice.
+        alone: The pool that it is where it is all of it, and of one node; None where it is not.
         problem: Why it cannot be believed, or "".
     """
 
@@ -157,6 +126,7 @@ class PublishedSlice:
     counters: dict[CounterKey, int]
     sets: tuple[str, ...]
     problem: str
+    alone: NodePool | None = None
 
     @property
     def key(self) -> PoolKey:
@@ -224,6 +194,7 @@ class DeviceCatalog:
         self.drop(name)
         one = _read(name, found.metadata.uid, found.spec, found.problem)
         one.devices = tuple(map(self._coded, one.devices))
+        one.alone = _pool_of(one)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -270,7 +241,8 @@ class DeviceCatalog:
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
+        schema = (names, tuple(value.__class__ for value in values))
+        return device._replace(base=self._code(alike), schema=self._code(schema), values=values)
 
     def _code(self, value: object) -> int:
         known = self._codes.get(value)
@@ -305,13 +277,17 @@ class DeviceCatalog:
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
         """Return the pools that a node can use devices of, in the order in which they are tried."""
         found: dict[PoolKey, dict[str, PublishedSlice]] = {}
+        pools: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
-            found.setdefault(one.key, {})[name] = one
+            if one.alone is not None and len(self._pools[one.key]) == 1:
+                pools.append(one.alone)
+            else:
+                found.setdefault(one.key, {})[name] = one
         for name, one in self._roaming.items():
             if one.reaches(node, labels):
                 found.setdefault(one.key, {})[name] = one
-        pools = [self._pool(key, mine, node, labels) for key, mine in found.items()]
+        pools += [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
     def _pool(
@@ -349,6 +325,14 @@ class DeviceCatalog:
             self.changed.update(other.spec.node_name for other in self._pools[one.key].values())
 
 
+def _pool_of(one: PublishedSlice) -> NodePool | None:
+    """Return the pool of a slice that is all of it, on a node of its own; None where more has to be known for that."""
+    spec = one.spec
+    if not spec.node_name or spec.pool.resource_slice_count != 1 or one.counters or not _is_valid([one], [one]):
+        return None
+    return NodePool(one.key, PoolStatus.COMPLETE, one.devices, binds=any(d.binding_conditions for d in one.devices))
+
+
 def _devices(slices: Sequence[PublishedSlice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:
     return tuple(
         device
@@ -384,7 +368,7 @@ def _read(name: str, uid: str, spec: ResourceSliceSpec, problem: str) -> Publish
 def _device(device: Device, spec: ResourceSliceSpec) -> PoolDevice:
     said = {name: one.value for name, one in device.attributes.items()}
     attributes = {name: value for name, value in said.items() if value is not None}
-    capacities = tuple(_capacity(name, one) for name, one in sorted(device.capacity.items()))
+    capacities = tuple(capacity_of(name, one) for name, one in sorted(device.capacity.items()))
     content = DeviceContent(
         spec.driver,
         tuple(sorted(_qualified(attributes.items(), spec.driver).items())),
@@ -427,23 +411,3 @@ def _qualified(items: Iterable[tuple[str, T]], driver: str) -> dict[tuple[str, s
         domain, slash, own = name.partition("/")
         out[(domain, own) if slash else (driver, name)] = value
     return out
-
-
-def _capacity(name: str, one: DeviceCapacity) -> Capacity:
-    policy = one.request_policy
-    value = parse_quantity(one.value)
-    if policy is None:
-        return Capacity(name, value)
-    bounds = policy.valid_range or CapacityRange()
-    return Capacity(
-        name,
-        value,
-        True,
-        None if policy.default is None else parse_quantity(policy.default),
-        _values(policy),
-        *(None if said is None else parse_quantity(said) for said in (bounds.min, bounds.max, bounds.step)),
-    )
-
-
-def _values(policy: CapacityPolicy) -> tuple[int, ...]:
-    return tuple(parse_quantity(one) for one in policy.valid_values)

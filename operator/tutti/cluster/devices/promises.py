@@ -111,10 +111,12 @@ class DevicePromise:
         claim: Its namespace and name.
         pods: Who has a place on the strength of it.
         seen: Whether the claim itself says by now that it has devices, which are held by it then.
+        uid: Of the claim: another of its name may ask for other devices.
     """
 
     claim: ClaimKey
     allotment: ClaimAllotment
+    uid: str = ""
     pods: dict[PodKey, None] = field(default_factory=dict)
     seen: bool = False
 
@@ -201,9 +203,24 @@ class DevicePromises:
             (self._ledger.take if back else self._ledger.free)(one.held)
 
     def pledge(
-        self, pod: PodKey, signature: bytes, node: str, *, uid: str, uses: Sequence[DeviceUse]
+        self,
+        pod: PodKey,
+        signature: bytes,
+        node: str,
+        uses: Sequence[DeviceUse],
+        uids: Mapping[ClaimKey, str],
+        *,
+        uid: str,
     ) -> list[ClaimKey] | None:
         """Promise the claims of a pod, also one that is yet to be made, what was earmarked for it on a node.
+
+        Args:
+            pod: The pod.
+            signature: Of its class.
+            node: The node.
+            uses: Its claims.
+            uids: Those of the claims that there are.
+            uid: Of the pod.
 
         Returns:
             The claims; None, and nothing is promised, where nothing was earmarked.
@@ -216,7 +233,7 @@ class DevicePromises:
         promises = []
         for one in (*earmark.own, *shared):
             claim = _claim_for(one.ask, pod, uid, names)
-            promise = self._of_claim.setdefault(claim, DevicePromise(claim, one))
+            promise = self._of_claim.setdefault(claim, DevicePromise(claim, one, uids.get(claim, "")))
             promise.pods[pod] = None
             promises.append(promise)
         self._of_pod[pod] = (promises, earmark)

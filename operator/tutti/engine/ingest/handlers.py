@@ -129,12 +129,16 @@ def _selecting_gone(state: IngestState, gone: observations.SelectingGone) -> Non
 
 
 def _budget_seen(state: IngestState, seen: observations.BudgetSeen) -> None:
-    meta = seen.budget.metadata
-    state.budgets[meta.namespace, meta.name] = budget_of(seen.budget)
+    meta, now = seen.budget.metadata, budget_of(seen.budget)
+    before = state.budgets.get((meta.namespace, meta.name))
+    state.budgets[meta.namespace, meta.name] = now
+    if before is not None and (now.allowed > before.allowed or now.selector != before.selector):
+        state.budgets_eased += 1
 
 
 def _budget_gone(state: IngestState, gone: observations.BudgetGone) -> None:
-    state.budgets.pop((gone.namespace, gone.name), None)
+    if state.budgets.pop((gone.namespace, gone.name), None) is not None:
+        state.budgets_eased += 1
 
 
 def _allowance_seen(state: IngestState, seen: observations.AllowanceSeen) -> None:
@@ -251,6 +255,11 @@ def _told(state: IngestState, kind: str, namespace: str, name: str, uid: str) ->
     return {} if of is None else of.group_status.get(uid, {})
 
 
+def _measured(state: IngestState, seen: observations.Measured) -> None:
+    found = {name: (one.at, one.values) for name, one in seen.nodes.items()}
+    state.cluster.nodes.load.measure(seen.metrics, found)
+
+
 def _object_gone(state: IngestState, gone: observations.ObjectGone) -> None:
     state.counts.reported.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
@@ -301,6 +310,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.DeviceObjectGone: _device_object_gone,
     observations.NodeTopologySeen: _node_topology_seen,
     observations.NodeTopologyGone: _node_topology_gone,
+    observations.Measured: _measured,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,

@@ -159,6 +159,7 @@ def _read_pod_group(
     own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
     owned = any(True for _ in owned_gangs(answers))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
+    implicit_gangs.tell_note(state, workload)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)

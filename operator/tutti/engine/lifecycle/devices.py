@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import DeviceClass, ResourceClaim
+from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
@@ -72,7 +72,7 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
         write.told, write.failure = "done", why
         state.touch_pods(state.cluster.nodes.devices.book.users(key))
         return
-    if write is None or (write.uid, write.change) != (result.uid, result.change):
+    if write is None or (write.uid, write.asked) != (result.uid, result.change):
         return
     write.answered, write.version = True, result.version
     write.failure = why
@@ -140,6 +140,8 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     if outlook.unasked:
         state.set_deadline(workload, claim_seconds(state, workload))
     if outlook.unready and starts:
+        if workload.deadline is None:  # it waits for what another has asked for
+            state.set_deadline(workload, claim_seconds(state, workload))
         transit(workload, Transition.RESERVE)
         explain(workload, _waits_for_devices(state, workload, outlook))
         return None
@@ -178,7 +180,7 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
             mine = all(one.uid == record.uid for one in claim.status.reserved_for)
             write = state.device_writes.get(claim.key)
             if mine and (write is None or write.change != "free"):
-                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free")
+                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free", "free")
                 free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
                 break
 
@@ -234,6 +236,10 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
     has = claim.status.allocation is not None
     if has and any(one.uid == member.pod.uid for one in claim.status.reserved_for):
         return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
+    if len(claim.status.reserved_for) >= MOST_CONSUMERS:
+        return BindingProgress(
+            BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
+        )
     if write is None or write.change == "free":
         return BindingProgress(BindingStage.UNASKED)
     if write.failure:
@@ -251,6 +257,8 @@ def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
     promise = devices.promises.of(claim.key)
     if claim.metadata.deletion_timestamp is not None:
         return f"claim {name} is being deleted"
+    if promise is not None and promise.uid not in ("", claim.metadata.uid):
+        return f"claim {name} was deleted and made anew"
     if claim.status.allocation is None:
         return "" if promise is not None else f"claim {name} has lost its devices"
     if promise is not None and not _is_as_promised(claim, promise.allotment):
@@ -295,7 +303,7 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     known = state.device_writes.get(key)
     before = known.pods if known is not None else []
     made: DeviceClaimChange = "allocate" if known is not None and known.change == "allocate" else change
-    state.device_writes[key] = DeviceWrite(uid, made, pods=[*before, *pods])
+    state.device_writes[key] = DeviceWrite(uid, made, change, pods=[*before, *pods])
     state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods))
 
 
@@ -313,6 +321,7 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
         break_up(state, workload)
     for key in members:
         member = state.members[key]
+        _forget_refusals(state, member)
         if member.pod.assumed:
             give_back(state, member)
     state.back_off(workload)
@@ -320,6 +329,19 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
     details = {"attempts": str(workload.attempts), "members": str(len(members))}
     explain(workload, Explanation(Gate.PERMIT, "DeviceAllocationFailed", text, details))
     state.announce(workload, "Warning", "DeviceAllocationFailed", text)
+
+
+def _forget_refusals(state: LifecycleState, member: Member) -> None:
+    """Have more users of claims written again the next time that has failed; what claims were given is remembered."""
+    for key in _claims_of(state, member):
+        write, claim = state.device_writes.get(key), state.cluster.nodes.devices.book.claims.get(key)
+        if write is None or claim is None or not write.failure or write.asked != "reserve":
+            continue
+        if write.change == "reserve":
+            del state.device_writes[key]
+            continue
+        write.pods = [one for one in write.pods if one[1] != member.pod.uid]
+        write.failure, write.version = "", claim.metadata.resource_version
 
 
 def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: DeviceProgress) -> Explanation:

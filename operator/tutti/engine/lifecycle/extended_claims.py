@@ -52,7 +52,7 @@ def telling_progress(state: LifecycleState, key: ClaimKey) -> BindingProgress:
 
 def ask_to_make(state: LifecycleState, key: ClaimKey, member: Member, ask: ClaimAsk) -> None:
     """Have the claim of a member made."""
-    state.device_writes[key] = DeviceWrite("", "make")
+    state.device_writes[key] = DeviceWrite("", "make", "make")
     state.out.append(WriteExtendedClaim(*key, "", "make", (member.pod.name, member.pod.uid), requests=asked_of(ask)))
 
 
@@ -88,7 +88,7 @@ def remove_left_over(state: LifecycleState) -> None:
         if owner is None or member is None or member.pod.uid != owner.uid or member.pod.node or member.pod.terminated:
             continue  # whoever looks after claims takes them from pods that have ended or are gone
         if state.cluster.nodes.devices.promises.of(key) is None:
-            state.device_writes[key] = DeviceWrite(claim.metadata.uid, "remove")
+            state.device_writes[key] = DeviceWrite(claim.metadata.uid, "remove", "remove")
             pod = member.pod.name, member.pod.uid
             state.out.append(WriteExtendedClaim(*key, claim.metadata.uid, "remove", pod))
 

@@ -16,6 +16,7 @@ class DeviceWrite:
         uid: Of the claim.
         change: What is done with it; `allocate` stays so where pods were let use it afterwards. While it is made (for
             extended resources) it has no uid.
+        asked: What was asked last, which is what the next answer is about.
         pods: Name and uid of those that were written as its users.
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
@@ -25,6 +26,7 @@ class DeviceWrite:
 
     uid: str
     change: DeviceClaimChange | ExtendedClaimChange
+    asked: DeviceClaimChange | ExtendedClaimChange
     pods: list[tuple[str, str]] = field(default_factory=list)
     answered: bool = False
     version: str = ""

@@ -427,6 +427,25 @@ class ExtenderAnswered(Observation, frozen=True, tag="extender-answered"):
     gone: bool = False
 
 
+class NodeFigures(msgspec.Struct, frozen=True, array_like=True):
+    """What was measured of a node, and when: Unix seconds, and a number per metric, None where there was none."""
+
+    at: float
+    values: list[float | None] = []
+
+
+class Measured(Observation, frozen=True, tag="measured"):
+    """Figures of nodes were read.
+
+    Attributes:
+        metrics: What was measured: `cpu` and `memory` and their deviations in percent of the machine, and others.
+        nodes: By the name of the node what came of each.
+    """
+
+    metrics: list[str]
+    nodes: dict[str, NodeFigures]
+
+
 class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 

@@ -211,7 +211,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
     if total <= MOST_TERMS_TOGETHER:
         return None
     text = (
-        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations), "
+        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations, resource claims), "
         f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
     )
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
@@ -237,7 +237,7 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
     if pod_class.terms > MOST_TERMS:
         text = (
-            f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations), "
+            f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations, resource claims), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})

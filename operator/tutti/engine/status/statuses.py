@@ -435,4 +435,6 @@ def _gang_condition(workload: Workload, kind: str, generation: int) -> cond.Json
     why = workload.reported_explanation
     if why is None or why.gate is Gate.GATHER:
         return None
-    return cond.condition_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)
+    note = f" ({workload.gang.note})" if workload.gang is not None and workload.gang.note else ""
+    text = f"{why.reason}: {why.message}{note}"
+    return cond.condition_json(kind, "False", "Unschedulable", text, generation=generation)
