@@ -54,7 +54,8 @@ def publish(story: Story, api: Any, count: int = 4, taints: list[dict[str, str]]
         driver = f"{name}.{DRIVER}"
         spec = {"driver": driver, "pool": pool, "nodeName": node.metadata.name, "devices": devices}
         api("resourceslices", f"{name}-{node.metadata.name}", spec)
-    api("deviceclasses", name, {"selectors": [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]})
+    selectors = [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]
+    api("deviceclasses", name, {"selectors": selectors, "extendedResourceName": f"{name}.example.com/gpu"})
     return name
 
 
@@ -149,6 +150,38 @@ def test_an_operator_that_is_killed_between_claim_and_binding_goes_on(story: Sto
     story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
     devices = taken(story)
     assert len(devices) == len(set(devices)) == 8
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_gang_asks_for_devices_as_extended_resources(story: Story, api: Any, killed: bool) -> None:
+    resource = f"{publish(story, api)}.example.com/gpu"
+    story.start_operator()
+    story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": 4}}})
+    for rank in range(4):
+        labels = {"scheduling.tutti.dev/pod-group": "train"}
+        story.pod(f"train-{rank}", labels=labels, extended={resource: "2"})
+    if killed:
+        story.wait(lambda: bool(claims(story)), "a claim to be made")
+        story.kill_operator()
+        story.start_operator()
+
+    story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
+    devices = taken(story)
+    assert len(devices) == len(set(devices)) == 8
+    made = {one["metadata"]["name"]: one for one in claims(story)}
+    assert len(made) == 4
+    for pod in story.pods("train"):
+        said = pod.status.extended_resource_claim_status
+        claim = made[said.resource_claim_name]
+        assert claim["metadata"]["ownerReferences"][0]["uid"] == pod.metadata.uid
+        assert claim["status"]["reservedFor"][0]["uid"] == pod.metadata.uid
+        assert {one["pool"] for one in claim["status"]["allocation"]["devices"]["results"]} == {pod.spec.node_name}
+        assert said.request_mappings[0].container_name == "c"
+        assert said.request_mappings[0].resource_name == resource
+
+    for rank in range(4):
+        story.core.delete_namespaced_pod(f"train-{rank}", story.namespace)
+    story.wait(lambda: not claims(story), "the claims to go with their pods")
 
 
 def taint(story: Story, device: str) -> None:

@@ -223,7 +223,10 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
 def class_never_admitted(queue: Queue | None, pod_class: PodClass) -> Explanation | None:
     """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
     why = unplaceable(pod_class)
-    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.requests)
+    counted = pod_class.devices.counted
+    if queue is not None and why is None and counted is not None and counted.problem:
+        return Explanation(Gate.QUOTA, "DevicesNotCounted", counted.problem)
+    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.charged)
     return not_covered(queue, missing) if queue is not None and missing else why
 
 
@@ -257,7 +260,7 @@ def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
     """Return per resource what all pods of needs ask for, those beyond the required ones included."""
     total: dict[str, int] = {}
     for need in needs:
-        add_to(total, need.pod_class.requests, need.required + need.extra)
+        add_to(total, need.pod_class.charged, need.required + need.extra)
     return total
 
 
@@ -268,7 +271,7 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
     return PodSet(
         name,
         need.required,
-        {resource: amount for resource, amount in pod_class.requests.items() if resource != VIRTUAL},
+        {resource: amount for resource, amount in pod_class.charged.items() if resource != VIRTUAL},
         node_selector=pod_class.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=pod_class.spec.tolerations,
@@ -326,7 +329,7 @@ def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
 def _is_alike(one: PodClass, other: PodClass) -> bool:
     """Whether pods of two classes ask the same of quota and flavors, whatever else tells them apart."""
     mine, theirs = one.spec, other.spec
-    if one.requests != other.requests or mine.node_selector != theirs.node_selector:
+    if one.charged != other.charged or mine.node_selector != theirs.node_selector:
         return False
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
