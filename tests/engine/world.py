@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tests.engine.autoscaler import Autoscaler
 from tests.engine.devices import Devices
 from tests.engine.storage import Storage
 from tutti.api.configuration import TuttiConfiguration
@@ -47,8 +48,10 @@ from tutti.engine.records.decisions import (
     AskExtender,
     Bind,
     CreatePodGroup,
+    CreateProvisioning,
     Deactivate,
     DeletePodGroup,
+    DeleteProvisioning,
     EmitEvent,
     Evict,
     KeepAdmission,
@@ -93,6 +96,7 @@ from tutti.engine.records.observations import (
     ThrottleSeen,
 )
 from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.provisioning import ProvisioningFollowed
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
@@ -160,6 +164,7 @@ class World:
         self.log: list[AnyDecision] = []
         self.storage = Storage(self)
         self.devices = Devices(self)
+        self.autoscaler = Autoscaler(self)
         self._uids = itertools.count(1)
         self._start(synced=synced)
 
@@ -171,6 +176,8 @@ class World:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
         for kind in self.followed:
             self.tell(OwnerKindFollowed(*kind, followed=True))
+        if self.autoscaler.served:
+            self.tell(ProvisioningFollowed(followed=True))
         if synced:
             self.tell(Synced())
 
@@ -195,6 +202,7 @@ class World:
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *self.devices.all(),
+            *self.autoscaler.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
 
@@ -660,6 +668,8 @@ class World:
                 self._patch(decision)
             case ResetChecks():
                 self._reset_checks(decision)
+            case CreateProvisioning() | DeleteProvisioning():
+                self.autoscaler.write(decision)
             case CreatePodGroup():
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():

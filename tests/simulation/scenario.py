@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.mistakes import BAD, STRAYS
+from tests.simulation.waiting_steps import waiting_steps
 
 WRITES = (
     ("pods/binding", "POST"),
@@ -102,6 +103,7 @@ def drawn(seed: int) -> Scenario:
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
     steps += _latecomer(draw) if draw.random() < LATE else []
     steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
+    steps += [Step(at, do, args) for at, do, args in waiting_steps(seed)]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 

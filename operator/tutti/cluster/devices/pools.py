@@ -45,7 +45,7 @@ class PoolDevice(NamedTuple):
         place: From where it can be used: a node by its name, a selector, or None for anywhere.
         binds: Whether it can be used only from the node that it is allocated for.
         base: Equal for devices that are alike in all but their attributes and where they can be used.
-        schema: Equal for devices that have attributes of the same names and types.
+        schema: Equal for devices that have attributes of the same names.
         values: Those of its attributes, in the order of their names.
     """
 
@@ -241,8 +241,7 @@ class DeviceCatalog:
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        schema = (names, tuple(value.__class__ for value in values))
-        return device._replace(base=self._code(alike), schema=self._code(schema), values=values)
+        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
 
     def _code(self, value: object) -> int:
         known = self._codes.get(value)

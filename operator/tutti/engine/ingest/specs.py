@@ -65,9 +65,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
-    if workload.checks:
-        for name, group in workload.groups.items():
-            group.added = checks.additions_of(checks.answers(workload), name)
+    if workload.checks or workload.provisioning:
+        for group in workload.groups.values():
+            group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 

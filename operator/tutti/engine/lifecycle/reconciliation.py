@@ -18,6 +18,7 @@ from tutti.engine.lifecycle import (
     member_loss,
     owner_starts,
     permits,
+    provisioning,
     quota_usage,
     reservation,
     scale_down,
@@ -52,6 +53,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     checks.follow_checks(state, workload)
     before = workload.phase
     _follow_phase(state, workload)
+    provisioning.settle(state, workload)
     member_loss.follow_losses(state, workload)
     limits.watch_limits(state, workload)
     scale_down.follow_protection(state, workload)

@@ -14,6 +14,7 @@ from tutti.api.core import OwnerReference, Pod
 from tutti.api.devices import Allocation
 from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
+from tutti.api.provisioning import ProvisionedPods
 from tutti.api.selectors import Toleration
 
 DeviceClaimChange = Literal["allocate", "reserve", "free"]
@@ -258,6 +259,28 @@ class DeletePodGroup(Decision, frozen=True, tag="delete-pod-group"):
     uid: str
 
 
+class CreateProvisioning(Decision, frozen=True, tag="create-provisioning"):
+    """Make a ProvisioningRequest and the PodTemplates of its pod sets; answered by `ProvisioningWritten`.
+
+    `owner` is kind, name and uid of the workload's object, with which all of it goes.
+    """
+
+    namespace: str
+    name: str
+    owner: tuple[str, str, str]
+    class_name: str
+    pods: list[ProvisionedPods]
+    parameters: dict[str, str] = {}
+
+
+class DeleteProvisioning(Decision, frozen=True, tag="delete-provisioning"):
+    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class AskExtender(Decision, frozen=True, tag="ask-extender"):
     """Ask an HTTP extender about a class of pods by one of them; answered by `ExtenderAnswered`.
 
@@ -319,6 +342,8 @@ AnyDecision = (
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup
+    | CreateProvisioning
+    | DeleteProvisioning
     | AskExtender
     | NotePluginFault
     | NoteFault

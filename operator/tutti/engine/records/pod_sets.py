@@ -201,6 +201,9 @@ def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTo
     return topology.together or (group.name, pod_class)
 
 
+_TERMS = "selectors, affinity, spread constraints, tolerations, resource claims"
+
+
 def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
@@ -211,7 +214,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
     if total <= MOST_TERMS_TOGETHER:
         return None
     text = (
-        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations, resource claims), "
+        f"its unlike pods have {total} terms together ({_TERMS}), "
         f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
     )
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
@@ -236,10 +239,7 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
     if pod_class.devices.problem:
         return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
     if pod_class.terms > MOST_TERMS:
-        text = (
-            f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations, resource claims), "
-            f"and {MOST_TERMS} is the most that is weighed"
-        )
+        text = f"a pod has {pod_class.terms} terms ({_TERMS}), and {MOST_TERMS} is the most that is weighed"
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
     return None
 
