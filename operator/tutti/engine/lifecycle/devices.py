@@ -57,7 +57,7 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
     """Take in what became of a WriteDeviceClaim."""
     key = (result.namespace, result.name)
     write = state.device_writes.get(key)
-    if write is None or (write.uid, write.change) != (result.uid, result.change):
+    if write is None or (write.uid, write.last) != (result.uid, result.change):
         return
     write.answered, write.version = True, result.version
     write.failure = "" if result.done else result.message
@@ -152,7 +152,7 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
             mine = all(one.uid == record.uid for one in claim.status.reserved_for)
             write = state.device_writes.get(claim.key)
             if mine and (write is None or write.change != "free"):
-                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free")
+                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free", "free")
                 free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
                 break
 
@@ -257,7 +257,7 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     known = state.device_writes.get(key)
     before = known.pods if known is not None else []
     made: DeviceClaimChange = "allocate" if known is not None and known.change == "allocate" else change
-    state.device_writes[key] = DeviceWrite(uid, made, pods=[*before, *pods])
+    state.device_writes[key] = DeviceWrite(uid, made, change, [*before, *pods])
     state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods))
 
 

@@ -14,6 +14,7 @@ class DeviceWrite:
     Attributes:
         uid: Of the claim.
         change: What is done with it; `allocate` stays so where pods were let use it afterwards.
+        last: What was asked for last, which is what the next answer is about.
         pods: Name and uid of those that were written as its users.
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
@@ -22,6 +23,7 @@ class DeviceWrite:
 
     uid: str
     change: DeviceClaimChange
+    last: DeviceClaimChange
     pods: list[tuple[str, str]] = field(default_factory=list)
     answered: bool = False
     version: str = ""
