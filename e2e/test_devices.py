@@ -147,3 +147,86 @@ def test_an_operator_that_is_killed_between_claim_and_binding_goes_on(story: Sto
     story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
     devices = taken(story)
     assert len(devices) == len(set(devices)) == 8
+
+
+def crew(story: Story, size: int) -> None:
+    """A gang whose members a Job makes anew, each with a claim of its own."""
+    story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": size}}})
+    pod = {
+        "schedulerName": "tutti",
+        "restartPolicy": "OnFailure",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.9", "resources": {"requests": {"cpu": "10m"}}}],
+        "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}],
+    }
+    template = {"metadata": {"labels": {"scheduling.tutti.dev/pod-group": "train"}}, "spec": pod}
+    body = {"parallelism": size, "completions": size, "backoffLimit": 100, "template": template}
+    client.BatchV1Api(story.api).create_namespaced_job(story.namespace, {"metadata": {"name": "train"}, "spec": body})
+
+
+def devices_of(story: Story, pod: str) -> list[str]:
+    """The devices of the claims that are reserved for a pod."""
+    return [
+        f"{one['pool']}/{one['device']}"
+        for claim in claims(story)
+        if any(user["name"] == pod for user in claim.get("status", {}).get("reservedFor", ()))
+        for one in claim["status"]["allocation"]["devices"]["results"]
+    ]
+
+
+def change_slice(story: Story, node: str, taints: dict[str, list[dict[str, str]]]) -> None:
+    """The driver says of devices of a node that they are tainted."""
+    custom, name = client.CustomObjectsApi(story.api), f"{story.namespace}-{node}"
+    found = custom.get_cluster_custom_object(*VERSION, "resourceslices", name)
+    for device in found["spec"]["devices"]:
+        device["taints"] = taints.get(device["name"], [])
+    custom.replace_cluster_custom_object(*VERSION, "resourceslices", name, found)
+
+
+def test_a_gang_is_whole_again_without_a_device_that_its_driver_has_tainted(story: Story, api: Any) -> None:
+    if story.cluster.kind != "embedded":
+        pytest.skip("nobody evicts from tainted devices here, or makes the pods of Jobs, or has such a driver")
+    device_class = publish(story, api, 2)
+    template(story, 1, device_class)
+    story.start_operator()
+    crew(story, 6)
+    story.wait(lambda: len(story.living("train")) == 6, "the whole gang to be bound")
+    victim = min(story.living("train"))
+    (broken,) = devices_of(story, victim)
+    node, _, device = broken.partition("/")
+
+    change_slice(story, node, {device: [{"key": "broken", "effect": "NoExecute"}]})
+
+    story.wait(lambda: victim not in story.living("train"), "who uses the device to be taken out")
+    story.wait(lambda: len(story.living("train")) == 6, "the gang to be whole again")
+    devices = [one for pod in story.living("train") for one in devices_of(story, pod)]
+    assert len(devices) == len(set(devices)) == 6
+    assert broken not in devices
+
+
+def test_who_runs_stays_where_a_driver_has_vanished_and_nobody_else_comes(story: Story, api: Any) -> None:
+    device_class = publish(story, api, 2)
+    template(story, 1, device_class)
+    story.start_operator()
+    gang(story, 2)
+    story.wait(lambda: len(story.where("train")) == 2, "the whole gang to be bound")
+    where = story.where("train")
+    node = where["train-0"]
+
+    custom = client.CustomObjectsApi(story.api)
+    found = custom.get_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    custom.delete_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    entry = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    for number in range(2):
+        story.pod(f"late-{number}", selector={"kubernetes.io/hostname": node}, device_claims=entry)
+    story.wait(lambda: story.pod_condition("late-0")[0], "the driver to be missed")
+    assert story.where("late") == {}
+    assert story.where("train") == where
+
+    again = {key: found[key] for key in ("apiVersion", "kind", "spec")} | {
+        "metadata": {"name": found["metadata"]["name"]}
+    }
+    custom.create_cluster_custom_object(*VERSION, "resourceslices", again)
+    free = 2 - list(where.values()).count(node)
+    story.wait(lambda: len(story.where("late")) == free, "whoever has room to come when the driver is back")
+    assert len(taken(story)) == len(set(taken(story))) == 2 + free

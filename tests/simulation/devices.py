@@ -148,10 +148,9 @@ class Devices:
     def _follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
         if resource.storage == "nodes" and new is not None and old is None and self._works:
             self._loop.call_later(PUBLISH_SECONDS, self._publish_soon, new.key[1])
-        elif resource.storage == "pods" and new is not None and new.obj["spec"].get("nodeName"):
-            if old is None or not old.obj["spec"].get("nodeName"):
-                for what in self._wrong_with(new.obj):
-                    self._complain(what)
+        elif resource.storage == "pods" and new is not None and _was_bound(old, new):
+            for what in self._wrong_with(new.obj):
+                self._complain(what)
 
     def _wrong_with(self, pod: Json) -> Iterator[str]:
         """What is wrong with the devices of a pod that has been bound just now."""
@@ -222,6 +221,10 @@ class Devices:
             return found
         made = {"metadata": {"name": name, **meta}, "spec": spec}
         return await self._server.user.create(self._resource(plural), namespace, made)
+
+
+def _was_bound(old: Version | None, new: Version) -> bool:
+    return bool(new.obj["spec"].get("nodeName")) and not (old is not None and old.obj["spec"].get("nodeName"))
 
 
 def _asked(count: int) -> Json:
