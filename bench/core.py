@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, numa, preemption, topology
+from bench import admissions, decide, devices, numa, preemption, topology
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -116,6 +116,24 @@ MEASURES: dict[str, Measure] = {
     },
     "gang64_numa_nodes1000_ms": Measure(
         "gang of 64, each with the GPUs of a NUMA zone, 1,000 nodes that report", "ms", lambda: numa.gang(1000, 64), 30
+    ),
+    "gang64_devices_nodes1000_ms": Measure(
+        "gang of 64, each claims the 8 GPUs of one island, 1,000 nodes", "ms", lambda: devices.gang(1000, 64), 30
+    ),
+    "gang64_devices_again_nodes1000_ms": Measure(
+        "the same after another that asked the same", "ms", lambda: devices.gang(1000, 64, before=True), 15
+    ),
+    "single_devices_nodes1000_per_s": Measure(
+        "single pods that claim a device by expressions of their own, 1,000 nodes",
+        "1/s",
+        lambda: devices.singles(1000, 1000),
+        500,
+    ),
+    "preempt_devices_gang64_nodes1000_ms": Measure(
+        "victims for a gang of 64 that claims 8 GPUs each, 1,000 nodes whose 8,000 GPUs others have",
+        "ms",
+        lambda: devices.preempt(1000, 64),
+        slow=True,
     ),
     "admissions_per_s": Measure(
         "workloads through 1,000 ClusterQueues, 50,000 pending",

@@ -11,6 +11,7 @@ from kubernetes import client
 
 from e2e.harness.clusters import KINDS, Cluster, started, unavailable
 from e2e.harness.crds import install_crds
+from e2e.harness.power import Power
 from e2e.harness.story import Story
 
 _numbers = itertools.count(1)
@@ -54,6 +55,17 @@ def story(cluster: Cluster, tmp_path: Path) -> Iterator[Story]:
     told = Story(cluster, f"story-{next(_numbers)}", tmp_path)
     yield told
     told.close()
+
+
+@pytest.fixture
+def power(story: Story) -> Iterator[Power]:
+    """The switches of the kubelets, where the cluster has any."""
+    if why := story.cluster.machines.can_die:
+        pytest.skip(why)
+    switches = Power(story)
+    yield switches
+    story.stop_operator()
+    switches.restore()
 
 
 @pytest.fixture

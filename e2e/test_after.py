@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from e2e.harness.controllers import job_pods
+from e2e.harness.controllers import job_complete, job_pods
 from e2e.harness.frameworks import QUEUE, TEMPLATE, Made, Player
 from e2e.harness.plays import KUEUE
 from e2e.harness.story import GROUP, Story
@@ -95,7 +95,7 @@ def test_a_job_starts_after_a_job(story: Story, killed: bool) -> None:
     player.end(*pods)
     if killed:
         story.kill_operator()
-    player.status(prepare, {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 2})
+    job_complete(player, prepare)
     if killed:
         story.start_operator()
     story.wait(lambda: len(story.where("train")) == 2, "the Job to start after the other")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from e2e.harness.story import Story
@@ -11,11 +13,12 @@ QUEUE = "moving"
 
 def scattered(story: Story, **consolidation: object) -> None:
     """On each of four nodes one of two GPUs is in use, by a Job of its own."""
-    if story.cluster.replica_sets:
-        pytest.skip("the nodes of this cluster are shared with what others run there")
+    if not story.cluster.kubelets:
+        pytest.skip("nobody makes the pods of a controller anew")
+    story.wait(lambda: not others(story), "what other stories have run here to be gone")
     story.queue(QUEUE, 16, **({"consolidation": consolidation} if consolidation else {}))
     story.start_operator(victimsTimeoutSeconds=60)
-    nodes = [node.metadata.name for node in story.core.list_node().items]
+    nodes = story.cluster.nodes
     assert len(nodes) == 4
     cordon(story, nodes[1:], so=True)
     for number, node in enumerate(nodes):
@@ -27,7 +30,13 @@ def scattered(story: Story, **consolidation: object) -> None:
     assert len(set(story.where("steady").values())) == 4
 
 
-def cordon(story: Story, nodes: list[str], *, so: bool) -> None:
+def others(story: Story) -> list[str]:
+    """The pods that are on a node of the cluster."""
+    pods = story.core.list_pod_for_all_namespaces().items
+    return [pod.metadata.name for pod in pods if pod.spec.node_name in story.cluster.nodes]
+
+
+def cordon(story: Story, nodes: Iterable[str], *, so: bool) -> None:
     for name in nodes:
         story.core.patch_node(name, {"spec": {"unschedulable": so or None}})
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness.clusters import embedded
+from e2e.harness.clusters import started
 from e2e.harness.crds import install_crds
 from e2e.harness.story import GROUP, Story
 
@@ -21,13 +21,14 @@ NAMESPACE = "research"
 
 @pytest.fixture
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story, Story]]:
-    """A story on each of two embedded clusters."""
-    if request.config.getoption("--cluster") != "embedded":
-        pytest.skip("two clusters are had where they cost nothing")
+    """A story on each of two clusters."""
+    kind = request.config.getoption("--cluster")
+    if kind not in ("embedded", "envtest"):
+        pytest.skip("two clusters are had where they cost little")
     folders = [tmp_path / name for name in ("east", "west")]
     for folder in folders:
         folder.mkdir()
-    with embedded(folders[0]) as east, embedded(folders[1]) as west:
+    with started(kind, folders[0]) as east, started(kind, folders[1]) as west:
         for cluster in (east, west):
             with cluster.connect() as api:
                 install_crds(api)

@@ -14,6 +14,8 @@ from e2e.harness.story import Story
 
 GROUP, VERSION, PLURAL = "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies"
 GPU = "nvidia.com/gpu"
+CPU = "400m"
+"""What two pods have beside each other on a node of one CPU, as those of pretended kubelets are."""
 WITH_ZONES = {"profiles": [{"schedulerName": "tutti", "nodeResourceTopologyMatch": {}}]}
 
 
@@ -64,17 +66,17 @@ def agent(story: Story) -> Iterator[Agent]:
 def pair(story: Story, name: str) -> None:
     """A gang of two, each with one GPU, on the node with zones."""
     selector = {"e2e.example.com/zones": story.namespace}
-    story.gang(name, 2, gpus=1, cpu="2", guaranteed=True, selector=selector)
+    story.gang(name, 2, gpus=1, cpu=CPU, guaranteed=True, selector=selector)
 
 
 def test_zones_are_given_once_while_the_agent_reports_late(story: Story, agent: Agent) -> None:
     selector = {"e2e.example.com/zones": story.namespace}
     story.start_operator(**WITH_ZONES)
-    story.pod("wide", gpus=2, cpu="2", guaranteed=True, selector=selector)
+    story.pod("wide", gpus=2, cpu=CPU, guaranteed=True, selector=selector)
     story.wait(lambda: "cannot align container" in story.pod_condition("wide")[1], "the wide pod to say why it waits")
     said = story.pod_condition("wide")[1]
     assert (
-        "On 1 node no NUMA zone has 2 nvidia.com/gpu, 2 cpu and 8Mi memory free; "
+        f"On 1 node no NUMA zone has 2 nvidia.com/gpu, {CPU} cpu and 8Mi memory free; "
         "the largest hole is 1 nvidia.com/gpu, 4 cpu and 8Gi memory" in said
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.kubelets import is_ready
+from e2e.harness.power import SOON, Power
 from e2e.harness.story import GROUP, Story
 
 pytestmark = pytest.mark.timeout(600)
@@ -16,43 +16,6 @@ pytestmark = pytest.mark.timeout(600)
 HOST = "kubernetes.io/hostname"
 RACK = "e2e.example.com/rack"
 HOME = "e2e.example.com/home"
-SOON = 120
-"""Seconds within which a cluster has noticed that a node is silent, or is there again, and has done what follows."""
-
-
-class Power:
-    """Whoever kills kubelets, and has them come back in the end."""
-
-    def __init__(self, story: Story) -> None:
-        self._story, self._dead = story, set[str]()
-
-    def off(self, node: str) -> None:
-        """A kubelet dies: nobody confirms any more that its pods end."""
-        self._story.cluster.machines.off(node)
-        self._dead.add(node)
-        self._story.wait(lambda: not is_ready(self._story.core, node), f"{node} to be silent for too long", SOON)
-
-    def on(self, node: str) -> None:
-        """It comes back, with nothing of what it ran."""
-        self._story.cluster.machines.on(node)
-        self._dead.discard(node)
-        self._story.wait(lambda: is_ready(self._story.core, node), f"{node} to be ready again", SOON)
-
-    def restore(self) -> None:
-        """Have all come back."""
-        for node in sorted(self._dead):
-            self.on(node)
-
-
-@pytest.fixture
-def power(story: Story) -> Iterator[Power]:
-    """The switches of the kubelets, where the cluster has any."""
-    if why := story.cluster.machines.can_die:
-        pytest.skip(why)
-    switches = Power(story)
-    yield switches
-    story.stop_operator()
-    switches.restore()
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ def webhooks_asked(
         components: Whose webhooks are added to those of the component `webhook`.
         configuration: Of the operator.
     """
-    if story.cluster.replica_sets:
-        pytest.skip("this API server cannot call a process outside of it")
+    if story.cluster.kind == "kind":
+        pytest.skip("this API server is in a container, and cannot call a process outside of it")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     api = client.AdmissionregistrationV1Api(story.api)

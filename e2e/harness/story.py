@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ class Story:
         self.kubeconfig = cluster.kubeconfig  # as whom the operator comes; a story may give it less than every right
         self._made: list[tuple[str, str]] = []
         self._classes: list[str] = []
+        self._told = itertools.count(1)
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
             wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
@@ -141,7 +143,7 @@ class Story:
 
     def crew(
         self, name: str, size: int, *, gpus: int = 1, queue: str = "", selector: dict[str, str] | None = None,
-        patience: int = 1, **group: Any,
+        patience: int = 1, device_claims: list[dict[str, Any]] | None = None, **group: Any,
     ) -> None:  # fmt: skip
         """A gang whose members somebody makes anew: a Deployment where there is who makes its pods, else a Job.
 
@@ -161,6 +163,7 @@ class Story:
             "tolerations": [{"key": key, **forgives} for key in silent],
             "terminationGracePeriodSeconds": 5,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
+            "resourceClaims": device_claims or [],
         }
         labels = {"app": name, f"{GROUP}/pod-group": name}
         if self.cluster.replica_sets:
@@ -180,14 +183,14 @@ class Story:
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
         tolerations: list[dict[str, Any]] | None = None, guaranteed: bool = False,
-        device_claims: list[dict[str, Any]] | None = None,
+        device_claims: list[dict[str, Any]] | None = None, extended: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
         It takes `grace` seconds to end when it is told to; `guaranteed`, it limits all that it requests.
         """
         requests = {"cpu": cpu, "memory": "8Mi"}
-        gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        gpu = {**({"nvidia.com/gpu": str(gpus)} if gpus else {}), **(extended or {})}
         resources = {"requests": {**requests, **gpu}, "limits": {**(requests if guaranteed else {}), **gpu}}
         spec = {
             "schedulerName": "tutti",
@@ -218,14 +221,55 @@ class Story:
             self.core.patch_node(name, {"metadata": {"labels": labels}})
 
     def finish(self, prefix: str) -> None:
-        """Let the work of pods come to an end; a real kubelet takes no phase from others, so there they are deleted."""
-        for pod in self.pods(prefix):
-            if self.cluster.replica_sets:
-                self.core.delete_namespaced_pod(pod.metadata.name, self.namespace)
-            else:
-                self.core.patch_namespaced_pod_status(
-                    pod.metadata.name, self.namespace, {"status": {"phase": "Succeeded"}}
-                )
+        """Let the work of pods come to an end."""
+        self.end(*(pod.metadata.name for pod in self.pods(prefix)))
+
+    def end(self, *pods: str, phase: str = "Succeeded") -> None:
+        """Let the work of pods come to an end, with success or without.
+
+        A real kubelet that reads such a phase of a pod that runs ends the containers, and then says what came of them:
+        with a pretended runtime, success. It looks at a pod whose annotations change; what changes in the status alone
+        it may write over instead, and is told again. No kubelet says so while containers run, and until they have
+        ended it takes nobody in their place: so the operator does not get to see it before.
+        """
+        if not self.cluster.replica_sets:
+            for pod in pods:
+                self._say(pod, phase)
+            return
+        self.wait(lambda: all(map(self._has_started, pods)), f"{', '.join(pods)} to start")
+        with self._blind():
+            for pod in pods:
+                self._say(pod, phase)
+            self.wait(lambda: all(self._ends(pod, phase) for pod in pods), f"{', '.join(pods)} to end")
+
+    @contextlib.contextmanager
+    def _blind(self) -> Iterator[None]:
+        """Have the operator stand still, where there is one."""
+        running = self.operator
+        if running is None:
+            yield
+            return
+        running.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            running.send_signal(signal.SIGCONT)
+
+    def _say(self, pod: str, phase: str) -> None:
+        told = {"annotations": {"e2e.tutti.dev/told": str(next(self._told))}}
+        self.core.patch_namespaced_pod_status(pod, self.namespace, {"metadata": told, "status": {"phase": phase}})
+
+    def _has_started(self, pod: str) -> bool:
+        """Whether a pod's containers run, or have run."""
+        return self.core.read_namespaced_pod(pod, self.namespace).status.phase not in ("", "Pending")
+
+    def _ends(self, pod: str, phase: str) -> bool:
+        """Whether all containers of a pod have ended; says once more that they are to, where that was written over."""
+        status = self.core.read_namespaced_pod(pod, self.namespace).status
+        if status.phase not in ("Succeeded", "Failed"):
+            self._say(pod, phase)
+            return False
+        return all(one.state.terminated for one in status.container_statuses or [])
 
     def let_leave(self, prefix: str) -> None:
         """Have pods end that have been told to, where there is no kubelet that lets them."""

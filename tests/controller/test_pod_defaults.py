@@ -112,6 +112,24 @@ def test_an_owner_that_comes_a_moment_later_is_waited_for(known, label, given):
     assert asyncio.run(story()) == given
 
 
+@pytest.mark.parametrize(("label", "given"), [({QUEUE: "q"}, "tutti"), ({}, "")], ids=["queued", "not queued"])
+def test_an_owner_that_was_seen_and_not_told_to_the_engine_yet_is_known(known, monkeypatch, label, given):
+    """The engine is told between its turns; a Job's controller makes pods before that."""
+    monkeypatch.setattr(pod_defaults, "OWNER_PATIENCE_SECONDS", 60.0)
+
+    known.arrivals.seen(job(**label))
+
+    assert asked(known, pod()) == given
+
+
+def test_no_more_owners_are_remembered_than_may_be(known, monkeypatch):
+    monkeypatch.setattr(pod_defaults, "_REMEMBERED", 2)
+    for number in range(5):
+        known.arrivals.seen(ProjectedOwner("batch", "Job", "team", f"job-{number}", f"uid-{number}"))
+
+    assert [*known.arrivals._last] == ["uid-3", "uid-4"]
+
+
 def test_one_that_does_not_come_has_its_pods_held_here(known, monkeypatch):
     monkeypatch.setattr(pod_defaults, "OWNER_PATIENCE_SECONDS", 0.01)
 
@@ -181,6 +199,14 @@ def test_a_job_of_a_job_set_is_suspended_by_that(known):
     known.see(observations.OwnerSeen(ProjectedOwner("jobset.x-k8s.io", "JobSet", "team", "set", "s")))
 
     assert not suspends(keeps(known), with_owner(above))
+
+
+def test_a_trainjob_is_suspended_before_anybody_knows_its_pods(known):
+    raw = {"metadata": {"name": "train", "labels": {QUEUE: "q"}}, "spec": {"runtimeRef": {"name": "torch"}}}
+
+    assert suspends(keeps(known), raw, "TrainJob")
+    assert not suspends(keeps(known, "Pods"), raw, "TrainJob")
+    assert not suspends(keeps(known), {**raw, "metadata": {"name": "train"}}, "TrainJob")
 
 
 def test_a_job_of_a_cron_job_is_suspended_for_itself(known):

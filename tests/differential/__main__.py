@@ -26,6 +26,7 @@ MODULES = {
     "dra-": "tests.differential.devices",
     "numa": "tests.differential.numa",
     "throttles": "tests.differential.throttles",
+    "load": "tests.differential.load",
 }
 """How a file's name starts -> the module that compares it."""
 ENGINE = "Engine"

@@ -160,3 +160,76 @@ async def test_nothing_is_written_without_the_lease(serve, stored):
     with pytest.raises(LeadershipLost):
         await writer(server, fence=lost).write(start(stored.kind))
     assert stored.writes == 0
+
+
+# ---- TrainJob, whose templates stand in its runtime
+
+TRAIN_JOB = ("trainer.kubeflow.org", "TrainJob", "v1alpha1", "trainjobs", "ml", "train", "u")
+MINE = {"manager": "example.com/mine", "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+
+
+class StoredTrainJob(Stored):
+    """A TrainJob with the rules of Trainer's webhook (8c0f5059, checkRuntimePatchesImmutability)."""
+
+    def __init__(self, kube: Any, *, known: bool = True) -> None:
+        super().__init__("JobSet", kube)
+        self.kind, self.known = "TrainJob", known
+        self.raw["spec"] = {"suspend": True, "runtimeRef": {"name": "torch"}, "runtimePatches": [MINE]}
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "GET":
+            spec = (await request.json()).get("spec", {})
+            if "runtimePatches" in spec:
+                if not self.known and request.query.get("fieldValidation") == "Strict":
+                    return self.kube.status(
+                        400, "BadRequest", 'strict decoding error: unknown field "spec.runtimePatches"'
+                    )
+                assert self.raw["spec"]["suspend"], "its patches may change while it is suspended"
+                assert not self.active, "and nothing of it runs"
+        return await super().handle(request)
+
+    @property
+    def active(self) -> bool:
+        return any(one["active"] for one in self.raw.get("status", {}).get("jobsStatus", []))
+
+    def runs(self, *, active: int) -> None:
+        self.raw["status"] = {"jobsStatus": [{"name": "node", "active": active}]}
+
+
+def start_train_job(generation=1):
+    return StartOwner(*TRAIN_JOB, generation, 100, {"node": Directives({"pool": "a"})})
+
+
+async def test_a_trainjob_is_started_in_one_write_and_restored_when_nothing_of_it_runs(serve, kube):
+    stored = StoredTrainJob(kube)
+    before = copy.deepcopy(stored.raw["spec"])
+    server = await serve(stored.handle)
+    write = writer(server).write
+
+    assert (await write(start_train_job())).problem == ""
+    assert stored.writes == 1
+    assert [one["manager"] for one in stored.raw["spec"]["runtimePatches"]] == [
+        "example.com/mine",
+        "scheduling.tutti.dev/operator",
+    ]
+    stored.runs(active=1)
+    for _ in range(2):
+        assert (await write(SuspendOwner(*TRAIN_JOB))).problem == ""
+        assert stored.raw["spec"]["suspend"]
+        assert stored.writes == 2  # nothing is tried that would be refused
+
+    stored.runs(active=0)
+    assert (await write(SuspendOwner(*TRAIN_JOB))).problem == ""
+    assert stored.raw["spec"] == before
+    assert STARTED_ANNOTATION not in stored.raw["metadata"]["annotations"]
+    assert (await write(SuspendOwner(*TRAIN_JOB))).problem == ""
+    assert stored.writes == 3
+
+
+async def test_a_server_that_knows_no_patches_starts_nothing(serve, kube):
+    stored = StoredTrainJob(kube, known=False)
+    before = copy.deepcopy(stored.raw["spec"])
+    server = await serve(stored.handle)
+
+    assert "spec.runtimePatches" in (await writer(server).write(start_train_job())).problem
+    assert stored.raw["spec"] == before

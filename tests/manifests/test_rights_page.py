@@ -49,6 +49,19 @@ def to_suspend():
     }
 
 
+def to_ask_for_nodes():
+    """What is granted besides where nodes are asked for by ProvisioningRequests."""
+    file = ROOT / "manifests" / "components" / "provisioning-requests" / "rules.yaml"
+    rules = [patch["value"] for patch in yaml.safe_load(file.read_text())]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def with_zones():
     """What is granted besides where pods are aligned to NUMA zones."""
     file = ROOT / "manifests" / "components" / "numa" / "rule.yaml"
@@ -61,6 +74,14 @@ def with_zones():
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def to_measure():
+    """What is granted besides where profiles go by what metrics.k8s.io says."""
+    file = ROOT / "manifests" / "components" / "measurements" / "rule.yaml"
+    (patch,) = yaml.safe_load(file.read_text())
+    assert patch["value"]["verbs"] == ["list"]
+    return {(group, name, "list") for group in patch["value"]["apiGroups"] for name in patch["value"]["resources"]}
 
 
 def words(cell):
@@ -76,7 +97,8 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
         for verb in words(verbs)
     ]
     assert len(listed) == len(set(listed))
-    assert set(listed) == granted() | with_own_certificate() | to_suspend() | with_zones()
+    by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes()
+    assert set(listed) == granted() | with_own_certificate() | by_component
 
 
 def defined(tree, prefix=""):

@@ -16,7 +16,7 @@ from tutti.api.model import GROUP
 from tutti.api.pod_scheduler import SCHEDULER_LABEL, SYSTEM_NAMESPACES
 
 COMPONENT = BASE.parent / "components" / "webhook"
-STARTED = ("job-v1", "jobset-v1alpha2", "raycluster-v1", "rayjob-v1")
+STARTED = ("job-v1", "jobset-v1alpha2", "raycluster-v1", "rayjob-v1", "trainjob-v1alpha1")
 OVERLAYS = BASE.parent / "overlays" / "webhook"
 
 
@@ -106,7 +106,7 @@ def test_the_components_add_up_whichever_way_the_certificate_comes():
         shutil.rmtree(folder)
     objects = [one for one in yaml.safe_load_all(built.stdout) if one]
     (mutating,) = [one for one in objects if one["kind"] == "MutatingWebhookConfiguration"]
-    last = [hook["name"].partition(".")[0] for hook in mutating["webhooks"]][-5:]
+    last = [hook["name"].partition(".")[0] for hook in mutating["webhooks"]][-1 - len(STARTED) :]
     assert last == ["schedule-pod", *(f"suspend-{kind}" for kind in STARTED)]
     (role,) = [one for one in objects if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "tutti"]
     assert {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]} in role["rules"]

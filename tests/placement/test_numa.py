@@ -71,7 +71,7 @@ def cluster_of(*nodes: tuple[Node, NodeTopology]) -> Cluster:
 def room(cluster: Cluster, pod_class: PodClass) -> np.ndarray:
     """How many more pods each node takes, by its zones."""
     state = NumaAlignment().pre_filter(pod_class, cluster.nodes, NO_FLAVOR)
-    return np.full(len(cluster.nodes), PLENTY) if state is None else state.room()
+    return np.full(len(cluster.nodes), PLENTY) if state is None else state.room(PLENTY)
 
 
 def kubelet(report: NodeTopology) -> Kubelet:

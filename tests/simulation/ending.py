@@ -21,7 +21,7 @@ def unserved(world: World) -> list[str]:
         waiting = _not_succeeded(world, gang)
         required = len(gang.members) if gang.about["how"] == "Pod" else min(gang.about["least"], len(gang.members))
         left += waiting if max(len(gang.members) - len(waiting), _cleaned_up(world, gang)) < required else []
-    return left
+    return left + world.waits.unfinished()
 
 
 def _cleaned_up(world: World, gang: Gang) -> int:

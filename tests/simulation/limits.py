@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.pods import GPU, GROUP, gpus_of, lives
 from tests.simulation.server import Json, Server
 
-LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6}
+LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6, "cq4": 4, "cq5": 4, "cq6": 4}
 """GPUs that may be used of each ClusterQueue, with what it may borrow."""
 COHORT = ("cq1", "cq2")
 OF_COHORT = 8
@@ -45,6 +45,11 @@ def held(server: Server, node: str, scheduler: str = "", but: frozenset[str] = f
         for pod in here
         if scheduler in ("", pod["spec"]["schedulerName"]) and pod["metadata"]["uid"] not in but
     )
+
+
+def used_of(server: Server, queue: str) -> int:
+    """GPUs of a ClusterQueue that bound pods use which are not on their way out."""
+    return _used(server).get(queue, 0)
 
 
 def _over(used: dict[str, int], queue: str) -> bool:

@@ -85,6 +85,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfi
         await _end_well(world)
     for one in world.operators.values():
         await one.shut()
+    await world.waits.stop()
     await world.server.stop()
     return world
 

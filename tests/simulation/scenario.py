@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.mistakes import BAD, STRAYS
+from tests.simulation.waiting_steps import waiting_steps
 
 WRITES = (
     ("pods/binding", "POST"),
@@ -108,6 +109,7 @@ def drawn(seed: int) -> Scenario:
     steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
     apart = random.Random(f"{seed}/devices")
     steps += _devices(apart) if apart.random() < CLAIMS else []
+    steps += [Step(at, do, args) for at, do, args in waiting_steps(seed)]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 

@@ -50,6 +50,7 @@ PLURALS = {
     "ResourceFlavor": "resourceflavors",
     "Topology": "topologies",
     "WorkloadPriorityClass": "workloadpriorityclasses",
+    "AdmissionCheck": "admissionchecks",
 }
 
 

@@ -19,6 +19,7 @@ from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Journals, Operator
 from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
 from tests.simulation.server import Json, Server
+from tests.simulation.waits import Waits
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
 from tutti_sim.kinds.resource import Resource
@@ -56,6 +57,7 @@ class World:
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
         self.devices = Devices(self.server, loop, self.complain)
+        self.waits = Waits(self.server, loop, self.complain, self._about)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
@@ -92,7 +94,9 @@ class World:
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
         doer: Any = next(
-            one for one in (self.mistakes, self.machines, self.devices, self) if hasattr(one, f"do_{action}")
+            one
+            for one in (self.mistakes, self.machines, self.devices, self.waits, self)
+            if hasattr(one, f"do_{action}")
         )
         await getattr(doer, f"do_{action}")(**args)
 
@@ -167,6 +171,11 @@ class World:
         if gang.about is None or gang.cancelled or self.server.pod(member["name"]) is not None:
             return
         await self.server.user.create(self.server.pods, "default", pod_of(gang.about, member))
+
+    def _about(self, name: str) -> Json | None:
+        """What is known of the gang of a pod."""
+        gang = self.gangs.get(self._gang_of.get(name, ""))
+        return gang.about if gang is not None else None
 
     async def end_the_endless(self) -> None:
         """The users give up what would run for ever: everybody else has come to the end of theirs beside it."""
@@ -318,6 +327,7 @@ class World:
         """The users delete what they have made."""
         for gang in list(self.gangs):
             await self.do_cancel(gang)
+        await self.waits.tidy()
         self.mistakes.tidy()
 
     # What must hold of the cluster at any moment.

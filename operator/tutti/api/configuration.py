@@ -11,10 +11,12 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from tutti.api.device_mappings import ResourcesSettings
 from tutti.api.extensions import Extender, clashes
 from tutti.api.framework_kind import MOST_FRAMEWORKS, FrameworkKind
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import OnMemberLoss
+from tutti.api.load import Measurements
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
@@ -247,8 +249,11 @@ class TuttiConfiguration(Model):
     conventions: Conventions = Conventions()
     frameworks: Annotated[list[FrameworkKind], Field(max_length=MOST_FRAMEWORKS)] = []
     """Kinds of your own that make pods, beside those that are known, or in place of one of these (docs/frameworks)."""
+    resources: ResourcesSettings = ResourcesSettings()
     throttles: ThrottlesSettings | None = None
     """Left out: throttles are not looked at."""
+    measurements: Measurements | None = None
+    """Left out: nothing is measured, so that no profile may have `load`."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -267,6 +272,14 @@ class TuttiConfiguration(Model):
         """Extenders must be told apart, and share no resource."""
         for problem in clashes(self.extenders):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def check_load(self) -> TuttiConfiguration:
+        """A profile that goes by load needs figures."""
+        asking = [one.scheduler_name for one in self.profiles if one.load is not None]
+        if asking and self.measurements is None:
+            raise ValueError(f"measurements: the profile {asking[0]} has load; say where it is read what nodes use")
         return self
 
     @model_validator(mode="after")

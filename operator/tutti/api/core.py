@@ -347,6 +347,7 @@ class NodeStatus(View, frozen=True):
     """What a node offers."""
 
     allocatable: dict[str, str | int | float] = {}
+    capacity: dict[str, str | int | float] = {}
     images: list[ContainerImage] = []
     conditions: list[PodCondition] = []
     declared_features: list[str] = []

@@ -167,6 +167,25 @@ class ElasticRole(Model):
     """To how many it may grow."""
 
 
+class TemplatePatches(Model):
+    """Patches by which others change the pod templates that an object has from elsewhere.
+
+    Who wrote an entry stands in it under `manager`. What the object makes of the templates is there while it is
+    suspended, so that they can be read in that.
+    """
+
+    path: FieldPath
+    """The list."""
+    roles: FieldPath
+    """In an entry: a list of patches of roles, each with the `name` of the role."""
+    template: FieldPath
+    """In the patch of a role: that of its pod template. Its node selector is added to what the template says, and its
+    tolerations take the place of those of the template."""
+    active_in: FieldPath | None = None
+    """A list, from the top of the object, whose entries count under `active` what runs: the patches cannot be changed
+    while anything does."""
+
+
 class FrameworkKind(Model):
     """A kind of object that makes pods, or makes what does."""
 
@@ -215,6 +234,8 @@ class FrameworkKind(Model):
     startable: bool = False
     """Whether it may be started here (`manage: Suspend` on a queue): pods are made when `suspended` is false, and while
     it is true the node selectors and tolerations of its pod templates may be changed."""
+    template_patches: TemplatePatches | None = None
+    """With startable and numbersOf: how that is done where the templates stand in what the object makes of others."""
     startable_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
     """What must hold for that; an object of which it does not is left alone."""
     ended_when: Annotated[list[FieldCondition], Field(max_length=4)] = []
@@ -241,6 +262,10 @@ class FrameworkKind(Model):
         ValidationRule(
             message="startable needs suspended, and gang Together",
             holds=lambda it: not it.startable or (it.suspended is not None and it.gang == "Together"),
+        ),
+        ValidationRule(
+            message="templatePatches needs startable and numbersOf: what has the numbers has the templates as well",
+            holds=lambda it: it.template_patches is None or (it.startable and it.numbers_of is not None),
         ),
         ValidationRule(
             message="a kind with gang Together needs roles, or numbersOf: else nobody knows how many pods there are",

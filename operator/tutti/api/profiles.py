@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from tutti.api import core
 from tutti.api.extensions import PluginUse
 from tutti.api.kinds.matching import NodeAffinityText
+from tutti.api.load import LoadArgs
 from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, ValidationRule
 from tutti.api.problems import nearest
 
@@ -247,6 +248,17 @@ IgnoredResource = Annotated[
 """An extended resource; only such can be ignored."""
 
 
+class DevicePackingArgs(Model):
+    """Chooses the devices for ResourceClaims that leave most for others.
+
+    The smallest that will do; partitions and shares of a GPU that is in use already; devices of one PCIe root and NUMA
+    node (resource.kubernetes.io/pcieRoot, resource.kubernetes.io/numaNode); and nodes on which these fit tightest.
+    """
+
+    weight: Weight = 5
+    """Of how tight devices fit, against the other scores, of which each has up to 100 points by its own weight."""
+
+
 class AcceleratorPackingArgs(Model):
     """Keeps whole nodes of accelerators free: single pods fill holes, a gang takes the fewest nodes.
 
@@ -328,8 +340,12 @@ class SchedulerProfile(Model):
     inter_pod_affinity: InterPodAffinityArgs = InterPodAffinityArgs()
     accelerator_packing: AcceleratorPackingArgs | None = None
     """Left out, pods that ask for accelerators are scored as all others, as kube-scheduler does."""
+    device_packing: DevicePackingArgs | None = None
+    """Left out, claims get the first devices that drivers list, as with kube-scheduler."""
     node_resource_topology_match: NodeResourceTopologyMatchArgs | None = None
     """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
+    load: LoadArgs | None = None
+    """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""

@@ -33,6 +33,11 @@ MOST_OVERRIDES = 256
 MOST_RESOURCES = 64
 """That one threshold names."""
 
+MOST_AMOUNTS = 2048
+"""That all thresholds of one object name together."""
+MOST_SELECTED = 1024
+"""Labels, requirements and values in all selectors of one object."""
+
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Quantities = Annotated[dict[str, str | int | float], msgspec.Meta(max_length=MOST_RESOURCES)]
 
@@ -91,6 +96,11 @@ class ThrottleSpec(View, frozen=True):
     selector: Selector = Selector()
     threshold: Threshold = Threshold()
     temporary_threshold_overrides: Annotated[list[Override], msgspec.Meta(max_length=MOST_OVERRIDES)] = []
+
+
+def selector_size(selector: LabelSelector) -> int:
+    """Return how many labels, requirements and values a selector has."""
+    return len(selector.match_labels) + sum(1 + len(one.values) for one in selector.match_expressions)
 
 
 def spec_of(raw: dict[str, Any]) -> ThrottleSpec | str:

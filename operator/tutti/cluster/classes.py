@@ -19,7 +19,7 @@ from tutti.api.core import Container, PodSpec
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
+from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds, term_count
 from tutti.cluster.requests import POD_LEVEL, Scored, is_guaranteed, pod_requests, scored_requests, scored_weight
 from tutti.cluster.signatures import (
     NO_LABELS,
@@ -102,8 +102,9 @@ class PodClass:
         cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
         pod_signature: What others see of them, as far as any selector reads it.
         features: Which plugins they may concern: bits of `Feature`, those of pods.
-        terms: How many terms they have (`count_terms`): what it costs to try one grows with that.
+        terms: How many terms they have (`count_terms`, `asks.term_count`): what it costs to try one grows with that.
         refusal: Why such pods can have no node now, whatever room there is, or "".
+        charged: What quota counts of one: what it asks for, and devices.
         needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading.
     """
 
@@ -124,13 +125,16 @@ class PodClass:
     features: int = field(init=False)
     terms: int = field(init=False)
     refusal: str = field(init=False)
+    charged: Amounts = field(init=False)
     needs_other_pods: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.pod_signature = PodSignature(self.namespace, self.labels, self.inter_pod)
         self.features = _features(self)
-        self.terms = count_terms(self.spec)
+        self.terms = count_terms(self.spec) + (term_count(self.devices) if self.devices.claims else 0)
         self.refusal = self.problem or self.volumes.problem or self.devices.problem
+        counted = self.devices.counted
+        self.charged = self.requests if counted is None else counted.of(self.requests)
         spreads = self.spec.topology_spread_constraints
         strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
         self.needs_other_pods = strictly or bool(self.inter_pod.affinity)
@@ -192,9 +196,11 @@ class ClassBook:
     Attributes:
         watched: The label keys that some selector reads; it only grows.
         strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
+        reads_limits: Whether somebody estimates by their limits what pods will use, so that these tell classes apart.
     """
 
     def __init__(self) -> None:
+        self.reads_limits = False
         self.watched: set[str] = set()
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
@@ -268,7 +274,7 @@ class ClassBook:
         if known is None:
             if len(self._copies) == _MOST_SPECS:
                 self._copies.clear()
-            essence = _placement_spec(spec)
+            essence = _placement_spec(spec, keep_limits=self.reads_limits)
             self.watch(_keys_read(essence))
             known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
         return known
@@ -341,13 +347,13 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
         yield from constraint.match_label_keys
 
 
-def _placement_spec(spec: PodSpec) -> PodSpec:
+def _placement_spec(spec: PodSpec, *, keep_limits: bool) -> PodSpec:
     """Strip what differs between equal pods: where they are bound, priority, membership, names of volumes and claims.
 
     What claims ask of a node stands apart from the spec (`VolumeNeeds`, `DeviceNeeds`). Limits matter only in that they
-    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others.
+    make a pod Guaranteed, which is aligned to NUMA zones otherwise than others, and where load is estimated by them.
     """
-    pinned = is_guaranteed(spec)
+    pinned = keep_limits or is_guaranteed(spec)
     return msgspec.structs.replace(
         spec,
         node_name="",

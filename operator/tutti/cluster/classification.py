@@ -69,8 +69,9 @@ class Classifier:
         elif waits:
             key = (meta.namespace, meta.name)
             volumes = self._volumes.needs(key, meta.uid, uses) if uses else NO_VOLUMES
-            if device_uses or self._devices.book.classes:
-                devices = self._devices.needs(key, meta.uid, device_uses, pod.spec)
+            if device_uses or self._devices.book.asked_by_name:
+                scheduler = pod.spec.scheduler_name
+                devices = self._devices.needs(key, meta.uid, device_uses, pod.spec, scheduler=scheduler)
         owner = owner_of(meta.owner_references)
         return self._classes.of(
             pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, devices=devices, waits=waits
@@ -96,8 +97,9 @@ class Classifier:
         volumes, devices = NO_VOLUMES, NO_DEVICES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
-        if (record.device_uses or self._devices.book.classes) and not record.terminated:
-            devices = self._devices.needs(record.key, record.uid, record.device_uses, before.spec)
+        if (record.device_uses or self._devices.book.asked_by_name) and not record.terminated:
+            uses, scheduler = record.device_uses, record.scheduler
+            devices = self._devices.needs(record.key, record.uid, uses, before.spec, scheduler=scheduler)
         labels = record.pod_signature.labels
         now = self._classes.of(
             before.spec, record.namespace, labels, owner=before.owner, volumes=volumes, devices=devices

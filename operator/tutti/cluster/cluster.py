@@ -21,7 +21,9 @@ from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.device_users import PodsByDevice
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
@@ -82,6 +84,8 @@ class Cluster:
         offers = self._offered(node)
         new = [resource for resource in offers if resource not in self.nodes.resource_index]
         row = self.nodes.put(node, offers)
+        if self.nodes.load:
+            self.nodes.load.put_node(name, row, self._capacity(node))
         if new:
             self._name(new)
         if before is None:
@@ -124,6 +128,7 @@ class Cluster:
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.follower.gone((name, number))
         self.nodes.remove(name)
+        self.nodes.load.forget(name)
         self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
@@ -170,6 +175,8 @@ class Cluster:
         record.recount()
         if uses and record.terminated:
             self._claimants.leave(key, uses)
+        if self.nodes.load and record.place:
+            self.nodes.load.come(record, record.place)
         if self.nodes.numa and record.place:
             self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
         self._classing.by_labels()
@@ -264,6 +271,9 @@ class Cluster:
         if self.nodes.numa:
             for row in rows:
                 self.nodes.numa.touch(names[row])
+        if self.nodes.load:
+            for record in records:
+                self.nodes.load.come(record, record.assumed)
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
@@ -284,6 +294,8 @@ class Cluster:
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
         self.device_users.hold(hold, pod_class.signature)
         self.follower.kept(hold, pod_class)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, 1)
         return hold
 
     def holds(self) -> Iterator[tuple[Hold, PodClass]]:
@@ -309,6 +321,8 @@ class Cluster:
         self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.device_users.adopt(hold, record.pod_class.signature)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, -1)
         self.assume(record, row)
 
     def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
@@ -331,10 +345,15 @@ class Cluster:
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
         of = record.pod_class
-        if not record.uses:
+        if not record.uses and not record.device_uses and of.devices is NO_DEVICES:
             return of
         volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
-        return self.classes.of(of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, waits=False)
+        devices = self.nodes.devices.needs(
+            record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
+        )
+        return self.classes.of(
+            of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, devices=devices, waits=False
+        )
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -430,6 +449,8 @@ class Cluster:
         if not place:
             return
         self._occupants.remove(place, record)
+        if self.nodes.load:
+            self.nodes.load.leave(record.key, place)
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, -1)
@@ -449,6 +470,8 @@ class Cluster:
         row = self.nodes.rows[node]
         self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
+        if self.nodes.load:
+            self.nodes.load.hold(row, pod_class, sign)
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
@@ -473,6 +496,12 @@ class Cluster:
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)
         return offered
+
+    def _capacity(self, node: Node) -> tuple[int, int]:
+        """Return the cpu and memory of a machine; what it does not say, or says unreadably, it offers all of."""
+        there = {**node.status.allocatable, **node.status.capacity}
+        said = readable_amounts({name: there[name] for name in ("cpu", "memory") if name in there}, [])
+        return min(said.get("cpu", 0), MOST_AMOUNT), min(said.get("memory", 0), MOST_AMOUNT)
 
     def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
         now = self.nodes.allocatable[row]

@@ -22,6 +22,7 @@ from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, 
 from tutti.cluster.devices.asks import DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.load import LoadColumns
 from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
@@ -154,6 +155,7 @@ class NodeColumns:
         volumes: Storage, and who uses it.
         devices: Devices, and who holds them.
         numa: The NUMA zones of the nodes that tell of them.
+        load: What nodes were measured to use, where a profile asks for it.
     """
 
     def __init__(self) -> None:
@@ -177,6 +179,7 @@ class NodeColumns:
         self.volumes = VolumeState()
         self.devices = DeviceState()
         self.numa = NumaColumns(self.rows, self.names)
+        self.load = LoadColumns(self.rows)
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -235,6 +238,8 @@ class NodeColumns:
         row = self.rows.pop(name)
         if self.numa:
             self.numa.empty(row)
+        if self.load:
+            self.load.empty(row)
         self._present[row] = False
         self._allocatable[row] = 0
         self._requested[row] = 0

@@ -39,6 +39,7 @@ class Transaction:
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
         self._zoned: list[_Placed] = []
+        self._loaded: list[_Placed] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -90,6 +91,10 @@ class Transaction:
             self._nodes.numa.hold(pod_class, rows, counts, 1)
             self._zoned.append(placed)
             self._log.append(self._unzone)
+        if self._nodes.load:
+            self._nodes.load.take(rows, counts, pod_class, 1)
+            self._loaded.append(placed)
+            self._log.append(self._unload)
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
@@ -161,6 +166,8 @@ class Transaction:
             self._detach()
         while self._zoned:
             self._unzone()
+        while self._loaded:
+            self._unload()
         while self._settled:
             self._unsettle()
         self.unshown.clear()
@@ -191,6 +198,11 @@ class Transaction:
         """Take back what the last `put` of pods took of NUMA zones."""
         pod_class, rows, counts = self._zoned.pop()
         self._nodes.numa.hold(pod_class, rows, counts, -1)
+
+    def _unload(self) -> None:
+        """Take back what is expected of the pods that were put last."""
+        pod_class, rows, counts = self._loaded.pop()
+        self._nodes.load.take(rows, counts, pod_class, -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed

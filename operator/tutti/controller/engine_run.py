@@ -24,6 +24,7 @@ from tutti.controller.dispatch import Dispatch
 from tutti.controller.election import ElectionThread
 from tutti.controller.health import Health
 from tutti.controller.informers import Informers, OptionalInformers
+from tutti.controller.measuring import NodeMeasuring
 from tutti.controller.metrics import Metrics
 from tutti.controller.object_cache import ObjectCache
 from tutti.controller.pod_defaults import OwnerArrivals
@@ -148,6 +149,13 @@ class EngineRun:
             forget=self._dispatch.forget,
             catalogue=catalogue,
         )
+        self._measuring = NodeMeasuring(
+            context.client,
+            context.configuration,
+            observe=self._observe,
+            metrics=context.metrics,
+            clock=context.clock,
+        )
         self._optional_informers = OptionalInformers(
             context.client, context.configuration, observe=self._observe, forget=self._dispatch.forget
         )
@@ -198,6 +206,7 @@ class EngineRun:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informers.run(), name="informers")
             group.create_task(self._optional_informers.run(), name="optional informers")
+            group.create_task(self._measuring.run(), name="measuring")
             group.create_task(self._cycle.run(), name="cycle")
             await self._informers.synced.wait()
             await self._optional_informers.synced.wait()

@@ -192,6 +192,13 @@ class Metrics:
             "tutti_extender_asks", "Calls of HTTP extenders, by what came of them.",
             ["extender", "verb", "outcome"], registry=self.registry,
         )  # fmt: skip
+        self.measurements = Counter(
+            "tutti_measurements", "Readings of what nodes use, by what came of them.",
+            ["outcome"], registry=self.registry,
+        )  # fmt: skip
+        self.measured_nodes = Gauge(
+            "tutti_measured_nodes", "Nodes of which the last reading had figures.", registry=self.registry
+        )
         self.plugin_faults = Counter(
             "tutti_plugin_faults", "Failures of users' plugins, each told once a minute.",
             ["plugin", "point"], registry=self.registry,

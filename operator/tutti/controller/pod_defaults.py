@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -46,20 +47,34 @@ OWNER_PATIENCE_SECONDS: Final = 2.0
 """How long an owner that has not been seen is waited for; the API server waits for longer."""
 
 
+_REMEMBERED: Final = 4096
+"""How many of the owners seen last are kept for those who ask before the engine was told; it holds the same records."""
+
+
 class OwnerArrivals:
-    """Tells who waits for an owner that it was seen."""
+    """Tells who waits for an owner that it was seen.
+
+    What was seen is told to the engine between its turns. Whoever asks before that finds it here.
+    """
 
     def __init__(self) -> None:
         self._awaited: dict[str, asyncio.Future[ProjectedOwner]] = {}
+        self._last: OrderedDict[str, ProjectedOwner] = OrderedDict()
 
     def seen(self, found: ProjectedOwner) -> None:
-        """Hand an owner that was seen to those who wait for it."""
+        """Hand an owner that was seen to those who wait for it, and to those who will before the engine knows it."""
+        self._last[found.uid] = found
+        self._last.move_to_end(found.uid)
+        if len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)
         awaited = self._awaited.pop(found.uid, None)
         if awaited is not None and not awaited.done():
             awaited.set_result(found)
 
     async def wait(self, uid: str) -> ProjectedOwner:
         """Return an owner once it is seen."""
+        if (seen := self._last.get(uid)) is not None:
+            return seen
         awaited = self._awaited.get(uid)
         if awaited is None:
             awaited = self._awaited[uid] = asyncio.get_running_loop().create_future()

@@ -12,11 +12,9 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
-from tutti.cluster.capacity import FreeCapacity
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.engine.reading.catalog import Catalog
-from tutti.engine.records.counters import QueueCounts
 from tutti.engine.records.decisions import AnyDecision, EmitEvent
 from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
 from tutti.engine.records.followers import Followers
@@ -170,22 +168,3 @@ class CoreState:
             api_version, uid = API_VERSION, workload.uid
         action = "Binding" if reason == "Scheduled" else "Scheduling"
         self.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
-
-
-@dataclass(kw_only=True)
-class QueueFigures:
-    """What is counted per queue, and what of it may have changed since it was told.
-
-    Attributes:
-        counts: How many workloads are where, and what they have reserved, per queue.
-        changed_queues: Queues whose counts or usage may have changed since they were last told.
-        free_by_flavor: What was free in each flavor when queues were last told it.
-        free_at: When that was, Unix seconds.
-        free_is_stale: Whether pods or nodes have been seen since.
-    """
-
-    counts: QueueCounts = field(default_factory=QueueCounts)
-    changed_queues: dict[str, None] = field(default_factory=dict)
-    free_by_flavor: dict[str, FreeCapacity] = field(default_factory=dict)
-    free_at: float = 0.0
-    free_is_stale: bool = False

@@ -23,12 +23,12 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import quota_holdback, throttling, usage_history
+from tutti.engine.admission import node_load, quota_holdback, throttling, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import promises, specs, volcano_jobs
+from tutti.engine.ingest import managed_owners, promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
@@ -144,7 +144,10 @@ class Engine:
             reporting.next_refresh_due(self.state),
             queue_statuses.next_overuse_due(self.state),
             self.state.catalog.windows.turns_at,
+            managed_owners.next_unmade_due(self.state),
             throttle_statuses.next_throttles_due(self.state),
+            predecessors.next_rings_due(self.state),
+            node_load.next_load_due(self.state),
         )
         return min((time for time in times if time is not None and time < math.inf), default=None)
 
@@ -168,6 +171,10 @@ class Engine:
         if state.capacity_seen != state.cluster.nodes.capacity_version:
             state.follow_nodes()
         throttling.follow_throttles(state)
+        if state.unmade_owners:
+            managed_owners.tell_unmade(state)
+        if state.cluster.nodes.load:
+            node_load.follow_load(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -188,7 +195,7 @@ class Engine:
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
         promises.look_at_unpaid(state)
-        while state.dirty or state.followers.stale or moves.follow_moves(state):
+        while state.dirty or predecessors.rings_are_due(state) or moves.follow_moves(state):
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)

@@ -11,7 +11,7 @@ from tutti.api.model import API_VERSION
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
-from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.reading.profiles import estimates_of, packing_devices, profiles_of, rules_of
 from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.gang_membership import ParsedMemberships
@@ -35,6 +35,7 @@ class State(QueueState, StatusState):
 
     def __post_init__(self) -> None:
         self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
+        self.cluster.nodes.devices.count(self.configuration.resources.device_class_mappings)
         conventions = self.configuration.conventions
         self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))
         self.memberships = ParsedMemberships(conventions, self.plugin_host.reads, self.kinds.pod_keys)
@@ -42,7 +43,12 @@ class State(QueueState, StatusState):
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
+        self.cluster.nodes.devices.tight_schedulers = packing_devices(self.configuration)
         self.rules = rules_of(self.configuration)
+        measurements, load = self.configuration.measurements, self.cluster.nodes.load
+        if measurements is not None and any(one.load is not None for one in self.configuration.profiles):
+            load.on = self.cluster.classes.reads_limits = True
+            load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces

@@ -116,7 +116,7 @@ class Client:
     ) -> bytes:
         """Send one request and return the body of its answer.
 
-        The server of a `bounded` one, which has no query, is told to give up when nobody waits for it any longer.
+        The server of a `bounded` one is told to give up when nobody waits for it any longer.
 
         Raises:
             ApiError: The server refused or failed.

@@ -30,8 +30,8 @@ class CannotConnect(Exception):  # noqa: N818 - it says what has happened
 class Request(msgspec.Struct, frozen=True):
     """A request as often as it is sent; `target` is its path with the query, both encoded.
 
-    The server of a `bounded` one, which has no query, is told to give up when its seconds are over; they begin when it
-    is to be sent, not when there is a connection.
+    The server of a `bounded` one is told to give up when its seconds are over; they begin when it is to be sent, not
+    when there is a connection.
     """
 
     method: str
@@ -52,7 +52,9 @@ class Request(msgspec.Struct, frozen=True):
 
     def target_with(self, seconds: float) -> str:
         """Return the target as it is sent when so many seconds are left; zero would leave the time to the server."""
-        return f"{self.target}?timeout={max(1.0, 1000 * seconds):.0f}ms" if self.bounded else self.target
+        if not self.bounded:
+            return self.target
+        return f"{self.target}{'&' if '?' in self.target else '?'}timeout={max(1.0, 1000 * seconds):.0f}ms"
 
 
 @dataclass(frozen=True, slots=True)

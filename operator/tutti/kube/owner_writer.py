@@ -104,7 +104,9 @@ class OwnerWriter:
         if state.generation != wanted.generation or state.started:
             return "it was changed meanwhile"
         templates = {one.role.name: one.template for one in placed_roles(raw, kind)[0]}
-        await self._patch(path, started(raw, kind, templates, wanted.added, wanted.at))
+        # Patches that the server knows nothing of, and would drop, are to start nothing.
+        strictly = "?fieldValidation=Strict" if kind.template_patches is not None else ""
+        await self._patch(f"{path}{strictly}", started(raw, kind, templates, wanted.added, wanted.at))
         return ""
 
     async def _suspend(self, path: str, raw: dict[str, Any], kind: FrameworkKind) -> str | None:
@@ -115,6 +117,12 @@ class OwnerWriter:
         templates = {one.role.name: one.template for one in placed_roles(raw, kind)[0]}
         back = restored(raw, kind, templates)
         is_job = (kind.group, kind.kind) == _JOB
+        if kind.template_patches is not None:
+            if not _is_suspended(raw, kind):
+                await self._patch(path, suspended(raw, kind))
+            elif back is not None and not state.active:
+                await self._patch(path, back)
+            return ""  # its patches can be changed when nothing of it runs, which its status has to say first
         if not _is_suspended(raw, kind):
             await self._patch(path, suspended(raw, kind) if is_job or back is None else back)
             return None if is_job and back is not None else ""

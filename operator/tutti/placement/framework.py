@@ -120,8 +120,11 @@ class PreFilterState(Protocol):
 class LimitingPerNode(Protocol):
     """A state that can say beforehand how many pods of the class each node takes."""
 
-    def room(self) -> NDArray[np.int64]:
-        """Return int64[rows]: how many more pods of the class fit, as far as this filter is concerned."""
+    def room(self, most: int) -> NDArray[np.int64]:
+        """Return int64[rows]: how many more pods of the class fit, as far as this filter is concerned.
+
+        Where so many fit as `most` or more, it need not be told how many.
+        """
         ...
 
 

@@ -223,7 +223,7 @@ def limited_per_node(room: Counts, states: Sequence[PreFilterState]) -> Counts:
     """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
     for state in states:
         if isinstance(state, LimitingPerNode):
-            room = np.minimum(room, state.room())
+            room = np.minimum(room, state.room(int(room.max(initial=0))))
     return room
 
 

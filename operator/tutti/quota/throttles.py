@@ -12,14 +12,25 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.api.resources import PODS, AmountError, Amounts
 from tutti.api.selectors import LabelSelector
-from tutti.api.throttles import CLUSTER_KIND, SelectorTerm, Threshold, ThrottleSpec, instant
+from tutti.api.throttles import (
+    CLUSTER_KIND,
+    MOST_AMOUNTS,
+    MOST_SELECTED,
+    SelectorTerm,
+    Threshold,
+    ThrottleSpec,
+    instant,
+    selector_size,
+)
 
+MOST_AHEAD = 16
+"""So many times at which an override begins or ends are looked at ahead."""
 JUST_AFTER = 0.001
 """An override holds at its end still, and no longer so many seconds after."""
 
@@ -207,8 +218,8 @@ class Throttle:
             active.append(self.limits)
         pods = next((one.pods for one in active if one.pods is not None), None)
         requests: Amounts = {}
-        for one in active:
-            requests = {**one.requests, **requests}
+        for one in reversed(active):
+            requests.update(one.requests)
         return Limits(pods, requests)
 
     def next_change(self, now: float) -> float:
@@ -216,23 +227,30 @@ class Throttle:
         times = [at for one in self.overrides for at in (one.begin, one.end) if at > now]
         return min([*times, *(at for at in self.begins if at > now)], default=math.inf)
 
-    def changes(self, now: float, *, merge: bool = False) -> Sequence[tuple[float, Limits]]:
-        """Return the thresholds that come after that in force, each with from when on, Unix seconds."""
-        found, at, before = list[tuple[float, Limits]](), now, self.limits_at(now, merge=merge)
-        while math.isfinite(at := self.next_change(at)):
+    def changes(self, now: float, *, merge: bool = False) -> Iterator[tuple[float, Limits]]:
+        """Yield the thresholds that come after that in force, each with from when on, Unix seconds.
+
+        No more than MOST_AHEAD times are looked at: of who writes hundreds, the later ones would take as long as all
+        that was asked before.
+        """
+        at, before = now, self.limits_at(now, merge=merge)
+        for _ in range(MOST_AHEAD):
+            at = self.next_change(at)
+            if not math.isfinite(at):
+                return
             limits = self.limits_at(at + JUST_AFTER, merge=merge)
             if limits != before:
-                found.append((at, limits))
+                yield at, limits
             before = limits
-        return found
 
 
 def throttle_of(kind: str, metadata: Mapping[str, Any], spec: ThrottleSpec | str) -> Throttle:
     """Return a Throttle or ClusterThrottle; what cannot be read of it limits nobody, and is told as its problem."""
     namespace, name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
     uid = str(metadata.get("uid", ""))
-    if isinstance(spec, str):
-        return Throttle(kind, namespace, name, uid, (), Limits(), problems=(spec,))
+    wrong = spec if isinstance(spec, str) else _excess(spec)
+    if isinstance(spec, str) or wrong:
+        return Throttle(kind, namespace, name, uid, (), Limits(), problems=(wrong,))
     problems: list[str] = []
     overrides: list[ThrottleOverride] = []
     begins: list[float] = []
@@ -254,6 +272,22 @@ def throttle_of(kind: str, metadata: Mapping[str, Any], spec: ThrottleSpec | str
         return Throttle(kind, namespace, name, uid, (), Limits(), problems=(f"threshold: {error}",))
     terms = tuple(_term_of(one, cluster=kind == CLUSTER_KIND) for one in spec.selector.selector_terms)
     return Throttle(kind, namespace, name, uid, terms, limits, tuple(overrides), tuple(begins), tuple(problems))
+
+
+def _excess(spec: ThrottleSpec) -> str:
+    """Return of what a throttle says more than is weighed, or ""."""
+    thresholds = (spec.threshold, *(one.threshold for one in spec.temporary_threshold_overrides))
+    amounts = sum(len(one.resource_requests or ()) for one in thresholds)
+    if amounts > MOST_AMOUNTS:
+        return f"its thresholds name {amounts} amounts, and {MOST_AMOUNTS} is the most that is weighed"
+    said = sum(
+        selector_size(one)
+        for term in spec.selector.selector_terms
+        for one in (term.pod_selector, term.namespace_selector)
+    )
+    if said > MOST_SELECTED:
+        return f"its selectors have {said} labels and values, and {MOST_SELECTED} is the most that is weighed"
+    return ""
 
 
 def limits_of(threshold: Threshold) -> Limits:

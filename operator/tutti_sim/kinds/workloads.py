@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tutti_sim.kinds.jobstatus import check_status
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.pods import default_spec
 from tutti_sim.kinds.resource import Strategy
@@ -220,6 +221,10 @@ class JobStrategy(Strategy):
             )
             errors.append(invalid(field, value, IMMUTABLE))
         return errors
+
+    def validate_status(self, new: Json, old: Json) -> list[FieldError]:
+        """A Job has not ended without what comes before that."""
+        return check_status(new, old)
 
 
 def _template(spec: Json, *, loose: bool) -> Json:

@@ -95,6 +95,29 @@ def test_a_label_that_says_another_thing_is_no_start():
         start(job(nodeSelector={"pool": "b"}))
 
 
+@pytest.mark.parametrize(
+    "pod", [{"nodeSelector": ["a"]}, {"nodeSelector": "x"}, {"tolerations": {"a": 1}}, {"tolerations": "all"}]
+)
+def test_what_no_api_server_takes_in_a_template_is_no_start(pod):
+    """A kind of a user's own may take anything there."""
+    with pytest.raises(StartError, match="not what the API server takes"):
+        start(job(**pod))
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", 3])
+def test_what_is_no_template_is_no_start_and_left_alone_at_the_end(spec):
+    raw = job()
+    steps_of = steps(raw, JOB)
+    raw["spec"]["template"]["spec"] = spec
+    with pytest.raises(StartError, match="is no pod template"):
+        started(raw, JOB, steps_of, dict.fromkeys(steps_of, ADDED), 100)
+    text = json.dumps({"at": 1, "before": {role: {"nodeSelector": {"a": "b"}} for role in steps_of}})
+    raw["metadata"]["annotations"] = {STARTED_ANNOTATION: text}
+    patch = restored(raw, JOB, steps_of)
+    assert patch is not None
+    assert "spec" not in patch
+
+
 def test_what_cannot_be_kept_is_no_start():
     with pytest.raises(StartError, match="bytes"):
         start(job(nodeSelector={f"key-{index}": "v" * 60 for index in range(MOST_KEPT_BYTES // 60)}))
@@ -160,3 +183,57 @@ def _without_nulls(value):
     if not isinstance(value, dict):
         return value
     return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+
+
+TRAIN_JOB = TABLE.get("trainer.kubeflow.org", "TrainJob")
+MINE = {"manager": "example.com/mine", "time": "2026-01-01T00:00:00Z"}
+
+
+def train_job(**spec: Any) -> dict[str, Any]:
+    return {"metadata": job()["metadata"], "spec": {"suspend": True, "runtimeRef": {"name": "torch"}, **spec}}
+
+
+def ours(raw):
+    return [one for one in raw["spec"].get("runtimePatches") or [] if one.get("manager", "").startswith("scheduling")]
+
+
+@pytest.mark.parametrize("patches", [None, [], [MINE]])
+def test_a_patch_of_ours_comes_and_goes_and_those_of_others_stay(patches):
+    raw = train_job() if patches is None else train_job(runtimePatches=patches)
+    begun = merged(raw, started(raw, TRAIN_JOB, {}, {"node": ADDED, "other": Directives()}, 100))
+
+    (patch,) = ours(begun)
+    assert patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"] == [
+        {
+            "name": "node",
+            "template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}, "tolerations": [TOLERATION]}}}},
+        }
+    ]
+    assert [one for one in begun["spec"]["runtimePatches"] if one != patch] == (patches or [])
+    again = begun | {"spec": begun["spec"] | {"suspend": True}}
+    assert len(ours(merged(again, started(again, TRAIN_JOB, {}, {"node": ADDED}, 200)))) == 1
+    ended = merged(begun, restored(begun, TRAIN_JOB, {}))
+    assert ended["spec"] == (raw["spec"] if patches else train_job()["spec"])  # an empty list is as good as none
+    assert restored(ended, TRAIN_JOB, {}) is None
+
+
+def test_a_flavor_that_adds_nothing_needs_no_patch():
+    patch = started(train_job(), TRAIN_JOB, {}, {"node": Directives()}, 100)
+
+    assert patch["spec"] == {"suspend": False}
+
+
+@pytest.mark.parametrize("wrong", [3, "x", {"manager": "a"}])
+def test_patches_of_another_shape_are_told(wrong):
+    with pytest.raises(StartError, match="runtimePatches must be a list"):
+        started(train_job(runtimePatches=wrong), TRAIN_JOB, {}, {"node": ADDED}, 100)
+
+
+@pytest.mark.parametrize("listed", [3, [None], [{"active": "x"}], [{"active": -1}], None])
+def test_a_status_without_counts_says_that_nothing_runs(listed):
+    assert not start_state(train_job() | {"status": {"jobsStatus": listed}}, TRAIN_JOB, "v1alpha1").active
+
+
+def test_a_status_that_counts_says_what_runs():
+    status = {"jobsStatus": [{"name": "init", "active": 0}, {"name": "node", "active": 2}]}
+    assert start_state(train_job() | {"status": status}, TRAIN_JOB, "v1alpha1").active

@@ -108,14 +108,14 @@ def test_a_costly_expression_is_answered_or_refused_at_once(expression):
 @pytest.mark.parametrize(
     ("expression", "compiled"),
     [
-        ('device.attributes["d"].x', 'device.attributes[?"d"].orValue({}).x'),
-        ("device.capacity.d.x == 1", "device.capacity.?d.orValue({}).x == 1"),
+        ('device.attributes["d"].x', 'device.attributes[?"d"].orValue(dyn({})).x'),
+        ("device.capacity.d.x == 1", "device.capacity.?d.orValue(dyn({})).x == 1"),
         ("has(device.attributes.d)", "has(device.attributes.d)"),
-        ("has(device.attributes.d.x)", "has(device.attributes.?d.orValue({}).x)"),
+        ("has(device.attributes.d.x)", "has(device.attributes.?d.orValue(dyn({})).x)"),
         ('device.attributes[?"d"].hasValue()', 'device.attributes[?"d"].hasValue()'),
         ('"a.attributes[" == device.driver', '"a.attributes[" == device.driver'),
         ("device.attributes.all(k, true)", "device.attributes.all(k, true)"),
-        ('device.attributes["]"].x', 'device.attributes[?"]"].orValue({}).x'),
+        ('device.attributes["]"].x', 'device.attributes[?"]"].orValue(dyn({})).x'),
     ],
 )
 def test_an_unknown_domain_is_an_empty_map(expression, compiled):

@@ -7,7 +7,13 @@ import pytest
 
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
-from tutti.api.devices import DELETE_PROTECTION, AllocatedDeviceStatus, DeviceCondition, ResourceClaim
+from tutti.api.devices import (
+    DELETE_PROTECTION,
+    AllocatedDeviceStatus,
+    ClaimConsumer,
+    DeviceCondition,
+    ResourceClaim,
+)
 from tutti.cluster.devices.claims import BINDING_SECONDS
 
 
@@ -134,6 +140,30 @@ def test_devices_that_match_are_looked_for_behind_those_that_do_not():
 
     assert len(world.where()) == 4
     assert "n0/gpu-1" not in world.devices.taken()
+
+
+@pytest.mark.parametrize("packing", [{}, {"devicePacking": {}}])
+def test_devices_are_packed_where_the_profile_says_so(packing):
+    world = with_devices(nodes=1, profiles=[{"schedulerName": "tutti", **packing}])
+    for name, count in (("first", 1), ("pair", 2)):
+        world.devices.make_claim(name, asks_for(count, match="resource.kubernetes.io/pcieRoot" if count > 1 else ""))
+        world.pod(name, gpus=0, device_claims=(name,))
+        world.run()
+    assert world.devices.results("pair") == ["n0/gpu-2", "n0/gpu-3"]
+    world.delete("pair")
+    world.devices.free("pair")
+    world.devices.make_claim("two", asks_for(1))
+    world.pod("two", gpus=0, device_claims=("two",))
+    world.run()
+    assert world.devices.results("two") == ["n0/gpu-1"]
+    world.delete("first")
+    world.devices.free("first")
+    world.devices.make_claim("three", asks_for(2))
+    world.pod("three", gpus=0, device_claims=("three",))
+    world.run()
+    expected = ["n0/gpu-2", "n0/gpu-3"] if packing else ["n0/gpu-0", "n0/gpu-2"]
+    assert world.devices.results("three") == expected
+    assert not world.replay().differences
 
 
 def test_a_claim_that_several_share_is_given_its_devices_once_and_all_go_there():
@@ -387,3 +417,73 @@ def test_a_selector_that_cannot_be_evaluated_keeps_only_its_own_pod_waiting():
 
     assert world.where() == {"right": "n0"}
     assert "claim d0: selector #0: CEL runtime error: no such key: nothing" in world.why("Pod", "wrong").message
+
+
+def test_pods_that_share_a_claim_and_nothing_else_all_start():
+    """Each is let use it by a write of its own, after that of the one before."""
+    world = with_devices(nodes=1)
+    world.devices.make_claim("ours", asks_for(1))
+    for number in range(6):
+        world.pod(f"p{number}", gpus=0, device_claims=("ours",))
+    world.run()
+    assert len(world.where()) == 6
+    assert len(world.devices.claim("ours").status.reserved_for) == 6
+    assert replays(world)
+
+
+def test_who_waits_for_what_another_has_asked_for_does_not_wait_for_ever():
+    world = with_devices(nodes=1)
+    world.devices.held = True
+    world.devices.make_claim("ours", asks_for(1))
+    for number in range(3):
+        world.pod(f"p{number}", gpus=0, device_claims=("ours",))
+    world.run()
+    assert all(one.deadline is not None for one in world.engine.state.workloads.values())
+
+
+def test_a_write_that_failed_once_does_not_keep_later_users_off_a_claim():
+    world = with_devices(nodes=1)
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("first", gpus=0, device_claims=("ours",))
+    world.run()
+    world.devices.conflicts.add("ours")
+    world.pod("second", gpus=0, device_claims=("ours",))
+    world.until(30)
+    assert list(world.where()) == ["first"]
+    world.devices.conflicts.clear()
+    world.until(600)
+    assert set(world.where()) == {"first", "second"}
+
+
+def test_a_claim_that_is_made_anew_under_its_name_gets_what_it_asks_for_itself():
+    world = with_devices(nodes=1)
+    world.devices.held = True
+    world.devices.make_claim("c", asks_for(4))
+    world.pod("p", gpus=0, device_claims=("c",))
+    world.run()
+    world.devices.drop("ResourceClaim", "c")
+    made = decoded(
+        {"metadata": {"name": "c", "namespace": "default", "uid": "another"}, "spec": asks_for(1)}, ResourceClaim
+    )
+    world.devices.put(made)
+    world.run()
+    world.devices.held = False
+    world.devices.write()
+    world.until(600)
+    assert list(world.where()) == ["p"]
+    assert len(world.devices.results("c")) == 1
+
+
+def test_a_claim_with_as_many_users_as_can_be_written_takes_no_more_and_says_so():
+    world = with_devices(nodes=1)
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("first", gpus=0, device_claims=("ours",))
+    world.run()
+    claim = world.devices.claim("ours")
+    users = [ClaimConsumer("", "pods", f"other-{number}", f"uid-other-{number}") for number in range(255)]
+    status = msgspec.structs.replace(claim.status, reserved_for=[*claim.status.reserved_for, *users])
+    world.devices.put(msgspec.structs.replace(claim, status=status))
+    world.pod("more", gpus=0, device_claims=("ours",))
+    world.run()
+    assert list(world.where()) == ["first"]
+    assert "claim default/ours has 256 users" in world.why("Pod", "more").message

@@ -15,7 +15,7 @@ from tutti.engine.preemption.moves import WAITING_FOR_MOVES
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.moves import AGAIN_SECONDS
-from tutti.engine.records.observations import BudgetSeen
+from tutti.engine.records.observations import BudgetGone, BudgetSeen
 
 JOB = OwnerReference("batch/v1", "Job", "job", "", controller=True)
 MOVABLE = "scheduling.tutti.dev/movable"
@@ -203,6 +203,32 @@ def test_a_disruption_budget_without_room_keeps_its_pods_where_they_are():
     world.node("c", gpus=1)
     world.until(SEARCH_SECONDS + 1)
     assert len(evicted(world)) == 1
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["raised", "deleted"])
+def test_a_disruption_budget_that_lets_more_go_is_enough_to_have_them_moved(gone):
+    world = scattered(pod={"annotations": YES, "labels": {"app": "web"}})
+    budget(world, allowed=0)
+    big(world)
+    world.until(2 * SEARCH_SECONDS)
+    assert evicted(world) == []
+    if gone:
+        world.tell(BudgetGone("default", "web"))
+    else:
+        budget(world, allowed=1)
+    world.until(SEARCH_SECONDS + 1)
+    assert len(evicted(world)) == 1
+    assert world.replay().differences == []
+
+
+def test_a_disruption_budget_wakes_nobody_whose_queue_moves_nobody():
+    world = scattered(pod={"annotations": YES, "labels": {"app": "web"}}, moves=None)
+    budget(world, allowed=0)
+    big(world)
+    tried = world.engine._queue.evaluated
+    budget(world, allowed=1)
+    world.run()
+    assert world.engine._queue.evaluated == tried
 
 
 def budget(world: World, *, allowed: int) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, pods
 from tests.engine.world import START, World
+from tutti.api.core import OwnerReference
 
 AFTER = "scheduling.tutti.dev/after"
 
@@ -200,8 +204,65 @@ def test_a_long_chain_costs_no_more_than_its_length():
     world.run()
     assert told(world, "w0")[0] == "WaitingForWorkloads"
     world.object("Workload", "w2000", {"podGroups": [{"count": 1}], "after": [{"workload": "w0"}]})
-    world.run()
+    world.until(1)
     assert {told(world, f"w{n}")[0] for n in range(2001)} == {"AfterItself"}
+
+
+def test_where_thousands_wait_one_that_changes_does_not_have_all_walked_through_each_time():
+    """Rings are told all the same, a moment later, and those of other namespaces at once."""
+    world = World(namespaces=("default", "other"))
+    for number in range(1200):
+        world.object("Workload", f"w{number}", {"podGroups": [{"count": 1}], "after": [{"workload": f"w{number + 1}"}]})
+    world.until(10)
+    followers = world.engine.state.followers
+    walks = 0
+    for number in range(20):
+        before = followers.next_due()
+        world.object("Workload", "new", {"podGroups": [{"count": 1}], "after": [{"workload": f"w{number}"}]})
+        world.decide(0.01)
+        walks += followers.next_due() is None and before is not None
+    assert walks <= 1
+    for one, other in ("ab", "ba"):
+        spec = {"podGroups": [{"count": 1}], "after": [{"workload": other}]}
+        world.object("Workload", one, spec, "other")
+    world.decide()
+    assert world.why("Workload", "a", "other").reason == "AfterItself"
+    world.object("Workload", "new", {"podGroups": [{"count": 1}], "after": [{"workload": "new"}]})
+    world.until(5)
+    assert world.why("Workload", "new").reason == "AfterItself"
+    assert world.replay().differences == []
+
+
+def test_whether_an_object_has_begun_is_not_asked_of_all_its_pods_for_each_of_them():
+    calls = [calls_for_pods_of_one_object(count) for count in (100, 400)]
+    assert calls[1] < 5 * calls[0]
+
+
+def test_a_pod_elsewhere_that_names_the_same_owner_does_not_make_it_have_begun():
+    world = World(namespaces=("default", "evil"))
+    world.node("n")
+    owner = OwnerReference("example.com/v1", "Thing", "things", "uid-things", controller=True)
+    world.pod("forged", owner=owner, namespace="evil")
+    world.run()
+    world.pod("waits", owner=owner, annotations={AFTER: "nobody"})
+    world.run()
+    assert list(world.where("", "evil")) == ["forged"]
+    assert world.where() == {}
+    world.pod("forged-late", owner=owner, namespace="evil", annotations={AFTER: "nobody"})
+    world.run()
+    assert "forged-late" in world.where("", "evil")
+
+
+def calls_for_pods_of_one_object(count: int) -> int:
+    """How many functions are called until so many pods of one object wait for somebody."""
+    world = World()
+    owner = OwnerReference("example.com/v1", "Thing", "things", "uid-things", controller=True)
+    for number in range(count):
+        world.pod(f"p{number}", owner=owner, annotations={AFTER: "nobody"})
+    profile = cProfile.Profile()
+    profile.runcall(world.run)
+    assert world.why("Pod", "p0").reason == "WaitingForWorkloads"
+    return int(pstats.Stats(profile).total_calls)
 
 
 # without a Workload

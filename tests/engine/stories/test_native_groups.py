@@ -7,7 +7,7 @@ import pytest
 from tests.engine.stories.test_conventions import put
 from tests.engine.world import World, replaced
 from tutti.api.core import OwnerReference, SchedulingGroup
-from tutti.engine.records.decisions import Evict
+from tutti.engine.records.decisions import EmitEvent, Evict, PatchStatus
 
 NATIVE = "scheduling.k8s.io/v1beta1"
 
@@ -120,3 +120,44 @@ def test_a_native_pod_group_that_a_parent_delegates_is_the_gang_and_not_the_pare
     world.run()
     assert sorted(world.where()) == ["js-0-0", "js-0-1"]  # each is a gang of its own, whatever the JobSet makes
     assert world.reason("PodGroup", "g-1") == "WaitingForMembers"
+
+
+def test_a_native_group_with_a_composite_parent_says_that_it_starts_without_the_others():
+    """Kubernetes 1.37, scheduling.k8s.io/v1beta1 PodGroupSpec: parentCompositePodGroupName, by an alpha gate."""
+    world = World()
+    world.node("n1", gpus=2)
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    for name in ("a", "b"):
+        world.gang_object(NATIVE, name, {**policy, "parentCompositePodGroupName": "whole"})
+        for rank in range(2):
+            put(world, f"{name}-{rank}", f"spec: {{schedulingGroup: {{podGroupName: {name}}}}}")
+    world.run()
+
+    assert sorted(world.where()) == ["a-0", "a-1"]
+    notes = [one.note for one in world.log if isinstance(one, EmitEvent) and one.reason == "ParentNotRead"]
+    assert len(notes) == 2
+    assert "spec.parentCompositePodGroupName is 'whole'" in notes[0]
+    assert world.engine.state.workloads["PodGroup", "default", "b"].notes == (notes[0],)
+    told = [
+        one.status["conditions"][-1]["message"]
+        for one in world.log
+        if isinstance(one, PatchStatus) and one.name == "b" and one.api_version == NATIVE
+    ]
+    assert "starts by itself" in told[-1]
+    world.restart()
+    world.until(5)
+    assert not world.replay().differences
+
+
+@pytest.mark.parametrize("parent", [None, ""])
+def test_a_native_group_without_one_has_nothing_to_say(parent):
+    world = World()
+    world.gang_object(
+        NATIVE, "g", {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
+    )
+    put(world, "p", "spec: {schedulingGroup: {podGroupName: g}}")
+    world.node("n1", gpus=2)
+    world.run()
+
+    assert sorted(world.where()) == ["p"]
+    assert not [one for one in world.log if isinstance(one, EmitEvent) and one.reason == "ParentNotRead"]

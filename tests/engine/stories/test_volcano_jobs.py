@@ -6,6 +6,8 @@ The controller is played by its own rule (ed72c7c8, pkg/controllers/job/job_cont
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 from typing import Any
 
 import pytest
@@ -189,3 +191,27 @@ def test_what_quotas_call_resources_is_nothing_that_must_be_free_on_nodes():
     assert job.sync()
     world.run()
     assert len(world.where("job-")) == 2
+
+
+def test_one_pod_group_that_changes_has_no_others_looked_at_and_its_job_has_all_that_were_made_for_it():
+    calls = [calls_for_one_of(count) for count in (20, 200)]
+    assert calls[1] < 1.5 * calls[0]
+
+
+def calls_for_one_of(count: int) -> int:
+    """How many functions are called when one of so many PodGroups, whose Jobs are another scheduler's, changes."""
+    world = World()
+    theirs = [played(world, f"theirs-{number}", schedulerName="volcano") for number in range(count)]
+    waits = Controller(world, "late", {"worker": 1})
+    waits.make_pod_group()
+    world.run()
+    assert waits.phase == ""
+    profile = cProfile.Profile()
+    profile.enable()
+    theirs[0].make_pod_group()
+    world.run()
+    profile.disable()
+    waits.make_job()
+    world.run()
+    assert waits.phase == "Inqueue"
+    return int(pstats.Stats(profile).total_calls)

@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ValidationError
 
 from tutti.api.conditions import legible_conditions
-from tutti.api.conventions.membership import MOST_MEMBERS
+from tutti.api.conventions.membership import MOST_MEMBERS, quoted
 from tutti.api.core import OwnerReference
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
@@ -66,6 +66,7 @@ class GangObject:
         condition: The type of the condition that it is to be told by; "" where it has none.
         conditions: Its conditions as they stand.
         problem: What is wrong with it, or "".
+        note: What of it is not followed, though it does no harm to the gang by itself, or "".
         made_by: The Job of Volcano that it was made for, whose controller goes by its phase; None for none.
         phase: Of such a one, as it stands.
     """
@@ -84,6 +85,7 @@ class GangObject:
     condition: str = ""
     conditions: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
+    note: str = ""
     made_by: OwnerReference | None = None
     phase: str = ""
 
@@ -120,6 +122,7 @@ class _Native(msgspec.Struct, frozen=True, rename="camel"):
     disruption_mode: str | dict[str, Any] = ""
     priority_class_name: str = ""
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    parent_composite_pod_group_name: str = ""
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -156,6 +159,7 @@ class _Said(NamedTuple):
     min_resources: Mapping[str, str | int | float] = {}
     priority: int | None = None
     problem: str = ""
+    note: str = ""
 
 
 def _said(group: str, kind: str, raw: Mapping[str, Any]) -> Iterator[_Said]:
@@ -198,7 +202,15 @@ def _native(one: _Native) -> _Said:
         document["disruptionMode"] = "Pod"
     if one.priority_class_name:
         document["priorityClassName"] = one.priority_class_name
-    return _Said("", document, priority=one.priority)
+    return _Said("", document, priority=one.priority, note=_parent(one.parent_composite_pod_group_name))
+
+
+def _parent(name: str) -> str:
+    """Say that a pod group is placed without the others of its parent (Kubernetes 1.37 alpha: v1beta1 PodGroupSpec)."""
+    if not name:
+        return ""
+    said = f"spec.parentCompositePodGroupName is {quoted(name)}, and Tutti does not read CompositePodGroups"
+    return f"{said}: this group starts by itself, whatever becomes of the others below that one"
 
 
 def _volcano(one: _Volcano) -> _Said:
@@ -251,6 +263,7 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         condition=CONDITIONS.get(api_version, ""),
         conditions=tuple(legible_conditions(raw.get("status"))),
         problem=problem,
+        note=said.note,
         made_by=(made_by := _volcano_job(api_version, meta)),
         phase=_phase(raw.get("status")) if made_by else "",
     )

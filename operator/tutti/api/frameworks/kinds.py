@@ -19,6 +19,7 @@ from tutti.api.framework_kind import (
     PodRoles,
     ReplicaGroups,
     RoleDescription,
+    TemplatePatches,
 )
 from tutti.api.model import GROUP
 
@@ -147,6 +148,19 @@ _TRAIN_JOB = FrameworkKind(
     composes=["jobset.x-k8s.io/JobSet"],
     numbers_of="jobset.x-k8s.io/JobSet",
     suspended="spec.suspend",
+    startable=True,
+    # Its JobSet is made, suspended, of its runtime and these patches while it is suspended itself, and made anew with
+    # them when it is resumed (pkg/runtime/framework/plugins/jobset/jobset.go, Build). They may be changed when it is
+    # suspended before or after, and nothing of it is active (checkRuntimePatchesImmutability; Trainer 2.2 and later).
+    template_patches=TemplatePatches(
+        path="spec.runtimePatches",
+        roles="trainingRuntimeSpec.template.spec.replicatedJobs",
+        template="template.spec.template",
+        active_in="status.jobsStatus",
+    ),
+    startable_when=[
+        FieldCondition(path="spec.managedBy", values=["trainer.kubeflow.org/trainjob-controller"], unset=True)
+    ],
 )
 
 

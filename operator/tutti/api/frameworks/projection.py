@@ -98,9 +98,11 @@ def projected(
     held = found.is_held
     if held and found.start is not None and not is_gang:
         found = structs.replace(found, start=structs.replace(found.start, single=True))
+    # What controls it may be what is started here, of the templates that stand in this one.
+    is_made = kind.startable and bool(kind.composes) and found.owner is not None
     found = structs.replace(
         found,
-        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1 or held)),
+        roles=tuple(_with_templates(top, placed, staged=len(stages) > 1 or held or is_made)),
         stages=stages,
         minimum=minimum,
         minimum_by=minimum_by,

@@ -79,6 +79,8 @@ class StartState(msgspec.Struct, frozen=True, omit_defaults=True):
         attempt: How often all of its pods were made anew; "" where they never were.
         unfit: What would have to hold for it to be started here, in words; "": it can be.
         single: Whether its pods are one gang for the sake of their start alone: later each does its part by itself.
+        patched: Whether its templates stand in what it makes of others, and are changed by patches in it.
+        active: Whether its status counts pods of it that run; known of one that is `patched`.
     """
 
     version: str = ""
@@ -91,6 +93,8 @@ class StartState(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: str = ""
     unfit: str = ""
     single: bool = False
+    patched: bool = False
+    active: bool = False
 
 
 class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):

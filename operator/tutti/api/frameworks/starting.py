@@ -5,7 +5,8 @@ tolerations to their tolerations; what stood there before is kept in an annotati
 a start can be told from the object itself, so that a process that was killed between two writes is followed by one
 that ends what it began. What may be changed while an object is suspended: batch/v1, KEP-2926 (node selector and
 tolerations, of a Job that has no start time); JobSet 08dfbdfd, pkg/webhooks/jobset_webhook.go (the same of each
-replicated job).
+replicated job). Where the templates stand elsewhere, a patch of ours is added to those of the object, and taken away
+(`tutti.api.frameworks.patches`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tutti.api.framework_kind import FrameworkKind
+from tutti.api.framework_kind import MOST_ROLES, FrameworkKind, TemplatePatches
 from tutti.api.frameworks.fields import FieldReader, holds, wanted
+from tutti.api.frameworks.patches import patches_with
 from tutti.api.frameworks.records import StartState
 from tutti.api.model import GROUP
 
@@ -74,6 +76,8 @@ def start_state(raw: Mapping[str, Any], kind: FrameworkKind, version: str) -> St
         finished=_is_finished(top, kind) or bool(top.text("metadata.deletionTimestamp")),
         unfit="" if all(holds(top, one, said) for one in kind.startable_when) else wanted(kind.startable_when),
         attempt=str(restarts) if restarts else "",
+        patched=kind.template_patches is not None,
+        active=_is_active(top, kind),
     )
 
 
@@ -97,6 +101,13 @@ def _is_finished(top: FieldReader, kind: FrameworkKind) -> bool:
     )
 
 
+def _is_active(top: FieldReader, kind: FrameworkKind) -> bool:
+    patches = kind.template_patches
+    if patches is None or patches.active_in is None:
+        return False
+    return any(one.number("active") for one in top.entries(patches.active_in, MOST_ROLES))
+
+
 def started(
     raw: Mapping[str, Any],
     kind: FrameworkKind,
@@ -110,7 +121,8 @@ def started(
         raw: The object as it is.
         kind: The description of its kind.
         templates: The steps to the pod template of each role in the object.
-        directives: What is added to the pods of each role.
+        directives: What is added to the pods of each role; where its templates stand elsewhere, all tolerations that
+            they are to have.
         at: Unix seconds.
 
     Raises:
@@ -118,13 +130,10 @@ def started(
     """
     changed = copy.deepcopy(dict(raw))
     before: dict[str, _Before] = {}
-    for role, added in directives.items():
-        if role not in templates:
-            raise StartError(f"it has no role {role} any more")
-        spec = _pod_spec(changed, templates[role])
-        kept = _Before(copy.deepcopy(spec.get("nodeSelector")), copy.deepcopy(spec.get("tolerations")))
-        if _add(spec, added, role):
-            before[role] = kept
+    if kind.template_patches is not None:
+        _put_patch(changed, kind.template_patches, {role: _fields(added) for role, added in directives.items()})
+    else:
+        before = _changed_templates(changed, templates, directives)
     text = msgspec.json.encode(_Started(at, before)).decode()
     if len(text.encode()) > MOST_KEPT_BYTES:
         raise StartError(
@@ -134,13 +143,56 @@ def started(
     return {**_change(raw, changed), "metadata": _metadata(raw, text)}
 
 
+def _put_patch(changed: dict[str, Any], patches: TemplatePatches, roles: Mapping[str, Mapping[str, Any]]) -> None:
+    """Have an object have this patch of ours; a list that would be empty, and was not, is left out."""
+    *steps, last = patches.path.split(".")
+    at: Any = changed
+    for step in steps:
+        at = at.get(step) if isinstance(at, dict) else None
+    if not isinstance(at, dict):
+        return  # it cannot be started without these fields
+    said = at.get(last)
+    if said is not None and not isinstance(said, list):
+        raise StartError(f"{patches.path} must be a list")
+    listed = patches_with(said or [], patches, roles)
+    if listed:
+        at[last] = listed
+    elif said:
+        del at[last]
+
+
+def _fields(added: Directives) -> dict[str, Any]:
+    fields = {"nodeSelector": added.node_selector, "tolerations": list(added.tolerations)}
+    return {name: value for name, value in fields.items() if value}
+
+
+def _changed_templates(
+    changed: dict[str, Any], templates: Mapping[str, Sequence[str | int]], directives: Mapping[str, Directives]
+) -> dict[str, _Before]:
+    """Add to the templates of an object; returns what stood in those that say another thing then."""
+    before: dict[str, _Before] = {}
+    for role, added in directives.items():
+        if role not in templates:
+            raise StartError(f"it has no role {role} any more")
+        spec = _pod_spec(changed, templates[role])
+        kept = _Before(copy.deepcopy(spec.get("nodeSelector")), copy.deepcopy(spec.get("tolerations")))
+        if _add(spec, added, role):
+            before[role] = kept
+    return before
+
+
 def _add(spec: dict[str, Any], added: Directives, role: str) -> bool:
     """Add to what a pod template says; returns whether that is another thing then."""
-    selector = dict(spec.get("nodeSelector") or {})
+    said, known = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
+    if not isinstance(said, dict) or not isinstance(known, list):
+        raise StartError(
+            f"the nodeSelector or the tolerations of role {role} are not what the API server takes of pods"
+        )
+    selector = dict(said)
     for key, value in added.node_selector.items():
         if selector.setdefault(key, value) != value:
             raise StartError(f"role {role} asks for nodes with {key}={selector[key]}, and its flavor has {key}={value}")
-    tolerations = list(spec.get("tolerations") or [])
+    tolerations = list(known)
     missing = [one for one in added.tolerations if one not in tolerations]
     is_other = selector != (spec.get("nodeSelector") or {}) or bool(missing)
     if selector != (spec.get("nodeSelector") or {}):
@@ -177,8 +229,8 @@ def restored(
 ) -> dict[str, Any] | None:
     """Return the merge patch by which a suspended object says what it said before its start; None where it does.
 
-    A role that is not there any more is left out. Where somebody has written over the annotation, that alone is taken
-    off, and templates stay as they are.
+    A role that is not there any more, or whose template is none, is left out. Where somebody has written over the
+    annotation, that alone is taken off, and templates stay as they are.
     """
     annotations = raw.get("metadata", {}).get("annotations") or {}
     if STARTED_ANNOTATION not in annotations:
@@ -186,9 +238,14 @@ def restored(
     read = _read(annotations[STARTED_ANNOTATION]) or _Started()
     changed = copy.deepcopy(dict(raw))
     _put(changed, kind.suspended or "", True)
+    if kind.template_patches is not None:
+        _put_patch(changed, kind.template_patches, {})
     for role, kept in read.before.items():
         if role in templates:
-            spec = _pod_spec(changed, templates[role])
+            try:
+                spec = _pod_spec(changed, templates[role])
+            except StartError:
+                continue
             for field, value in (("nodeSelector", kept.node_selector), ("tolerations", kept.tolerations)):
                 if value is None:
                     spec.pop(field, None)
@@ -214,7 +271,9 @@ def _pod_spec(changed: dict[str, Any], steps: Sequence[str | int]) -> dict[str, 
     at: Any = changed
     for step in steps:
         at = at[step]
-    spec: dict[str, Any] = at.setdefault("spec", {})
+    spec = at.setdefault("spec", {}) if isinstance(at, dict) else None
+    if not isinstance(spec, dict):
+        raise StartError(f"{'.'.join(map(str, steps))} is no pod template")
     return spec
 
 

@@ -6,6 +6,7 @@ The same kinds as the operator watches, read as it reads them; nothing is watche
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +14,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.discovery import OUR_RESOURCES, served_version
+from tutti.controller.measuring import read_figures
 from tutti.controller.watch_list import WATCH_LIST, OptionalKind, WatchedKind, optional_kinds
 from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
@@ -24,6 +27,7 @@ from tutti.kube.credentials import Credentials
 from tutti.kube.decoding import object_decoder, read_meta
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
 from tutti.kube.fetching import ListScope, fetch_all
+from tutti.kube.node_metrics import MeasuringError
 from tutti.kube.resources import APIResource
 
 _AT_ONCE = 8
@@ -71,6 +75,8 @@ class _Lister:
         self._client = client
         self._namespace = namespace
         self._kinds = optional_kinds(configuration)
+        wanted = any(one.load is not None for one in configuration.profiles)
+        self._measurements = configuration.measurements if wanted else None
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []
@@ -88,8 +94,19 @@ class _Lister:
             raise failed
         # Before the pods, which come last: what they refer to is to be there first.
         found = [task.result() for task in (*tasks[:-1], others, *tasks[-1:])]
-        seen = [one for part in found for one in part]
+        seen = [*(one for part in found for one in part), *await self._measured()]
         return Listed(seen, self._namespace, self._refused, self._missing, self._unreadable)
+
+    async def _measured(self) -> list[AnyObservation]:
+        """Read what nodes use, where a profile goes by it; where that cannot be read it is noted."""
+        if self._measurements is None:
+            return []
+        try:
+            async with aiohttp.ClientSession() as session:
+                return [await read_figures(self._client, session, self._measurements, time.time())]
+        except (WireError, MeasuringError) as error:
+            self._unreadable.append(f"what nodes use: {error}")
+            return []
 
     async def _objects(self, stream: WatchedKind) -> list[AnyObservation]:
         raws = await self._raws(stream.resource)

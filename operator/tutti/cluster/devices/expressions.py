@@ -8,8 +8,8 @@ That last rule is CEL's own optional access, written into the expression before 
 A device is handed over as plain maps. A quantity or a version is a map with one entry, which no expression can take
 apart by accident, so that `==` of two of them compares what they are.
 
-What an expression may cost is bounded: 10 KiB of text, a depth of 32, and 10,000 steps of all its loops together, which
-is below what the API server lets pass (a cost of 1,000,000). What goes beyond is an error of that expression.
+What an expression may cost is bounded: 10 KiB of text, a depth of 32, 10,000 rounds of all its loops together, and what
+it comes to at most (`expression_costs.py`). What goes beyond is an error of that expression.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from tutti.api.devices import AttributeValue
 from tutti.api.quantity import QuantityError, parse_quantity
+from tutti.cluster.devices.expression_costs import MOST_COST, cost_of
 from tutti.cluster.devices.versions import VersionError, loosened, version_rank, without_build
 
 LONGEST_EXPRESSION: Final = 10 * 1024
@@ -226,7 +227,8 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 def with_empty_domains(expression: str) -> str:
     """Return an expression in which a domain that a device says nothing of is an empty map.
 
-    `x.attributes[d]` becomes `x.attributes[?d].orValue({})`, and `x.attributes.d` accordingly; the same of `capacity`.
+    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of
+    `capacity`.
     What asks whether there is a domain, `d in x.attributes` or `has(x.attributes.d)`, stays as it is.
     """
     tokens = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression) if one.lastgroup != "comment"]
@@ -241,13 +243,13 @@ def with_empty_domains(expression: str) -> str:
             end = _closing(tokens, solid, place + 1)
             if end is not None and tokens[solid[place + 2]][1] != "?":
                 after[solid[place + 1]] = "?"
-                after[end] = ".orValue({})"
+                after[end] = ".orValue(dyn({}))"
         elif tokens[solid[place + 1]][1] == "." and place + 2 < len(solid):
             follows = tokens[solid[place + 3]][1] if place + 3 < len(solid) else ""
             asked = place >= 3 and _asks_whether(tokens, solid, place)  # noqa: PLR2004 - `has(x.`
             if tokens[solid[place + 2]][0] == "name" and follows != "(" and not (asked and follows == ")"):
                 before[solid[place + 2]] = "?"
-                after[solid[place + 2]] = ".orValue({})"
+                after[solid[place + 2]] = ".orValue(dyn({}))"
     return "".join(f"{before.get(at, '')}{text}{after.get(at, '')}" for at, (_, text) in enumerate(tokens))
 
 
@@ -339,7 +341,7 @@ class Expressions:
     """Answers of expressions about devices, each worked out once; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._compiled: OrderedDict[str, Any] = OrderedDict()
+        self._compiled: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._answers: dict[tuple[str, DeviceContent], bool | str] = {}
         self._maps: dict[DeviceContent, _Map] = {}
 
@@ -362,11 +364,15 @@ class Expressions:
 
     def problem(self, expression: str) -> str:
         """Return why an expression cannot be compiled, or ""."""
-        program = self._program(expression)
+        program, _ = self._program(expression)
         return program if isinstance(program, str) else ""
 
+    def cost(self, expression: str) -> int:
+        """Return what it costs at most to evaluate an expression, in steps of about 100 ns."""
+        return self._program(expression)[1]
+
     def _evaluated(self, expression: str, device: DeviceContent) -> bool | str:
-        program = self._program(expression)
+        program, _ = self._program(expression)
         if isinstance(program, str):
             return f"CEL compile error: {program}"
         seen = self._maps.get(device)
@@ -387,7 +393,7 @@ class Expressions:
             )
         return value
 
-    def _program(self, expression: str) -> Any:
+    def _program(self, expression: str) -> tuple[Any, int]:
         known = self._compiled.get(expression)
         if known is None:
             known = _compile(expression)
@@ -405,13 +411,18 @@ _NO_OVERLOAD: Final = re.compile(r"UNKNOWN: No matching overloads? found.*|.*\bn
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")
 
 
-def _compile(expression: str) -> Any:
+def _compile(expression: str) -> tuple[Any, int]:
+    """Return what can be evaluated, or why nothing can, and what that costs at most."""
     if len(expression.encode()) > LONGEST_EXPRESSION:
-        return f"it is longer than {LONGEST_EXPRESSION} bytes"
+        return f"it is longer than {LONGEST_EXPRESSION} bytes", 0
     try:
-        return _ENVIRONMENT.compile(with_empty_domains(expression))
+        compiled = _ENVIRONMENT.compile(with_empty_domains(expression))
     except (RuntimeError, ValueError) as error:
-        return _worded(str(error)).partition("\n")[0]
+        return _worded(str(error)).partition("\n")[0], 0
+    cost = cost_of(compiled.serialize())
+    if cost > MOST_COST:
+        return f"too complex, exceeds cost limit: it may take {cost} steps, and {MOST_COST} is the most", 0
+    return compiled, cost
 
 
 def _worded(text: str) -> str:

@@ -7,20 +7,27 @@ from typing import Final, NamedTuple
 
 from tutti.api.devices import AttributeValue
 from tutti.api.selectors import Taint
+from tutti.cluster.devices.capacities import Capacity
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
-from tutti.cluster.devices.pools import Capacity, CounterKey, PoolStatus
+from tutti.cluster.devices.pools import CounterKey, PoolStatus
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 TOO_MANY_WAYS: Final = "too many ways to allocate all claims"
 
 
+NEAR: Final = ("resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot")
+"""The attributes that devices near one another have in common, the wider first (Kubernetes' standard attributes)."""
+
+
 class DeviceKind(NamedTuple):
     """What matters of a device to those who ask: devices that are alike in all of it are of one kind.
 
     Attributes:
-        attributes: By name as the driver writes it, as far as anybody asks for them.
+        attributes: By name as the driver writes it, as far as anybody asks for them; of those that are only compared,
+            what tells different values of one node apart.
+        near: Where it is on its node, for each of NEAR; None where it does not say.
     """
 
     content: DeviceContent
@@ -29,6 +36,7 @@ class DeviceKind(NamedTuple):
     consumes: tuple[tuple[CounterKey, int], ...]
     taints: tuple[Taint, ...]
     multiple: bool
+    near: tuple[AttributeValue | None, ...] = ()
 
     def attribute(self, name: str) -> AttributeValue | None:
         """Return an attribute by its full name: as it is written, or as one of the driver's own domain."""
@@ -53,12 +61,14 @@ class OfferedPool:
         kinds: Of the devices that the node can use, and of the others behind them.
         own: How many of them the node can use.
         counters: What there is of each, in milli-units.
+        binds: Whether a device of it is ready only when its driver says so.
     """
 
     status: PoolStatus
     kinds: tuple[DeviceKind, ...]
     own: int
     counters: tuple[tuple[CounterKey, int], ...]
+    binds: bool = False
 
 
 class Offer(NamedTuple):
@@ -110,6 +120,8 @@ class Verdict:
         reason: Why there are none, or "".
         fault: What makes it impossible to tell; the pod has no node then.
         rank: What the chosen ways count in the score of the node.
+        steps: How many devices were tried.
+        tightness: How much of their pools is used with the devices, and how near they are to one another: 0 to 100.
     """
 
     picks: tuple[Pick, ...] = ()
@@ -117,6 +129,8 @@ class Verdict:
     reason: str = ""
     fault: DeviceFault | None = None
     rank: int = 0
+    steps: int = 0
+    tightness: int = 0
 
     @property
     def fits(self) -> bool:

@@ -1,28 +1,57 @@
 """What some claims find on each node: searched once for all nodes that offer them the same.
 
 A program is what the claims of a class of pods ask for. Its answers are kept by situation (`projections.py`), so that
-only what it has not met yet is searched.
+only what it has not met yet is searched. How long that takes is bounded for all nodes together: a tenant writes the
+claims, and may write some that take long on each of thousands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
-from tutti.cluster.devices.expressions import Expressions, SelectorError, names_read
-from tutti.cluster.devices.offers import DeviceKind, Verdict
+from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
+from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
+from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
-from tutti.cluster.devices.search import search
+from tutti.cluster.devices.search import SearchTooLong, is_tolerated, search
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
 
+MOST_STEPS: Final = 20_000
+"""So many devices are tried at one moment for the claims of a pod, on all nodes that need more than FREE_STEPS."""
+FREE_STEPS: Final = 64
+"""So many devices may be tried in each situation beside that."""
+MOST_WORK: Final = 5_000_000
+"""So much the expressions of a pod's claims may cost at one moment, in steps as `expression_costs.py` counts them."""
+FREE_WORK: Final = 600
+"""So much they may cost about each kind of devices beside that."""
+_EVALUATION: Final = 100
+"""What it costs to begin with an expression."""
+
 _UNASKED: Final = Verdict(reason="not looked at")
+
+
+class PoolMatches(NamedTuple):
+    """Which devices of a pool a way to fulfil a request is about: their places as bits of an int.
+
+    Attributes:
+        of_class: Those of its class.
+        selected: Those that it selects by all that it asks.
+        tolerated: Those whose taints it tolerates.
+        shared: Those that several may have.
+    """
+
+    of_class: int
+    selected: int
+    tolerated: int
+    shared: int
 
 
 class DeviceProgram:
@@ -30,39 +59,60 @@ class DeviceProgram:
 
     Attributes:
         claims: Those that ask.
-        reads: The names of the attributes and capacities that they look at; None where that may be all of them.
+        reads: The names of the attributes and capacities that expressions look at; None where that may be all of them.
+        compares: The names of the attributes of which only matters which devices of a node have the same.
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
     """
 
-    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions) -> None:
+    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions, *, tight: bool = False) -> None:
         self.claims = claims
         self.reads = _names_read(claims)
-        self.projection = DeviceProjection(-1, frozenset())
+        self.compares = _names_compared(claims) | ({_last(one) for one in NEAR} if tight else set())
+        self.projection = DeviceProjection(-1, frozenset(), frozenset())
+        self._tight = tight
         self.verdicts: list[Verdict] = []
         self._expressions = expressions
         self._searched = np.zeros(0, dtype=np.bool_)
         self._fits = np.zeros(0, dtype=np.bool_)
         self._ranks = np.zeros(0, dtype=np.int64)
+        self._tightness = np.zeros(0, dtype=np.int64)
         self._faulty = np.zeros(0, dtype=np.bool_)
         self._seen = (-1, -1)
-        self._selected: dict[tuple[int, int], bool | str] = {}
-        self._room_of: dict[int, int] = {}
+        self._of_kind: dict[tuple[int, int], bool | str] = {}
+        self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
+        self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
+        self._matches: dict[tuple[int, int], PoolMatches] = {}
+        self._work_of: dict[int, int] = {}
+        self._free_of: dict[int, int] = {}
+        self._moment = -1.0
+        self._steps = self._work = 0
 
-    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int) -> None:
-        """Bring the answers for the first `count` rows up to date; rows are looked at through a projection."""
+    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int, moment: float) -> None:
+        """Bring the answers for the first `count` rows up to date.
+
+        Args:
+            projection: Rows are looked at through it.
+            rows: What each of them offers.
+            count: How many there are.
+            moment: With each other one there is time again for a search that takes long.
+        """
+        if self._moment != moment:
+            self._moment, self._steps, self._work = moment, MOST_STEPS, MOST_WORK
         projection.refresh(rows, count)
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
             self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
-            self._selected, self._room_of, self._moves = {}, {}, None
+            self._of_kind, self._selected, self._moves = {}, {}, None
+            self._free_of, self._room_of, self._matches = {}, {}, {}
             self._seen = (projection.epoch, -1)
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
         self._lengthen()
-        used = np.unique(projection.situation_of[:count])
-        for situation in used[~self._searched[used]].tolist():
+        used = projection.situation_of[:count]
+        unknown = used[~self._searched[used]]
+        for situation in np.flatnonzero(np.bincount(unknown)).tolist() if len(unknown) else ():
             self._search(situation)
         self._seen = (projection.epoch, projection.stamp)
 
@@ -83,15 +133,26 @@ class DeviceProgram:
         """Return int64[count]: what the chosen ways count in the score of each row."""
         return self._ranks[self.verdict_of[:count]]
 
+    def tightness(self, count: int) -> NDArray[np.int64]:
+        """Return int64[count]: how tight the chosen devices fit on each row, 0 to 100."""
+        return self._tightness[self.verdict_of[:count]]
+
     def faulty(self, count: int) -> NDArray[np.bool_]:
         """Return bool[count]: of which rows it cannot be told."""
         return self._faulty[self.verdict_of[:count]]
 
-    def room(self, count: int) -> NDArray[np.int64]:
-        """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row."""
-        used, where = np.unique(self.verdict_of[:count], return_inverse=True)
-        most = [self._room(situation) for situation in used.tolist()]
-        out: NDArray[np.int64] = np.array(most, dtype=np.int64)[where.reshape(-1)]
+    def room(self, count: int, most: int) -> NDArray[np.int64]:
+        """Return int64[count]: for how many pods one after another the claims can be fulfilled on each row.
+
+        Args:
+            count: How many rows.
+            most: Of so many pods or more it need not be told how many.
+        """
+        situations = self.verdict_of[:count]
+        tally = np.bincount(situations)
+        for situation in np.flatnonzero(tally).tolist():
+            tally[situation] = self._room(situation, most)
+        out: NDArray[np.int64] = tally[situations]
         return out
 
     def moves(self, rows: DeviceRows) -> bool:
@@ -109,21 +170,25 @@ class DeviceProgram:
             self._fits = np.append(self._fits[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
             self._faulty = np.append(self._faulty[: len(self._searched) - more], np.zeros(more, dtype=np.bool_))
             self._ranks = np.append(self._ranks[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
+            self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        found = search(self.claims, self.projection.offers[situation], self.selects)
+        most = FREE_STEPS + self._steps
+        found = search(self.claims, self.projection.offers[situation], self.selects, most, tight=self._tight)
+        self._steps -= max(0, found.steps - FREE_STEPS)
         self.verdicts[situation] = found
         self._searched[situation] = True
         self._fits[situation], self._ranks[situation] = found.fits, found.rank
+        self._tightness[situation] = found.tightness
         self._faulty[situation] = found.fault is not None
         return found
 
-    def _room(self, situation: int) -> int:
+    def _room(self, situation: int, most: int) -> int:
         known = self._room_of.get(situation)
-        if known is not None:
-            return known
+        if known is not None and (known[1] or known[0] >= most):
+            return known[0]
         found, at, verdict = 0, situation, self.verdicts[situation]
-        while verdict.fits:
+        while verdict.fits and found < most:
             uses = self.projection.offers[at].uses
             if verdict.after == uses:
                 found = UNLIMITED
@@ -131,22 +196,74 @@ class DeviceProgram:
             found += 1
             at = self.projection.next(at, verdict.after)
             self._lengthen()
-            verdict = self.verdicts[at] if self._searched[at] else self._search(at)
-        self._room_of[situation] = found
+            if found < most:
+                verdict = self.verdicts[at] if self._searched[at] else self._search(at)
+        self._room_of[situation] = found, found < most
         return found
 
     def _can_share(self, rows: DeviceRows) -> bool:
-        shared = {id(pool): pool for pools in rows.pools for pool in pools if pool.shared}
+        shared = rows.shared_pools()
+        if not shared:
+            return False
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
-        kinds = {self.projection.kind(device) for pool in shared.values() for device in pool.devices}
-        return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+        kinds = {self.projection.kind(device) for pool in shared for device in pool.devices}
+        try:
+            return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
+        except SearchTooLong:
+            return True
 
     def selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
-        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told."""
-        key = (id(way), id(kind))  # both are kept as long as the program
-        known = self._selected.get(key)
+        """Whether a way selects a device; text, with {claim} for the claim, where that cannot be told.
+
+        Raises:
+            SearchTooLong: It takes more work than is left at this moment.
+        """
+        known = self._of_kind.get((id(way), id(kind)))  # both are kept as long as the program
         if known is None:
-            known = self._selected[key] = self._selects(way, kind)
+            known = self._selected.get((id(way), kind.content))
+            if known is None:
+                work, free = self._work_on(way), self._free_of.get(id(kind), FREE_WORK)
+                if work - free > self._work:
+                    raise SearchTooLong
+                self._work -= max(0, work - free)
+                self._free_of[id(kind)] = max(0, free - work)
+                known = self._selected[id(way), kind.content] = self._selects(way, kind)
+            self._of_kind[id(way), id(kind)] = known
+        return known
+
+    def matches(self, way: WayAsk, pool: NodePool) -> PoolMatches:
+        """Return which devices of a pool a way selects.
+
+        Raises:
+            SearchTooLong: It takes more work than is left at this moment.
+        """
+        key = (id(way), self.projection.code_of(pool))
+        known = self._matches.get(key)
+        if known is None:
+            kinds = [self.projection.kind(device) for device in pool.devices]
+            selected = [self.selects(way, kind) is True for kind in kinds]
+            of_class = [mine or self._is_of_class(way, kind) for mine, kind in zip(selected, kinds, strict=True)]
+            known = self._matches[key] = PoolMatches(
+                _bits(of_class),
+                _bits(selected),
+                _bits([is_tolerated(way, kind) for kind in kinds]),
+                _bits([kind.multiple for kind in kinds]),
+            )
+        return known
+
+    def _is_of_class(self, way: WayAsk, kind: DeviceKind) -> bool:
+        """Whether the class of a way selects a device, whatever else is asked."""
+        try:
+            return all(self._expressions.holds(one, kind.content) for one in way.class_selectors)
+        except SelectorError:
+            return False
+
+    def _work_on(self, way: WayAsk) -> int:
+        """Return what it costs at most to tell of one kind of devices whether a way selects them."""
+        known = self._work_of.get(id(way))
+        if known is None:
+            every = (*way.class_selectors, *way.selectors)
+            known = self._work_of[id(way)] = sum(_EVALUATION + self._expressions.cost(one) for one in every)
         return known
 
     def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
@@ -162,11 +279,23 @@ class DeviceProgram:
         return True
 
 
+def _bits(said: Iterable[bool]) -> int:
+    return sum(1 << at for at, one in enumerate(said) if one)
+
+
+def _names_compared(claims: Iterable[ClaimAsk]) -> frozenset[str]:
+    """Return the names of the attributes that constraints of claims are about."""
+    return frozenset(_last(one.attribute) for claim in claims for one in claim.constraints)
+
+
+def _last(attribute: str) -> str:
+    return attribute.rpartition("/")[2]
+
+
 def _names_read(claims: Iterable[ClaimAsk]) -> frozenset[str] | None:
-    """Return the names of the attributes and capacities that claims look at; None where that may be all of them."""
+    """Return the names of the attributes and capacities that expressions read; None where that may be all of them."""
     names: set[str] = set()
     for claim in claims:
-        names |= {one.attribute.rpartition("/")[2] for one in claim.constraints}
         for request in claim.requests:
             for way in request.ways:
                 for expression in (*way.class_selectors, *way.selectors):

@@ -9,7 +9,7 @@ A claim that several pods use is given its devices once, with the first of them;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 
 from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
+from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
 from tutti.cluster.devices.pools import NodePool, PoolDevice
 
@@ -56,6 +57,11 @@ class ClaimAllotment:
     ask: ClaimAsk
     node: str
     devices: tuple[AllottedDevice, ...]
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the claim is made for extended resources, when it is known where its pod goes."""
+        return self.ask.name == EXTENDED
 
     @property
     def held(self) -> list[HeldDevice]:
@@ -104,13 +110,15 @@ class DevicePromise:
     """What one claim is to get.
 
     Attributes:
-        claim: Its namespace and name; "" as name where it has still to be made, for extended resources.
+        claim: Its namespace and name.
         pods: Who has a place on the strength of it.
         seen: Whether the claim itself says by now that it has devices, which are held by it then.
+        uid: Of the claim: another of its name may ask for other devices.
     """
 
     claim: ClaimKey
     allotment: ClaimAllotment
+    uid: str = ""
     pods: dict[PodKey, None] = field(default_factory=dict)
     seen: bool = False
 
@@ -215,8 +223,25 @@ class DevicePromises:
         for one in earmark.own:
             (self._ledger.take if back else self._ledger.free)(one.held)
 
-    def pledge(self, pod: PodKey, signature: bytes, node: str, uses: Sequence[DeviceUse]) -> list[ClaimKey] | None:
-        """Promise the claims of a pod what was earmarked for it on a node.
+    def pledge(
+        self,
+        pod: PodKey,
+        signature: bytes,
+        node: str,
+        uses: Sequence[DeviceUse],
+        uids: Mapping[ClaimKey, str],
+        *,
+        uid: str,
+    ) -> list[ClaimKey] | None:
+        """Promise the claims of a pod, also one that is yet to be made, what was earmarked for it on a node.
+
+        Args:
+            pod: The pod.
+            signature: Of its class.
+            node: The node.
+            uses: Its claims.
+            uids: Those of the claims that there are.
+            uid: Of the pod.
 
         Returns:
             The claims; None, and nothing is promised, where nothing was earmarked.
@@ -228,15 +253,8 @@ class DevicePromises:
         shared = [self._shared[claim].allotment for claim in earmark.shared]
         promises = []
         for one in (*earmark.own, *shared):
-            claim = names.get(one.ask.name)
-            if one.ask.shared:
-                namespace, _, name = one.ask.shared.partition("/")
-                claim = (namespace, name)
-            promise = self._of_claim.get(claim) if claim is not None else None
-            if promise is None:
-                promise = DevicePromise(claim or (pod[0], ""), one)
-                if claim is not None:
-                    self._of_claim[claim] = promise
+            claim = _claim_for(one.ask, pod, uid, names)
+            promise = self._of_claim.setdefault(claim, DevicePromise(claim, one, uids.get(claim, "")))
             promise.pods[pod] = None
             promises.append(promise)
         self._of_pod[pod] = (promises, earmark)
@@ -298,3 +316,12 @@ class DevicePromises:
                 del self._shared[claim]
                 if kept.allotment not in seen:
                     self._ledger.free(kept.allotment.held)
+
+
+def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, names: Mapping[str, ClaimKey]) -> ClaimKey:
+    """Return the claim that asks: by what the pod calls it, of several pods, or that for its extended resources."""
+    if ask.shared:
+        namespace, _, name = ask.shared.partition("/")
+        return namespace, name
+    claim = names.get(ask.name)
+    return (pod[0], extended_claim_name(pod[1], uid, ask)) if claim is None else claim

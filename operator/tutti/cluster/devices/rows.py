@@ -34,6 +34,7 @@ class DeviceRows:
         self._labels: list[object] = []
         self._rows_of: dict[PoolKey, dict[int, None]] = {}
         self._seen: Hashable = None
+        self._shared: tuple[int, tuple[NodePool, ...]] = (0, ())
 
     def refresh(self, names: Sequence[str], labels: Sequence[Mapping[str, str]], version: int) -> None:
         """Bring all rows up to date.
@@ -51,6 +52,13 @@ class DeviceRows:
         for key in self._ledger.take_changed():
             for row in self._rows_of.get(key, ()):
                 self._recount(row)
+
+    def shared_pools(self) -> Sequence[NodePool]:
+        """Return the pools of which other nodes may use the same devices, as any row sees them."""
+        if self._shared[0] != self.version:
+            found = {id(pool): pool for pools in self.pools for pool in pools if pool.shared}
+            self._shared = (self.version, tuple(found.values()))
+        return self._shared[1]
 
     def forget_projections(self) -> None:
         """Have no pool remember what was made of it for anybody."""

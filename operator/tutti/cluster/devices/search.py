@@ -2,9 +2,10 @@
 
 Rules and order: kube-scheduler 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/
 allocator_incubating.go: claims in order, their requests in order, devices in the order of the pools; the first solution
-is taken. What leads to no other outcome is not tried: a device that is to this pod as one that has failed in its place.
-Where upstream forgets (issues 140434 and 140438: counters of devices that were refused, the values that distinct
-devices have taken), what is documented holds here.
+is taken. Or else devices are tried in the order of `tightness.py`, those that fit tightest first. What leads to no
+other outcome is not tried: a device that is to this pod as one that has failed in its place. Where upstream forgets
+(issues 140434 and 140438: counters of devices that were refused, the values that distinct devices have taken), what is
+documented holds here.
 
 It is a pure function of what a node offers and what is taken there (`Offer`), so that it is asked once for all nodes
 that offer the same.
@@ -12,7 +13,7 @@ that offer the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,9 +32,10 @@ from tutti.cluster.devices.offers import (
     Verdict,
 )
 from tutti.cluster.devices.pools import CounterKey, PoolStatus
+from tutti.cluster.devices.tightness import tightest_first, tightness_of
 
-MOST_STEPS: Final = 20_000
-"""So many devices are tried for one pod on one node."""
+MOST_RANKED: Final = 1_000
+"""So many devices are tried for one pod on one node, before it is no longer looked which of them fit tightest."""
 
 
 class SearchFault(Exception):  # noqa: N818 - it carries one
@@ -44,22 +46,38 @@ class SearchFault(Exception):  # noqa: N818 - it carries one
         self.fault = fault
 
 
+class SearchTooLong(Exception):  # noqa: N818 - what has become of a search
+    """Ends a search that takes more work than there is left for it."""
+
+
 Selects = Callable[[WayAsk, DeviceKind], "bool | str"]
-"""Whether a way selects a device; text where that cannot be told."""
+"""Whether a way selects a device; text where that cannot be told. It raises SearchTooLong where that takes too long."""
 
 
-def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects) -> Verdict:
-    """Return the devices for claims in what a node offers."""
+def search(claims: Sequence[ClaimAsk], offer: Offer, selects: Selects, most: int, *, tight: bool = False) -> Verdict:
+    """Return the devices for claims in what a node offers.
+
+    Args:
+        claims: What is asked for.
+        offer: What there is.
+        selects: Tells what is asked for.
+        most: So many devices are tried.
+        tight: Whether those are chosen that fit tightest.
+    """
+    attempt = _Attempt(claims, offer, selects, most, tight)
     try:
-        attempt = _Attempt(claims, offer, selects)
         if attempt.run():
-            return Verdict(tuple(attempt.picks), attempt.after(), rank=attempt.rank)
+            after = attempt.after()
+            fit = tightness_of(attempt.picks, offer, after) if tight else 0
+            return Verdict(tuple(attempt.picks), after, rank=attempt.rank, steps=attempt.steps, tightness=fit)
     except SearchFault as error:
-        return Verdict(fault=error.fault)
-    if attempt.steps > MOST_STEPS:
-        return Verdict(reason=TOO_MANY_WAYS)
+        return Verdict(fault=error.fault, steps=attempt.steps)
+    except SearchTooLong:
+        return Verdict(reason=TOO_MANY_WAYS, steps=attempt.steps)
+    if attempt.steps > most:
+        return Verdict(reason=TOO_MANY_WAYS, steps=most)
     invalid = any(pool.status is PoolStatus.INVALID for pool in offer.pools)
-    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE)
+    return Verdict(reason=INVALID_POOLS if invalid else CANNOT_ALLOCATE, steps=attempt.steps)
 
 
 @dataclass(slots=True)
@@ -83,13 +101,17 @@ class _PoolState:
 
 @dataclass(slots=True)
 class _Slot:
-    """Where a search stands: the next device of a way of a request of a claim."""
+    """Where a search stands: the next device of a way of a request of a claim.
+
+    Attributes:
+        banned: Per pool, the devices that have been chosen for the request or tried before those, as bits.
+    """
 
     claim: int = 0
     request: int = 0
     way: int = 0
     index: int = 0
-    start: tuple[int, int] = (0, 0)
+    banned: tuple[int, ...] = ()
 
 
 class _Change(NamedTuple):
@@ -117,6 +139,8 @@ class _Attempt:
     claims: Sequence[ClaimAsk]
     offer: Offer
     selects: Selects
+    most: int
+    tight: bool = False
     picks: list[Pick] = field(default_factory=list)
     steps: int = 0
     rank: int = 0
@@ -223,30 +247,45 @@ class _Attempt:
             return False
         if everything is not None:
             pool, device = everything[slot.index]
-            return self._try(slot, way, pool, device, whole=True)
+            return self._try(slot, way, pool, device)
         return self._first(slot, way)
 
     def _first(self, slot: _Slot, way: WayAsk) -> bool:
         """Choose the first device for a slot with which all the rest can be fulfilled, too."""
         failed: set[object] = set()
-        for number in range(slot.start[0], len(self.offer.pools)):
-            pool = self.offer.pools[number]
-            if pool.status is not PoolStatus.COMPLETE:
+        tried = list(slot.banned) or [0] * len(self.offer.pools)
+        for number, device in self._candidates(slot, way):
+            if tried[number] >> device & 1 or self._is_used(slot, way, number, device):
                 continue
-            for device in range(slot.start[1] if number == slot.start[0] else 0, pool.own):
-                if self._is_used(slot, way, number, device):
-                    continue
-                alike = self._likeness(slot, number, device)
-                if alike in failed:
-                    continue
-                if not self._is_selected(self.claims[slot.claim], way, pool.kinds[device]):
-                    continue
-                if self._try(slot, way, number, device, whole=False):
-                    return True
-                if self.steps > MOST_STEPS:
-                    return False
-                failed.add(alike)
+            alike = self._likeness(slot, number, device)
+            if alike in failed:
+                tried[number] |= 1 << device
+                continue
+            if not self._is_selected(self.claims[slot.claim], way, self.offer.pools[number].kinds[device]):
+                continue
+            tried[number] |= 1 << device
+            if self._try(slot, way, number, device, tried):
+                return True
+            if self.steps > self.most:
+                return False
+            failed.add(alike)
         return False
+
+    def _candidates(self, slot: _Slot, way: WayAsk) -> Iterable[tuple[int, int]]:
+        """Return devices, by pool and place in it, in the order in which they are tried."""
+        pools = enumerate(self.offer.pools)
+        listed = ((at, one) for at, pool in pools if pool.status is PoolStatus.COMPLETE for one in range(pool.own))
+        if not self.tight or self.steps > MOST_RANKED:
+            return listed
+        free = [
+            (number, device)
+            for number, device in listed
+            if not self._is_used(slot, way, number, device)
+            and self._is_selected(self.claims[slot.claim], way, self.offer.pools[number].kinds[device])
+        ]
+        left = [pool.left for pool in self._pools]
+        consumed = [pool.consumed for pool in self._pools]
+        return tightest_first(free, way.count - slot.index, self.offer, self.picks, left, consumed)
 
     def _is_used(self, slot: _Slot, way: WayAsk, pool: int, device: int) -> bool:
         bit, state = 1 << device, self._pools[pool]
@@ -269,12 +308,15 @@ class _Attempt:
             state.consumed.get(device),
         )
 
-    def _try(self, slot: _Slot, way: WayAsk, pool: int, device: int, *, whole: bool) -> bool:
-        """Choose a device for a slot, and go on; undone where that leads nowhere."""
+    def _try(self, slot: _Slot, way: WayAsk, pool: int, device: int, tried: Sequence[int] | None = None) -> bool:
+        """Choose a device for a slot, and go on; undone where that leads nowhere.
+
+        Without `tried`, all that match are chosen.
+        """
         self.steps += 1
-        if self.steps > MOST_STEPS or self._is_used(slot, way, pool, device):
+        if self.steps > self.most or self._is_used(slot, way, pool, device):
             return False
-        change = self._change(slot, way, pool, device, whole=whole)
+        change = self._change(slot, way, pool, device, whole=tried is None)
         if change is None:
             return False
         state, seen = self._pools[pool], self._seen[slot.claim]
@@ -290,7 +332,7 @@ class _Attempt:
         self._of_claim[slot.claim] += 1
         consumed = change.demands if kind.multiple else None
         self.picks.append(Pick(slot.claim, slot.request, slot.way, pool, device, consumed, way.admin))
-        if self._devices(_Slot(slot.claim, slot.request, slot.way, slot.index + 1, (pool, device + 1))):
+        if self._devices(_Slot(slot.claim, slot.request, slot.way, slot.index + 1, tuple(tried or ()))):
             return True
         self.picks.pop()
         self._of_claim[slot.claim] -= 1
@@ -313,7 +355,7 @@ class _Attempt:
         charged = () if kind.multiple and (before is not None or state.chosen >> device & 1) else kind.consumes
         if charged and (state.overdrawn or any(state.left.get(name, 0) < amount for name, amount in charged)):
             return None
-        if not _tolerates(way, kind):
+        if not is_tolerated(way, kind):
             return None
         concerned = self._constrain(slot, way, kind)
         if concerned is None:
@@ -370,7 +412,8 @@ def _state_of(pool: OfferedPool, use: LocalUse) -> _PoolState:
     return _PoolState(taken, 0, dict(shares), left, any(value < 0 for value in left.values()))
 
 
-def _tolerates(way: WayAsk, kind: DeviceKind) -> bool:
+def is_tolerated(way: WayAsk, kind: DeviceKind) -> bool:
+    """Whether the taints of a device keep no request away that tolerates what a way does."""
     return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
 
 

@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import PodSpec
+from tutti.api.device_mappings import DeviceClassMapping
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.api.resources import Amounts
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.extended import extended_asks, extended_claim
+from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
+from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
@@ -62,12 +65,14 @@ class DeviceColumns:
     Attributes:
         fits: bool[rows], where they can be fulfilled.
         rank: int64[rows], what the chosen ways count in the score.
+        tightness: int64[rows], how tight the chosen devices fit, 0 to 100.
         faulty: bool[rows], of which it cannot be told.
         programs: The programs that were asked, and where: bool[rows]. Elsewhere nothing is asked for.
     """
 
     fits: Mask
     rank: NDArray[np.int64]
+    tightness: NDArray[np.int64]
     faulty: Mask
     programs: tuple[tuple[DeviceProgram, Mask], ...]
 
@@ -85,6 +90,8 @@ class DeviceState:
         ledger: Who holds what.
         promises: What was decided here and the API server does not show yet.
         rows: What each row of the node table offers.
+        quota: What quota counts of devices.
+        tight_schedulers: Those whose pods get the devices that fit tightest.
     """
 
     def __init__(self) -> None:
@@ -93,9 +100,13 @@ class DeviceState:
         self.ledger = DeviceLedger()
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
+        self.tight_schedulers: frozenset[str] = frozenset()
+        self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
+        self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
+        self.quota = DeviceQuota(self.catalog, self._expressions)
         self._programs: dict[Hashable, DeviceProgram] = {}
-        self._projections: dict[frozenset[str] | None, DeviceProjection] = {}
+        self._projections: dict[tuple[frozenset[str] | None, frozenset[str]], DeviceProjection] = {}
         self._numbers = 0
         self._needs: dict[bytes, DeviceNeeds] = {}
         self._conflicts: dict[tuple[str, str], str] = {}
@@ -138,17 +149,60 @@ class DeviceState:
             self.promises.claim_seen(key, allocated=False)
         return known is not None
 
-    def needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], spec: PodSpec) -> DeviceNeeds:
-        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object."""
-        needs = self.book.needs(pod, uid, uses) if uses else NO_DEVICES
-        extended = extended_asks(spec, self.book) if self.book.classes else ()
-        if extended:
-            needs = msgspec.structs.replace(needs, extended=extended)
+    def needs(
+        self,
+        pod: PodKey,
+        uid: str,
+        uses: Sequence[DeviceUse],
+        spec: PodSpec,
+        *,
+        scheduler: str = "",
+        elsewhere: bool = False,
+    ) -> DeviceNeeds:
+        """Return what a pod, whose uses are noted, asks of the devices of its node; equal needs are one object.
+
+        With `elsewhere`, what an equal pod asks in its place once it has left; `scheduler` is whose it is.
+        """
+        asked = self.book.needs_elsewhere if elsewhere else self.book.needs
+        needs = asked(pod, uid, uses) if uses else NO_DEVICES
+        if uid in self.book.extended and not elsewhere:
+            needs = DeviceNeeds(LEFT_OVER, waits=True)
+        elif self.book.classes and not needs.problem:
+            needs = with_extended(needs, spec, self.book)
         if needs is NO_DEVICES:
             return NO_DEVICES
+        if self.quota and not needs.problem:
+            held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
+            counted = self.quota.asked(needs.claims, held, needs.extended, uid)
+            needs = needs if counted is None else msgspec.structs.replace(needs, counted=counted)
+        if scheduler in self.tight_schedulers:
+            needs = msgspec.structs.replace(needs, tight=True)
         if len(self._needs) >= _MOST_NEEDS:
             self._needs.clear()
         return self._needs.setdefault(_ENCODER.encode(needs), needs)
+
+    def expression_problem(self, expression: str) -> str:
+        """Return why an expression about devices cannot be used, or ""."""
+        return self._expressions.problem(expression)
+
+    def count(self, mappings: Sequence[DeviceClassMapping]) -> None:
+        """Have quota count devices under these names; before anything is known of any."""
+        self.quota = DeviceQuota(self.catalog, self._expressions, mappings)
+
+    def charged(self, uid: str, uses: Sequence[DeviceUse], spec: PodSpec, amounts: Amounts) -> Amounts:
+        """Return what quota counts of a pod that has a node, or is to have one, and takes so much there."""
+        added: dict[str, int] = {}
+        for claim in self.book.claims_of(uses):
+            promise = self.promises.of(claim.key)
+            has = claim.status.allocation is not None or promise is None
+            taken = self.quota.held(claim, uid) if has or promise is None else self.quota.allotted(promise.allotment)
+            for name, amount in taken.items():
+                added[name] = added.get(name, 0) + amount
+        extended = extended_asks(spec, self.book) if any("/" in name for name in amounts) else ()
+        renamed = self.quota.renamed(extended)
+        if not (added or renamed):
+            return amounts
+        return Counted(tuple(added.items()), tuple(renamed.items())).of(amounts)
 
     def current(self, needs: DeviceNeeds) -> DeviceNeeds:
         """Return what is asked for now: a claim that several pods use may have been given its devices here."""
@@ -167,22 +221,28 @@ class DeviceState:
 
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
+        now, last = self.current(needs), self._columns
+        asked = self._asked(now, nodes)
+        if last is not None and last[0] is asked:
+            return last[1]
         count = len(nodes.names)
-        fits, rank = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
-        faulty = np.zeros(count, dtype=np.bool_)
-        asked = self._asked(self.current(needs), nodes)
+        fits, faulty = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+        rank, tightness = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         for program, where in asked:
             fits &= program.fits(count) | ~where
             rank += program.ranks(count) * where
+            tightness += program.tightness(count) * where
             faulty |= program.faulty(count) & where
-        return DeviceColumns(fits, rank, faulty, tuple(asked))
+        found = DeviceColumns(fits, rank, tightness, faulty, tuple(asked))
+        self._columns = (asked, found)
+        return found
 
-    def room(self, needs: DeviceNeeds, nodes: NodeView) -> NDArray[np.int64]:
-        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled."""
+    def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
+        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`."""
         count = len(nodes.names)
         room = np.full(count, UNLIMITED, dtype=np.int64)
         for program, where in self._asked(needs, nodes):
-            room = np.where(where, np.minimum(room, program.room(count)), room)
+            room = np.where(where, np.minimum(room, program.room(count, most)), room)
         return room
 
     def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
@@ -227,32 +287,39 @@ class DeviceState:
         """Return the programs of what is asked for, brought up to date, and where each is asked."""
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        out = []
+        stamp = (nodes.version, count, self.rows.stamp, self.catalog.version, self.book.now)
+        last = self._last
+        if last is not None and last[0] is needs and last[1] == stamp:
+            return last[2]
+        out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
-                program = self._program(claims)
-                program.refresh(self._projection(program.reads), self.rows, count)
+                program = self._program(claims, tight=needs.tight)
+                projection = self._projection(program.reads, program.compares)
+                program.refresh(projection, self.rows, count, self.book.now)
                 out.append((program, where))
+        self._last = None if needs.extended else (needs, stamp, out)
         return out
 
-    def _program(self, claims: tuple[ClaimAsk, ...]) -> DeviceProgram:
-        known = self._programs.get(claims)
+    def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool) -> DeviceProgram:
+        known = self._programs.get((claims, tight))
         if known is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
-            known = self._programs[claims] = DeviceProgram(claims, self._expressions)
+            known = self._programs[claims, tight] = DeviceProgram(claims, self._expressions, tight=tight)
         return known
 
-    def _projection(self, reads: frozenset[str] | None) -> DeviceProjection:
-        """Return what those see who look at attributes and capacities of these names."""
+    def _projection(self, reads: frozenset[str] | None, compares: frozenset[str]) -> DeviceProjection:
+        """Return what those see who look at attributes and capacities of these names, and compare those of others."""
         seen = None if reads is None else reads & self.catalog.names
-        known = self._projections.get(seen)
+        compared = frozenset() if seen is None else compares & self.catalog.names - seen
+        known = self._projections.get((seen, compared))
         if known is None:
             if len(self._projections) >= _MOST_PROJECTIONS:
                 self._projections.clear()
                 self.rows.forget_projections()
             self._numbers += 1
-            known = self._projections[seen] = DeviceProjection(self._numbers, seen)
+            known = self._projections[seen, compared] = DeviceProjection(self._numbers, seen, compared)
         return known
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tutti.cluster.pods import PodKey
-from tutti.engine.core_state import QueueFigures
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.consultation import Consultations
+from tutti.engine.records.counters import QueueFigures
 from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
 from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.quota.usage import UsageHistory
@@ -26,6 +26,8 @@ class AdmissionState(LifecycleState, QueueFigures):
         foreign_pods: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         foreign_pod_group_of: The pod group of each of these.
         throttles: Who is throttled by what.
+        closed_by_load: Which nodes were measured to be beyond a threshold when that was last looked at, by profile.
+        load_due: When the first of these figures says nothing any more, Unix seconds; inf: none will.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
     """
@@ -36,6 +38,8 @@ class AdmissionState(LifecycleState, QueueFigures):
     foreign_pods: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     throttles: ThrottleBook = field(default_factory=ThrottleBook)
+    closed_by_load: dict[str, frozenset[str]] = field(default_factory=dict)
+    load_due: float = math.inf
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
 

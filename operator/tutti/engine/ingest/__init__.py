@@ -30,6 +30,8 @@ class IngestState(AdmissionState, PreemptionState):
         owner_answers: What pods have from their owners, by these and what else decides it, with these.
         held_owners: Objects that are suspended, or were started here, by uid.
         managed_owners: The workloads of those of them that are started and suspended here, by uid.
+        unmade_owners: When those are told so of which nothing says yet which pods they have, by uid, Unix seconds; 0.0:
+            they have been seen since the last turn.
         told_owners: What those were told that cannot be started, by uid.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
     """
@@ -44,6 +46,7 @@ class IngestState(AdmissionState, PreemptionState):
     owner_answers: dict[tuple[Hashable, ...], tuple[OwnerChain, Owned]] = field(default_factory=dict)
     held_owners: dict[str, ProjectedOwner] = field(default_factory=dict)
     managed_owners: dict[str, WorkloadKey] = field(default_factory=dict)
+    unmade_owners: dict[str, float] = field(default_factory=dict)
     told_owners: dict[str, str] = field(default_factory=dict)
     stale: bool = False
 

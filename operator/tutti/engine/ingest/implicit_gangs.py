@@ -151,6 +151,16 @@ def keep_pod_group(state: CoreState, workload: Workload) -> None:
         workload.asked_for = ""
 
 
+def tell_note(state: CoreState, workload: Workload) -> None:
+    """Tell once what of the object that describes a gang is not followed."""
+    if workload.gang is None:
+        return
+    notes = (workload.gang.note,) if workload.gang.note else ()
+    if notes and notes != workload.notes:
+        state.announce(workload, "Warning", "ParentNotRead", workload.gang.note)
+    workload.notes = notes
+
+
 def _owners(members: Sequence[Member], namespace: str) -> list[OwnerReference]:
     """Return what makes the gang, or what controls its members; none for bare pods, and none across namespaces."""
     owners = [m.owned.top or m.marks.owner for m in members if m.pod.namespace == namespace]

@@ -280,14 +280,14 @@ def owner_seen(state: IngestState, seen: OwnerSeen) -> None:
     if before is None or before.ended != found.ended:
         state.touch_followers(found.namespace, found.name)
     if found.group == VOLCANO:
-        state.gang_objects.stirred = True
+        state.gang_objects.owner_seen(found.uid)
 
 
 def owner_gone(state: IngestState, gone: OwnerGone) -> None:
     """Forget what owned pods; who waited for its end is told that it is there no more."""
     found = state.owner_graph.known(gone.uid)
     state.owner_graph.drop(gone.uid)
-    held_gone(state, gone.uid)
+    held_gone(state, gone.uid, found)
     if found is not None:
         state.touch_followers(found.namespace, found.name)
 

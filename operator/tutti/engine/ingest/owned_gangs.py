@@ -172,7 +172,7 @@ def promise_nothing(workload: Workload) -> None:
 
 def awaits_start(workload: Workload) -> ManagedOwner | None:
     """Return what makes the pods of a workload, where none of them has a node, and it is started when all could."""
-    if workload.managed is None or workload.phase not in (Phase.WAITING, Phase.RESERVED):
+    if workload.managed is None or workload.phase not in (Phase.WAITING, Phase.CHECKING, Phase.RESERVED):
         return None
     return None if workload.counts().placed else workload.managed
 

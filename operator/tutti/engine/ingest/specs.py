@@ -64,9 +64,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
-    if workload.checks:
-        for name, group in workload.groups.items():
-            group.added = checks.additions_of(checks.answers(workload), name)
+    if workload.checks or workload.provisioning:
+        for group in workload.groups.values():
+            group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
@@ -159,6 +159,7 @@ def _read_pod_group(
     own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
     owned = any(True for _ in owned_gangs(answers))
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
+    implicit_gangs.tell_note(state, workload)
     declared = first is not None and first.claim.implicit
     if first is None or not (owned or first.claim.role or task_role(state.gang_objects, first.claim)):
         workload.group(name)

@@ -25,10 +25,9 @@ INQUEUE, RUNNING, COMPLETED = "Inqueue", "Running", "Completed"
 def report_phases(state: IngestState, changed: Iterable[Workload]) -> None:
     """Write the phases that are not what they are to be: of PodGroups without pods, and of gangs that have changed."""
     known = state.gang_objects
-    for gang in list(known.awaited.values()) if known.stirred else ():
+    for gang in known.take_stirred() if known.stirred else ():
         if gang.uid not in known.phases and _is_ours(state, gang):
             _write(state, gang, INQUEUE)
-    known.stirred = False
     for workload in changed:
         if workload.gang is not None and workload.gang.made_by is not None:
             _follow(state, workload, workload.gang)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from tutti.api.core import PodSpec
 from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import counted
 from tutti.cluster.classes import PodClass
@@ -88,8 +89,18 @@ def _additions(state: LifecycleState, workload: Workload, managed: ManagedOwner)
     for name, role in managed.groups.items():
         group = workload.groups.get(name)
         if group is not None and group.holds:
-            out[role] = _addition(state, group)
+            before = group.holds[0].pod_class.spec
+            added = _addition(state, group)
+            out[role] = _patch(added, before) if managed.found.start and managed.found.start.patched else added
     return out
+
+
+def _patch(added: Directives, before: PodSpec) -> Directives:
+    """Return what a patch of a template says: labels that it has not, and the tolerations that it has as well."""
+    labels = {key: value for key, value in added.node_selector.items() if key not in before.node_selector}
+    own: list[dict[str, Any]] = [msgspec.to_builtins(one) for one in before.tolerations]
+    more = [one for one in added.tolerations if one not in own]
+    return Directives(labels, (*own, *more) if more else ())
 
 
 def _addition(state: LifecycleState, group: MemberGroup) -> Directives:
@@ -175,6 +186,8 @@ def _suspend(state: LifecycleState, workload: Workload, managed: ManagedOwner) -
         managed.leaves, managed.settled, managed.refused, managed.refusals = None, False, "", 0
     elif managed.asked:
         return  # one write after the other
+    elif managed.found.suspended and managed.found.start is not None and managed.found.start.active:
+        return  # what is left of its start can be taken back when its status says that nothing of it runs
     elif state.now < managed.not_before:
         state.set_alarm(workload, managed.not_before)
     else:

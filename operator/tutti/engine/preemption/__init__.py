@@ -14,6 +14,8 @@ class PreemptionState(LifecycleState):
 
     Attributes:
         budgets: PodDisruptionBudgets, by namespace and name.
+        budgets_eased: How often one of them has come to let more be moved than before.
     """
 
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
+    budgets_eased: int = 0

@@ -127,8 +127,9 @@ def _withheld(
     with state.cluster.transaction() as claims:
         if kept:
             claims.withhold(*_kept_room(state, kept))
-        for pod_class, where in rows.items():
-            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), pod_class)
+        with _devices_free_of_victims(state, nominations):
+            for pod_class, where in rows.items():
+                claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), pod_class)
         if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
         covered = state.nominations.covered = _covered(state, nominations)
@@ -138,6 +139,21 @@ def _withheld(
             yield
         finally:
             state.nominations.covered = {}
+
+
+@contextmanager
+def _devices_free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) -> Iterator[None]:
+    """Have nominated pods find the devices that their victims still have: what these leave is nobody else's."""
+    holders = state.cluster.device_users.holders
+    known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
+    pods = [pod for pod in known if pod is not None and holders.concerns(pod)]
+    holders.lift(pods, back=False)
+    holders.lift_departing(back=False)
+    try:
+        yield
+    finally:
+        holders.lift_departing(back=True)
+        holders.lift(pods, back=True)
 
 
 def _kept_room(

@@ -230,7 +230,13 @@ def _is_asked(state: PreemptionState, key: PodKey) -> bool:
 
 
 def _is_there(state: PreemptionState, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
-    """Whether a victim still has room or quota: it keeps its quota when its node is lost, until it has gone as well."""
+    """Whether a victim still has room, devices or quota.
+
+    It keeps its quota when its node is lost, until it has gone as well; and its claims keep their devices until the
+    claim controller has seen that it has gone.
+    """
+    if state.cluster.device_users.holders.keeps(uid):
+        return True
     record, member = state.cluster.pods.get(key), state.members.get(key)
     if record is None or record.uid != uid:
         return False

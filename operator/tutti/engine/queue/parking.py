@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tutti.engine.backfill import backfill
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
+from tutti.quota.flavors import Queue
 
 Classes = dict[EquivalenceClass, None]
 
@@ -20,14 +21,14 @@ class ParkedClasses:
         by_root: For quota, by the root of their tree.
         for_nodes: For room.
         for_answers: For an extender.
-        for_throttles: For a throttle.
+        for_throttles: For a throttle, by their namespace.
         roused: Woken while they rested, so that they are tried when they have.
     """
 
     by_root: dict[str, Classes] = field(default_factory=dict)
     for_nodes: Classes = field(default_factory=dict)
     for_answers: Classes = field(default_factory=dict)
-    for_throttles: Classes = field(default_factory=dict)
+    for_throttles: dict[str, Classes] = field(default_factory=dict)
     roused: Classes = field(default_factory=dict)
 
     def clear(self) -> None:
@@ -56,7 +57,21 @@ class ParkedClasses:
         if why.reason == ASKING:
             self.for_answers[equals] = None
         if why.gate is Gate.THROTTLE:
-            self.for_throttles[equals] = None
+            self.for_throttles.setdefault(entry.workload.key[1], {})[equals] = None
+
+    def unthrottled(self, namespaces: Collection[str]) -> Iterator[Classes]:
+        """Take out those of some namespaces who wait for a throttle, and yield them one by one; "": of all."""
+        for namespace in list(self.for_throttles) if "" in namespaces else namespaces:
+            if namespace in self.for_throttles:
+                yield self.for_throttles.pop(namespace)
+
+    def for_moves(self, queues: Mapping[str, Queue]) -> Classes:
+        """Take out those who wait for room of queues that have others moved for it, and return them."""
+        named = {one: queues.get(one.line.name[0]) for one in self.for_nodes}
+        found = {one: None for one, queue in named.items() if queue is not None and queue.max_moves}
+        for one in found:
+            del self.for_nodes[one]
+        return found
 
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""

@@ -28,6 +28,9 @@ from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 _MOST_NAMED = 8
 """How many others of a ring are named."""
 
+_MOST_REMEMBERED = 4096
+"""Of so many objects it is remembered whether they have begun."""
+
 _SAID = {
     "Missing": "does not exist yet",
     "Invalid": "cannot be read",
@@ -97,9 +100,19 @@ def forget(state: QueueState, key: WorkloadKey) -> None:
 
 def follow_rings(state: QueueState) -> None:
     """Find out who waits for himself by way of others, where who waits for whom has changed."""
-    if state.followers.stale:
-        for key in state.followers.find_rings():
-            state.touch(key)
+    for key in state.followers.find_rings(state.now):
+        state.touch(key)
+
+
+def rings_are_due(state: QueueState) -> bool:
+    """Whether it is to be found out now who waits for himself."""
+    due = next_rings_due(state)
+    return due is not None and due <= state.now
+
+
+def next_rings_due(state: QueueState) -> float | None:
+    """Return when it is to be found out who waits for himself, Unix seconds; None where nothing has changed."""
+    return state.followers.next_due()
 
 
 def _standing(state: QueueState, namespace: str, name: str) -> Standing:
@@ -142,7 +155,16 @@ def _has_begun(state: QueueState, workload: Workload) -> bool:
     attempts = {kind.attempt_label for kind in state.kinds if kind.attempt_label}
     if any(first.marks.labels.get(label, "0") != "0" for label in attempts):
         return True
-    return any(one.pod.place or one.pod.terminated for one in state.owner_graph.siblings(first))
+    made = state.owner_graph.siblings(first)  # others may name that object, too, from elsewhere, where it is none
+    key, namespace = (first.pod.namespace, first.marks.owner.uid), first.pod.namespace
+    version, known = state.cluster.pod_columns.version, state.followers.begun.get(key)
+    if known is not None and known[:2] == (version, len(made)):
+        return known[2]  # thousands that one object has made ask the same
+    if len(state.followers.begun) >= _MOST_REMEMBERED:
+        state.followers.begun.clear()
+    begun = any((one.pod.place or one.pod.terminated) and one.pod.namespace == namespace for one in made)
+    state.followers.begun[key] = version, len(made), begun
+    return begun
 
 
 def _waiting(open_: dict[str, tuple[str, Standing]]) -> Explanation:
@@ -163,12 +185,11 @@ def _waiting(open_: dict[str, tuple[str, Standing]]) -> Explanation:
 
 def _in_ring(workload: Workload, ring: tuple[WorkloadKey, ...]) -> Explanation:
     """Say by way of whom somebody waits for himself."""
-    others = [f"{kind} {name}" for kind, _, name in ring if (kind, _, name) != workload.key]
+    others = [f"{key[0]} {key[2]}" for key in ring[: _MOST_NAMED + 1] if key != workload.key][:_MOST_NAMED]
     if not others:
         text = "it is to start after itself, and never will: name others"
         return Explanation(Gate.QUEUE, AFTER_ITSELF, text)
-    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-    text = (
-        f"it is to start after itself, by way of {', '.join(others[:_MOST_NAMED])}{more}, and none of them ever will: "
-    )
+    left = len(ring) - 1 - len(others)
+    more = f" and {left} more" if left else ""
+    text = f"it is to start after itself, by way of {', '.join(others)}{more}, and none of them ever will: "
     return Explanation(Gate.QUEUE, AFTER_ITSELF, text + "have one of them not wait for the others")

@@ -110,8 +110,8 @@ class SchedulingQueue:
 
     def update(self, state: QueueState, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
-        catalog, room, helped = self._seen
-        self._seen = (state.catalog.version, state.cluster.freed, state.throttles.helped)
+        catalog, room, eased = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed, state.budgets_eased)
         freed = state.ledger.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
@@ -124,8 +124,10 @@ class SchedulingQueue:
             self._follow_holdbacks(state)
         if room != state.cluster.freed:
             self._activate(state, taken(self._parked.for_nodes))
-        if helped != state.throttles.helped:
-            self._activate(state, taken(self._parked.for_throttles))
+        if eased != state.budgets_eased:
+            self._activate(state, self._parked.for_moves(state.catalog.queues))
+        for woken in self._parked.unthrottled(state.throttles.take_helped()):
+            self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
         for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
             self._try_by_now(state, workload)
@@ -418,7 +420,7 @@ class SchedulingQueue:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         parked = self._parked
         room = bool(parked.for_nodes) and self._seen[1] != state.cluster.freed
-        room = room or (bool(parked.for_throttles) and self._seen[2] != state.throttles.helped)
+        room = room or state.throttles.has_helped(parked.for_throttles)
         return room or state.ledger.has_freed(parked.by_root.keys())
 
     def _has_reclassed(self, state: QueueState) -> bool:

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.load import LoadArgs, Measurements
 from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
+from tutti.cluster.expected_use import Estimates
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
+from tutti.placement.plugins.measured_load import LoadRules, LoadThresholds, MeasuredLoad, PowerModel
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
 from tutti.placement.plugins.numa import NumaAlignment
@@ -30,12 +34,19 @@ def profiles_of(configuration: TuttiConfiguration) -> dict[str, Profile]:
     return {one.scheduler_name: profile_of(one) for one in configuration.profiles}
 
 
+def packing_devices(configuration: TuttiConfiguration) -> frozenset[str]:
+    """Return the names of the profiles whose pods get the devices that fit tightest."""
+    return frozenset(one.scheduler_name for one in configuration.profiles if one.device_packing is not None)
+
+
 def profile_of(settings: Settings) -> Profile:
     """Return what one profile means for placement; the defaults give kube-scheduler's default profile."""
     mine = {type(one): one for one in _with_arguments(settings)}
     score = settings.plugins.score
     default = DEFAULT_PROFILE
     packing, zones = settings.accelerator_packing, settings.node_resource_topology_match
+    tightest = settings.device_packing
+    load = settings.load
     return replace(
         default,
         filters=tuple(mine.get(type(one), one) for one in default.filters),
@@ -46,12 +57,17 @@ def profile_of(settings: Settings) -> Profile:
         inter_pod=(
             *(mine.get(type(one), one) for one in default.inter_pod),
             *((NumaAlignment(),) if zones is not None else ()),
+            *((_thresholds(load),) if load is not None and load.thresholds else ()),
         ),
-        fill=_scoring(default.fill, mine, score),
+        fill=(
+            *_scoring(default.fill, mine, score),
+            *((_load_score(load),) if load is not None and load.policy is not None else ()),
+        ),
         preferences=_scoring(default.preferences, mine, score),
         changing=(
             *_scoring(default.changing, mine, score),
             *((_zone_score(zones),) if zones is not None else ()),
+            *((DevicePacking(tightest.weight),) if tightest is not None else ()),
         ),
         neighbours=_scoring(default.neighbours, mine, score),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
@@ -62,6 +78,45 @@ def _zone_score(zones: NodeResourceTopologyMatchArgs) -> NumaScore:
     strategy = zones.scoring_strategy
     weights = tuple((one.name, one.weight) for one in strategy.resources)
     return NumaScore(strategy.type, weights, weight=zones.weight)
+
+
+def _load_score(load: LoadArgs) -> MeasuredLoad:
+    assert load.policy is not None
+    power = load.power.models if load.power is not None else []
+    rules = LoadRules(
+        max_age=load.max_age_seconds,
+        target=load.target_utilization,
+        margin=load.safe_variance_margin,
+        sensitivity=load.safe_variance_sensitivity,
+        window=load.smoothing_window_size,
+        limit_weights=(load.risk_limit_weights.cpu, load.risk_limit_weights.memory),
+        weights=(load.resource_weights.cpu, load.resource_weights.memory),
+        dominant_weight=load.dominant_resource_weight,
+        power=tuple((one.value, PowerModel(one.k0, one.k1, one.k2)) for one in power),
+        power_label=load.power.node_label or "" if load.power is not None else "",
+    )
+    return MeasuredLoad(load.policy, rules, weight=load.weight)
+
+
+def _thresholds(load: LoadArgs) -> LoadThresholds:
+    above = tuple((one.metric, one.above) for one in load.thresholds if one.above is not None)
+    below = tuple((one.metric, one.below) for one in load.thresholds if one.below is not None)
+    return LoadThresholds(above, below, load.max_age_seconds)
+
+
+def estimates_of(measurements: Measurements) -> Estimates:
+    """Return by what the use of pods is estimated that have not been measured."""
+    said = measurements.estimates
+    factors = said.estimated_scaling_factors
+    return Estimates(
+        request_multiplier=said.default_requests_multiplier,
+        default_cpu=said.default_requests_milli_cpu,
+        scaling=(factors.cpu / 100, factors.memory / 100),
+        request_ratio=said.request_ratio,
+        burst_ratio=said.burst_ratio,
+        risk_factor=said.risk_factor,
+        risk_load=said.risk_load,
+    )
 
 
 def _with_arguments(settings: Settings) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tutti.cluster.capacity import FreeCapacity
 from tutti.engine.records.workloads import Counted, ObjectKey, Phase, Workload, WorkloadKey
 from tutti.quota.ordering import OrderKey
 from tutti.quota.tree import QuotaTree, Usage, add_to
@@ -393,3 +394,22 @@ class Overuses:
     version: int = 0
     look_at: float | None = None
     tree: QuotaTree | None = None
+
+
+@dataclass(kw_only=True)
+class QueueFigures:
+    """What is counted per queue, and what of it may have changed since it was told.
+
+    Attributes:
+        counts: How many workloads are where, and what they have reserved, per queue.
+        changed_queues: Queues whose counts or usage may have changed since they were last told.
+        free_by_flavor: What was free in each flavor when queues were last told it.
+        free_at: When that was, Unix seconds.
+        free_is_stale: Whether pods or nodes have been seen since.
+    """
+
+    counts: QueueCounts = field(default_factory=QueueCounts)
+    changed_queues: dict[str, None] = field(default_factory=dict)
+    free_by_flavor: dict[str, FreeCapacity] = field(default_factory=dict)
+    free_at: float = 0.0
+    free_is_stale: bool = False

@@ -1,8 +1,10 @@
 """Who waits for whom to end: found by the name of who is waited for, without looking at everybody.
 
 Those who wait for one another in a ring wait for ever, each for itself in the end. Which these are is worked out for
-all together, in time proportional to who waits for whom, and only when that has changed: one by one, a long chain would
-be followed anew from each of its links.
+all of a namespace together, in time proportional to who waits for whom there, and only when that has changed: one by
+one, a long chain would be followed anew from each of its links. Where so many wait that it takes long, it is worked out
+now and then: nobody starts earlier or later by it, and whoever changes one of thousands must not have all others walked
+through each time.
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ class Followers:
 
     Attributes:
         told: How those who are waited for fared when that was last looked at, by name.
-        stale: Whether who waits for whom has changed since `find_rings`.
+        begun: Whether what makes pods had begun when that was last looked at, by namespace and uid: as of which version
+            of what runs, and how many pods it had.
     """
 
     def __init__(self) -> None:
         self.told: dict[BearerName, str] = {}
-        self.stale = False
+        self.begun: dict[tuple[str, str], tuple[int, int, bool]] = {}
+        self._stale: dict[str, None] = {}
+        self._rests_until: dict[str, float] = {}
         self._awaited: dict[WorkloadKey, frozenset[str]] = {}
+        self._in: dict[str, dict[WorkloadKey, None]] = {}
         self._names: dict[WorkloadKey, frozenset[str]] = {}
         self._waiting_for: dict[BearerName, dict[WorkloadKey, None]] = {}
         self._bearers: dict[BearerName, dict[WorkloadKey, None]] = {}
         self._ring_of: dict[WorkloadKey, tuple[WorkloadKey, ...]] = {}
+        self._rings_in: dict[str, tuple[WorkloadKey, ...]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._awaited)
@@ -50,8 +57,9 @@ class Followers:
         if self._awaited.get(key) == awaited and self._names.get(key) == names:
             return
         self.drop(key)
-        self.stale = True
+        self._stale[key[1]] = None
         self._awaited[key], self._names[key] = awaited, names
+        self._in.setdefault(key[1], {})[key] = None
         for index, said in ((self._waiting_for, awaited), (self._bearers, names)):
             for name in sorted(said):
                 index.setdefault((key[1], name), {})[key] = None
@@ -61,7 +69,10 @@ class Followers:
         awaited, names = self._awaited.pop(key, None), self._names.pop(key, frozenset())
         if awaited is None:
             return
-        self.stale = True
+        self._stale[key[1]] = None
+        del self._in[key[1]][key]
+        if not self._in[key[1]]:
+            del self._in[key[1]]
         for index, said in ((self._waiting_for, awaited), (self._bearers, names)):
             for name in said:
                 here = index[key[1], name]
@@ -80,20 +91,54 @@ class Followers:
         """Return those of whom each waits for all others and itself, this one among them; empty: it is in no ring."""
         return self._ring_of.get(key, ())
 
-    def find_rings(self) -> list[WorkloadKey]:
-        """Work out all rings anew; returns whose is another than before, or is there no more."""
-        before, self._ring_of, self.stale = self._ring_of, {}, False
+    def next_due(self) -> float | None:
+        """Return when rings are to be worked out, Unix seconds; None where nothing has changed."""
+        return min((self._rests_until.get(one, 0.0) for one in self._stale), default=None)
+
+    def find_rings(self, now: float) -> list[WorkloadKey]:
+        """Work out anew the rings of namespaces where somebody waits for others by now.
+
+        Args:
+            now: Unix seconds.
+
+        Returns:
+            Whose ring is another than before, or is there no more.
+        """
+        news: list[WorkloadKey] = []
+        for namespace in [one for one in self._stale if self._rests_until.get(one, 0.0) <= now]:
+            del self._stale[namespace]
+            news += self._find_rings_in(namespace, now)
+        return news
+
+    def _find_rings_in(self, namespace: str, now: float) -> list[WorkloadKey]:
+        here = self._in.get(namespace, {})
+        before = {key: self._ring_of.pop(key) for key in self._rings_in.pop(namespace, ())}
         graph: dict[_Node, list[_Node]] = {
-            key: [(key[1], name) for name in sorted(names)] for key, names in self._awaited.items()
+            key: [(namespace, name) for name in sorted(self._awaited[key])] for key in here
         }
-        graph |= {name: [*bearers] for name, bearers in self._bearers.items()}
+        links = sum(map(len, graph.values()))
+        graph |= {
+            (namespace, name): [*self._bearers.get((namespace, name), ())] for key in here for name in self._names[key]
+        }
+        after: dict[WorkloadKey, tuple[WorkloadKey, ...]] = {}
         for component in _components(graph):
             if len(component) > 1:  # somebody, and a name by which somebody in it is waited for
-                ring = tuple(sorted(key for key in self._awaited.keys() & component))
-                self._ring_of.update(dict.fromkeys(ring, ring))
-        either = {**before, **self._ring_of}
-        return [key for key in either if before.get(key) != self._ring_of.get(key)]
+                ring = tuple(sorted(key for key in here.keys() & component))
+                known = before.get(ring[0])
+                after.update(dict.fromkeys(ring, known if known == ring else ring))
+        self._ring_of.update(after)
+        if after:
+            self._rings_in[namespace] = tuple(after)
+        self._rests_until.pop(namespace, None)
+        if links > _FEW_LINKS:
+            self._rests_until[namespace] = now + links / _LINKS_PER_SECOND
+        return [key for key in {**before, **after} if before.get(key) is not after.get(key)]
 
+
+_FEW_LINKS = 1000
+"""Where no more than so many are waited for, rings are worked out at once."""
+_LINKS_PER_SECOND = 5000
+"""Else so many a second on an average, which takes a twentieth of it."""
 
 _Node = tuple[str, ...]
 """A workload, which leads to the names that it waits for, or a name, which leads to those who have it and wait."""

@@ -14,7 +14,7 @@ then it is what it was.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -122,7 +122,7 @@ class GangObjects:
     Attributes:
         awaited: Those by uid of which Volcano's controller makes no pods before their phase is another.
         phases: The phase last written to each, by uid.
-        stirred: Whether one has come that is awaited, or what one may have been made for.
+        stirred: Those of these to look at, by uid: they have come, or what they were made for has.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,8 @@ class GangObjects:
         self._by_name: dict[tuple[str, str, str], dict[GangObjectKey, GangObject]] = {}
         self.awaited: dict[str, GangObject] = {}
         self.phases: dict[str, str] = {}
-        self.stirred = False
+        self.stirred: dict[str, None] = {}
+        self._made_for: dict[str, dict[str, None]] = {}
 
     def put(self, api_version: str, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
         """Add or change an object; returns its namespace and name."""
@@ -141,7 +142,8 @@ class GangObjects:
         for one in found:
             self._by_name.setdefault((one.convention, one.namespace, one.name), {})[source] = one
             if one.made_by and one.phase in ("", "Pending"):
-                self.awaited[one.uid], self.stirred = one, True
+                self.awaited[one.uid], self.stirred[one.uid] = one, None
+                self._made_for.setdefault(one.made_by.uid, {})[one.uid] = None
         return source[2:]
 
     def drop(self, api_version: str, kind: str, namespace: str, name: str) -> None:
@@ -151,6 +153,15 @@ class GangObjects:
             self.phases.pop(one.uid, None)
         self._forget(source)
 
+    def owner_seen(self, uid: str) -> None:
+        """Have those looked at that are awaited and were made for an object that has been seen."""
+        self.stirred.update(self._made_for.get(uid, {}))
+
+    def take_stirred(self) -> list[GangObject]:
+        """Return those that are to be looked at, once."""
+        stirred, self.stirred = self.stirred, {}
+        return [self.awaited[uid] for uid in stirred if uid in self.awaited]
+
     def of(self, claim: GangMembership) -> GangObject | None:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
         found = self._by_name.get((claim.convention, claim.namespace, claim.object or claim.group))
@@ -158,7 +169,12 @@ class GangObjects:
 
     def _forget(self, source: GangObjectKey) -> None:
         for one in self._of.pop(source, ()):
-            self.awaited.pop(one.uid, None)
+            awaited = self.awaited.pop(one.uid, None)
+            if awaited is not None and awaited.made_by is not None:
+                same = self._made_for[awaited.made_by.uid]
+                del same[one.uid]
+                if not same:
+                    del self._made_for[awaited.made_by.uid]
             named = self._by_name[one.convention, one.namespace, one.name]
             del named[source]
             if not named:
@@ -258,7 +274,7 @@ class OwnerGraph:
         found = (self.known(uid) for uid in self._named.get((namespace, name), ()))
         return [one for one in found if one is not None and one.group]
 
-    def siblings(self, member: Member) -> Iterable[Member]:
+    def siblings(self, member: Member) -> Collection[Member]:
         """Return the members that the same object makes as this one, itself among them; none of one of nobody's."""
         owner = member.marks.owner
         return () if owner is None else self._members.get(owner.uid, {}).values()

@@ -6,8 +6,9 @@ when it is promised one. Room that is kept for members which are yet to be made 
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tutti.api.throttles import CLUSTER_KIND, spec_of
@@ -21,7 +22,10 @@ from tutti.quota.throttles import JUST_AFTER, NOTHING, Limits, Load, Throttle, l
 ThrottleKey = tuple[str, str, str]
 """Kind, namespace and name."""
 
+_Labels = tuple[tuple[str, str], ...]
 _MOST_ANSWERS = 4096
+"""So many are kept of a namespace."""
+_MOST_NAMESPACES = 4096
 
 
 class _Counted(NamedTuple):
@@ -49,8 +53,6 @@ class ThrottleBook:
         told: The status that each object has, as far as it is known here.
         told_at: When that was written last, Unix seconds.
         changed: Those whose status may be out of date.
-        helped: Grows whenever somebody who is throttled may start.
-        changes_at: When another threshold may be in force, Unix seconds.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class ThrottleBook:
         self.told: dict[ThrottleKey, Mapping[str, Any]] = {}
         self.told_at: dict[ThrottleKey, float] = {}
         self.changed: dict[ThrottleKey, None] = {}
-        self.helped = 0
-        self.changes_at = math.inf
         self._merge = merge
+        self._helped: dict[str, None] = {}
+        self._new: dict[ThrottleKey, None] = {}
+        self._changes_at: dict[ThrottleKey, float] = {}
+        self._next: list[tuple[float, ThrottleKey]] = []
         self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
         self._counted: dict[PodKey | Hold, _Counted] = {}
-        self._answers: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[ThrottleKey, ...]] = {}
+        self._answers: dict[str, dict[_Labels, tuple[ThrottleKey, ...]]] = {}
         self._stale: dict[ThrottleKey, None] = {}
 
     def __bool__(self) -> bool:
@@ -101,8 +105,8 @@ class ThrottleBook:
         if before != found:
             self.throttles[key] = found
             self._by_namespace.setdefault(found.namespace, {})[key] = None
-            self.changes_at = -math.inf
-            self.helped += 1
+            self._new[key] = None
+            self._helped[found.namespace] = None
             if before is None or before.terms != found.terms:
                 self._selects_others(key)
         return [label for pods, _ in found.terms for label in selector_keys(pods)]
@@ -113,13 +117,17 @@ class ThrottleBook:
         if found is None:
             return
         del self._by_namespace[found.namespace][key]
-        for about in (self.used, self.reserved, self.limits, self.told, self.told_at, self.changed):
+        for about in (self.used, self.reserved, self.limits, self.told, self.told_at, self.changed, self._new):
             about.pop(key, None)
-        self.helped += 1
+        self._changes_at.pop(key, None)
+        self._helped[found.namespace] = None
         self._selects_others(key)
 
     def _selects_others(self, key: ThrottleKey) -> None:
-        self._answers.clear()
+        if key[1]:
+            self._answers.pop(key[1], None)
+        else:
+            self._answers.clear()
         self._stale[key] = None
 
     def namespace_changed(self) -> None:
@@ -136,15 +144,17 @@ class ThrottleBook:
             namespace: Theirs.
             labels: As far as any selector reads them, at least.
         """
-        about = (namespace, tuple(sorted(labels.items())))
-        known = self._answers.get(about)
+        if len(self._answers) >= _MOST_NAMESPACES and namespace not in self._answers:
+            self._answers.clear()
+        answers, about = self._answers.setdefault(namespace, {}), tuple(sorted(labels.items()))
+        known = answers.get(about)
         if known is None:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
+            if len(answers) >= _MOST_ANSWERS:
+                answers.clear()
             asked = (*self._by_namespace.get("", ()), *self._by_namespace.get(namespace, ()))
             spaces = self._labels_of(namespace)
             known = tuple(key for key in asked if self.throttles[key].selects(namespace, spaces, labels))
-            self._answers[about] = known
+            answers[about] = known
         return known
 
     def seen(self, record: PodRecord) -> None:
@@ -176,7 +186,7 @@ class ThrottleBook:
             self._counted[about] = now
             self._add(now, 1)
         if before is not None and (now is None or before.keys != now.keys):
-            self.helped += 1
+            self._helped.update(dict.fromkeys(key[1] for key in before.keys))
 
     def _add(self, counted: _Counted, sign: int) -> None:
         amounts = self.used if counted.is_used else self.reserved
@@ -207,19 +217,40 @@ class ThrottleBook:
         for hold, pod_class in cluster.holds():
             self.kept(hold, pod_class)
 
+    @property
+    def changes_at(self) -> float:
+        """When another threshold may be in force, Unix seconds."""
+        if self._new:
+            return -math.inf
+        while self._next and self._changes_at.get(self._next[0][1]) != self._next[0][0]:
+            heapq.heappop(self._next)
+        return self._next[0][0] if self._next else math.inf
+
     def turn(self, now: float) -> None:
-        """Have the thresholds in force that hold now."""
-        if now < self.changes_at:
-            return
-        self.changes_at = math.inf
-        for key, one in self.throttles.items():
+        """Have the thresholds in force that hold now; only those are looked at that are new, or that may change."""
+        new, self._new = self._new, {}
+        while self.changes_at <= now:
+            new[heapq.heappop(self._next)[1]] = None
+        for key in new:
+            one = self.throttles[key]
             limits = one.limits_at(now, merge=self._merge)
             if self.limits.get(key) != limits:
                 self.limits[key] = limits
                 self.changed[key] = None
-                self.helped += 1
-            self.changes_at = min(self.changes_at, one.next_change(now - JUST_AFTER) + JUST_AFTER)
+                self._helped[key[1]] = None
+            at = self._changes_at[key] = one.next_change(now - JUST_AFTER) + JUST_AFTER
+            if math.isfinite(at):
+                heapq.heappush(self._next, (at, key))
 
-    def changes(self, key: ThrottleKey, now: float) -> Sequence[tuple[float, Limits]]:
-        """Return the thresholds that come after that in force, each with from when on, Unix seconds."""
+    def has_helped(self, namespaces: Collection[str]) -> bool:
+        """Whether some who are throttled in one of these namespaces may start by now."""
+        return bool(namespaces) and ("" in self._helped or any(one in self._helped for one in namespaces))
+
+    def take_helped(self) -> Collection[str]:
+        """Return in which namespaces some who are throttled may start by now, and forget that; "": in any."""
+        helped, self._helped = self._helped, {}
+        return helped
+
+    def changes(self, key: ThrottleKey, now: float) -> Iterator[tuple[float, Limits]]:
+        """Yield the thresholds that come after that in force, each with from when on, Unix seconds: the next ones."""
         return self.throttles[key].changes(now, merge=self._merge)

@@ -32,10 +32,10 @@ class DeviceRoom:
     changes_on_add: bool = field(default=False, init=False)
     one_per_node: bool = field(default=False, init=False)
 
-    def room(self) -> NDArray[np.int64]:
+    def room(self, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class each node has devices for."""
         needs = self.pod_class.devices
-        return self.nodes.devices.room(needs, self.nodes.device_view(needs))
+        return self.nodes.devices.room(needs, self.nodes.device_view(needs), most)
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes that have none; who would have to leave for that is not known, so it is final."""
@@ -103,6 +103,23 @@ class DynamicResources:
         return points
 
 
+@dataclass(frozen=True, slots=True)
+class DevicePacking:
+    """A score: nodes of whose devices most is used with those that claims get, and where these are near one another."""
+
+    weight: int = 5
+    name: str = "DevicePacking"
+    scaled: bool = False
+    reverse: bool = False
+    concerns: int = field(default=Feature.DEVICES, init=False)
+
+    def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
+        """Return int64[rows]: 0 to 100."""
+        needs = pod_class.devices
+        points: Scores = nodes.devices.columns(needs, nodes.device_view(needs)).tightness
+        return points
+
+
 def has_faults(pod_class: PodClass, nodes: NodeColumns) -> bool:
     """Whether it cannot be told of some nodes what the claims of a class find there."""
     needs = pod_class.devices
@@ -129,6 +146,8 @@ def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
     """Yield what rules nodes out, in kube-scheduler's order: no devices for claims, then devices that are elsewhere."""
     devices, view = nodes.devices, nodes.device_view(pod_class.devices)
     columns, needs = devices.columns(pod_class.devices, view), devices.current(pod_class.devices)
+    if not needs.held and bool(columns.fits.all()):
+        return
     left = nodes.present.copy()
     for program, where in columns.programs:
         numbers = np.where(where & left, program.verdict_of[: len(nodes)], -1)

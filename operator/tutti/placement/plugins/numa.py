@@ -44,7 +44,7 @@ class NumaState:
     changes_on_add: bool = False
     one_per_node: bool = False
 
-    def room(self) -> NDArray[np.int64]:
+    def room(self, most: int) -> NDArray[np.int64]:  # noqa: ARG002 - it knows all at once
         """Return int64[rows]: how many more pods of the class each node takes."""
         return np.where(self.unusable, 0, self.found.room)
 

@@ -18,8 +18,17 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
 from tutti.placement.framework import Counts, LimitingPerNode, Mask, Rows
 from tutti.placement.gang import Ask
+from tutti.placement.plugins.devices import DeviceRoom
+from tutti.placement.preemption.device_wish import DeviceWish
 from tutti.placement.preemption.pool import Free, Remaining, ResourceWish, VictimPool
-from tutti.placement.preemption.units import NO_BAND, BarredNodes, Numbers, VictimPredicate, VictimUnits
+from tutti.placement.preemption.units import (
+    NO_BAND,
+    BarredNodes,
+    Numbers,
+    SimulatedRemoval,
+    VictimPredicate,
+    VictimUnits,
+)
 from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
@@ -201,6 +210,7 @@ def has_inter_pod_constraints(cluster: Cluster, ask: Ask, profile: Profile) -> b
         or isinstance(state, LimitingPerNode)
         or any(rejection.rows.any() for rejection in state.rejections())
         for state in pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
+        if not isinstance(state, DeviceRoom)
     )
 
 
@@ -208,8 +218,18 @@ def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) 
     """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
     found = pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
     return ask.pod_class.needs_other_pods or any(
-        state.changes_on_add or isinstance(state, LimitingPerNode) for state in found
+        state.changes_on_add or (isinstance(state, LimitingPerNode) and not isinstance(state, DeviceRoom))
+        for state in found
     )
+
+
+def _most_by_devices(cluster: Cluster, room: DeviceRoom, units: VictimUnits, wanted: int) -> Counts:
+    """Return int64[rows]: for how many pods, up to `wanted`, each node has devices if all units are gone."""
+    with SimulatedRemoval(cluster, units.slots, seen=False):
+        most = room.room(wanted)
+        for rejection in room.rejections():
+            most = most * ~rejection.rows
+    return most
 
 
 class ByRoom:
@@ -232,16 +252,22 @@ class ByRoom:
     ) -> None:
         nodes = cluster.nodes
         states = pre_filter(ask.pod_class, nodes, ask.where, profile)
+        room = [one for one in states if isinstance(one, DeviceRoom)]
+        states = [one for one in states if not isinstance(one, DeviceRoom)]
         mask = feasible(static_filter_result(ask.pod_class, nodes, ask.where, profile).mask, states)
         if closed is not None:
             mask = mask | closed.rows
         if within is not None:
             mask = mask & within
         barring = None if closed is None else closed.slots
-        most = 1 if any(state.one_per_node for state in states) else ask.required
+        most: int | Counts = 1 if any(state.one_per_node for state in states) else ask.required
+        devices = None
+        if room:
+            most = np.minimum(most, _most_by_devices(cluster, room[0], units, ask.required))
+            devices = DeviceWish.of(cluster, ask.pod_class)
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
-        self._wish = ResourceWish.of(cluster, ask, profile, mask, most=most, barring=barring)
+        self._wish = ResourceWish.of(cluster, ask, profile, mask, most=most, barring=barring, devices=devices)
         self._row = cluster.pod_columns.row[units.slots].astype(np.int64)
         self._held = self._wish.held(cluster, units.slots)
         self._several = units.size > 1

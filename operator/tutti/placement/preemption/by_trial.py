@@ -20,7 +20,9 @@ from typing import Self
 
 import numpy as np
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.label_index import NamespaceIndex
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.signatures import UNCONSTRAINED, PodQuery
@@ -147,10 +149,12 @@ class _Queries:
 
     Attributes:
         queries: Whom its own terms and constraints mean.
+        holders: Who has devices, where it asks for some.
     """
 
     queries: list[PodQuery]
     around: NamespaceIndex
+    holders: DeviceHolders | None
     _known: dict[int, bool] = field(default_factory=dict)
 
     @classmethod
@@ -161,7 +165,8 @@ class _Queries:
         for plugin in profile.inter_pod:
             if isinstance(plugin, PodTopologySpread):
                 queries += [one.query for one in spread_constraints(pod_class, nodes, HARD, plugin.defaults)[0]]
-        return cls(queries, nodes.namespaces)
+        asks_for_devices = bool(pod_class.features & Feature.DEVICES)
+        return cls(queries, nodes.namespaces, cluster.device_users.holders if asks_for_devices else None)
 
     def at(self, pod: PodRecord) -> bool:
         """Whether a pod is among them, or brings something along that others may mind."""
@@ -171,7 +176,7 @@ class _Queries:
             labels = self.around.namespace_labels(pod_signature.namespace)
             means = any(query.matches(pod_signature.namespace, labels, pod_signature.labels) for query in self.queries)
             known = self._known[id(pod_signature)] = means or pod_signature.inter_pod != UNCONSTRAINED
-        return known or bool(pod.uses)
+        return known or bool(pod.uses) or (self.holders is not None and self.holders.concerns(pod))
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.placed_pods import Slots
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask
+from tutti.placement.preemption.device_wish import DeviceWish
 from tutti.placement.preemption.units import VictimUnits
 from tutti.placement.preemption.victim_cost import PRIORITY_OFFSET, Coverage
 from tutti.placement.profile import Profile
@@ -35,19 +36,29 @@ class ResourceWish:
         columns: The resources that count, as columns of the node table.
         request: int64[columns], what one pod takes of each; above 0.
         mask: bool[rows], the nodes that may take such pods at all.
-        most: How many a node may take at most.
+        most: int64[rows], how many a node may take at most.
         barring: int64[m], pods by their slots without all of which their node takes none.
+        devices: What else they ask for, as amounts of devices.
     """
 
     columns: NDArray[np.int64]
     request: Counts
     mask: Mask
-    most: int
+    most: Counts
     barring: Slots = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    devices: DeviceWish | None = None
 
     @classmethod
     def of(
-        cls, cluster: Cluster, ask: Ask, profile: Profile, mask: Mask, *, most: int, barring: Slots | None = None
+        cls,
+        cluster: Cluster,
+        ask: Ask,
+        profile: Profile,
+        mask: Mask,
+        *,
+        most: int | Counts,
+        barring: Slots | None = None,
+        devices: DeviceWish | None = None,
     ) -> ResourceWish:
         """Return what the pods of an ask want, on the nodes of a mask."""
         nodes = cluster.nodes
@@ -55,9 +66,12 @@ class ResourceWish:
         names = (name for name in ask.pod_class.requests if not profile.fit.is_ignored(name))
         columns = np.array([c for c in nodes.resource_index.columns(names) if request[c]], dtype=np.int64)
         wanted = request[columns]
+        if devices is not None:
+            wanted = np.append(wanted, devices.request)
+        limit = np.broadcast_to(np.asarray(most, dtype=np.int64), mask.shape)
         if barring is None or not len(barring):
-            return cls(columns, wanted, mask, most)
-        return cls(columns, np.append(wanted, 1), mask, most, np.sort(barring))
+            return cls(columns, wanted, mask, limit, devices=devices)
+        return cls(columns, np.append(wanted, 1), mask, limit, np.sort(barring), devices)
 
     def free(self, cluster: Cluster) -> Free:
         """Return what is free on every node now.
@@ -66,6 +80,8 @@ class ResourceWish:
         """
         nodes, columns = cluster.nodes, cluster.pod_columns
         left = (nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]).T
+        if self.devices is not None:
+            left = np.vstack((left, self.devices.free))
         if len(self.barring):
             barred = np.bincount(columns.row[self.barring], minlength=len(nodes))
             left = np.vstack((left, _PLENTY * (1 - barred)))
@@ -74,13 +90,15 @@ class ResourceWish:
     def held(self, cluster: Cluster, slots: Slots) -> Free:
         """Return int64[resources asked for, m]: what each of these pods takes of them."""
         held = cluster.pod_columns.held(slots, cluster.nodes.resource_index)[:, self.columns].T
+        if self.devices is not None:
+            held = np.vstack((held, self.devices.held(slots)))
         if len(self.barring):
             held = np.vstack((held, _PLENTY * np.isin(slots, self.barring)))
         return np.ascontiguousarray(held)
 
     def capacity(self, free: Free, rows: Rows | None = None) -> Counts:
         """Return how many such pods fit on each row, or on some: int64[rows]."""
-        fits = np.full(free.shape[1], self.most, dtype=np.int64)
+        fits = self.most.copy() if rows is None else self.most[rows]
         for column, request in zip(free, self.request, strict=True):
             np.minimum(fits, column // request, out=fits)
         np.maximum(fits, 0, out=fits)
@@ -225,10 +243,11 @@ class Remaining:
                 continue
             before = self._left.get(row) or self.free[:, row].tolist()
             after = [left + sign * amount for left, amount in zip(before, held, strict=True)]
-            self.spare += self._room(after) - self._room(before)
+            most = int(self.wish.most[row])
+            self.spare += self._room(after, most) - self._room(before, most)
             self._left[row] = after
 
-    def _room(self, left: list[int]) -> int:
+    def _room(self, left: list[int], most: int) -> int:
         """Return how many pods fit where so much is left."""
         fits = min((amount // request for amount, request in zip(left, self._request, strict=True)), default=0)
-        return max(0, min(fits, self.wish.most))
+        return max(0, min(fits, most))

@@ -168,7 +168,10 @@ class VictimUnits:
 
 
 class SimulatedRemoval:
-    """A context manager: inside, these pods take no room; `seen`, nor are they seen by others or hold volumes."""
+    """A context manager: inside, these pods take no room and no devices; `seen`, nor are they seen, or hold volumes.
+
+    What claims have that nobody is left to use is free inside, too: it will be, whoever leaves.
+    """
 
     def __init__(self, cluster: Cluster, slots: Slots, *, seen: bool) -> None:
         columns, axis = cluster.pod_columns, cluster.nodes.resource_index
@@ -178,8 +181,12 @@ class SimulatedRemoval:
         self._weight = columns.weight(slots, axis)
         self._records = columns.at(slots) if seen else []
         self._of_zones = columns.at(slots) if cluster.nodes.numa else []
+        self._holders = cluster.device_users.holders if cluster.nodes.devices.catalog else None
+        self._with_devices = [] if self._holders is None else list(filter(self._holders.concerns, columns.at(slots)))
 
     def __enter__(self) -> Self:
+        if self._holders is not None:
+            self._holders.lift_departing(back=False)
         self.remove()
         return self
 
@@ -187,6 +194,8 @@ class SimulatedRemoval:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.reprieve()
+        if self._holders is not None:
+            self._holders.lift_departing(back=True)
 
     def remove(self) -> None:
         """Take them off; `reprieve` them before anything else happens."""
@@ -201,6 +210,8 @@ class SimulatedRemoval:
         for columns, amounts in ((nodes.requested, self._held), (nodes.scored, self._weight)):
             for column, amount in zip(columns.T, amounts.T, strict=False):
                 np.add.at(column, self._row, sign * amount)
+        if self._holders is not None and self._with_devices:
+            self._holders.lift(self._with_devices, back=sign > 0)
         for record in self._of_zones:
             nodes.numa.lift(record.place, record.key, back=sign > 0)
         for record, row in zip(self._records, self._row.tolist(), strict=False):

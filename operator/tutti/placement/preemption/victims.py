@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
 from tutti.placement.framework import Mask, Rows
@@ -180,6 +181,18 @@ def choose_victims(
     asks = [replace(ask, extra=0) for ask in asks if ask.required]
     if any(ask.pod_class.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
+    with SimulatedRemoval(cluster, np.zeros(0, dtype=np.int64), seen=False):
+        return _choose(cluster, asks, units, profile, budgets, enough)
+
+
+def _choose(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: VictimUnits,
+    profile: Profile,
+    budgets: Sequence[Budget],
+    enough: VictimPredicate,
+) -> ChosenVictims | None:
     coverage = Coverage(budgets, of_leaving=False)
     seen = any(has_inter_pod_constraints(cluster, ask, profile) for ask in asks)
     best: ChosenVictims | None = None
@@ -192,7 +205,8 @@ def choose_victims(
             if found is not None and rows is not None:
                 best = _better(best, _result(cluster, units, found, rows, coverage))
                 known |= False if those[0] is None else those[0].rows
-        if len(asks) == 1 and not seen and asks[0].topology is None:
+        by_amounts = best is None and bool(asks[0].pod_class.features & Feature.DEVICES)
+        if len(asks) == 1 and not seen and asks[0].topology is None and not by_amounts:
             return best
         known |= open_nodes(cluster, asks[0], profile)
     if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):

@@ -37,13 +37,14 @@ from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.checks import lending_held
-from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
+from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
+from tutti.engine.preemption.moves import lending_own
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.engine.status import StatusState
+from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 
 
@@ -114,9 +115,7 @@ class _Look:
     autoscaler: Sequence[str] = ()
 
 
-def explanation_of(
-    asked: ObservedCluster, state: StatusState, key: WorkloadKey, *, trying: bool = True
-) -> ExplainedWorkload:
+def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
     """Explain a workload.
 
     Args:
@@ -167,6 +166,7 @@ def explanation_of(
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
+        notes=workload.notes,
     )
 
 
@@ -176,12 +176,10 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
-def _look(
-    asked: ObservedCluster, state: StatusState, key: WorkloadKey, why: Explanation | None, *, trying: bool
-) -> _Look:
+def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lending_kept(state, workload), lending_held(state, workload):
+    with lending_own(state, workload), lending_held(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
@@ -203,7 +201,7 @@ def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequ
 
 def _look_at_degraded(
     asked: ObservedCluster,
-    state: StatusState,
+    state: State,
     key: WorkloadKey,
     why: Explanation | None,
     lacks: DegradedGang,

@@ -132,6 +132,9 @@ def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[Re
     if found.autoscaler:
         yield Text()
         yield from (Text.assemble(("! ", WAITS), one) for one in found.autoscaler)
+    if found.notes:
+        yield Text()
+        yield from (Text(f"Note: {one}", QUIET) for one in found.notes)
     if found.placed or found.lost:
         yield Text()
         yield _placed(found.placed, found.lost)

@@ -162,6 +162,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         leaves_now: Why it is being taken out to start again whole, or "".
         autoscaler: What an autoscaler makes of its pods, where that is wrong, and what would put it right.
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
+        notes: What of the objects that describe or own it is not read as people may expect.
     """
 
     kind: str
@@ -193,3 +194,4 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     leaves_now: str = ""
     autoscaler: tuple[str, ...] = ()
     lost: Mapping[str, int] = {}
+    notes: tuple[str, ...] = ()

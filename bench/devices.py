@@ -1,0 +1,192 @@
+"""How long the engine takes with devices that are claimed (DRA): no API server, no I/O. `core.py` runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bench.clock import clock
+from bench.decide import NOW, WHEN, see
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.core import (
+    Container,
+    Namespace,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodResourceClaim,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from tutti.api.devices import ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from tutti.cluster.cluster import Cluster
+from tutti.engine.engine import Engine
+from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.observations import (
+    DeviceClaimSeen,
+    DeviceClassSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodSeen,
+    SliceSeen,
+    Synced,
+)
+from tutti.placement.gang import Ask
+from tutti.placement.preemption.units import VictimUnits
+from tutti.placement.preemption.victims import choose_victims
+from tutti.placement.profile import DEFAULT_PROFILE
+
+DRIVER = "gpu.example.com"
+ISLAND = f"{DRIVER}/island"
+GPUS = 8
+
+
+def gpu_class() -> DeviceClass:
+    """All devices of the driver."""
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    return msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}, DeviceClass)
+
+
+def slice_of(node: str) -> ResourceSlice:
+    """Eight GPUs of one node, in one island of their own, two of each at a PCIe root."""
+    devices = [
+        {
+            "name": f"gpu-{i}",
+            "attributes": {
+                "model": {"string": "h100"},
+                "index": {"int": i},
+                "uuid": {"string": f"{node}-{i}"},
+                "island": {"string": node},
+                "resource.kubernetes.io/pcieRoot": {"string": f"pci{i // 2}"},
+            },
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for i in range(GPUS)
+    ]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": devices}
+    return msgspec.convert({"metadata": {"name": f"{node}-gpu"}, "spec": spec}, ResourceSlice)
+
+
+def claim(name: str, owner: str, count: int, *, model: str = "", match: str = "") -> ResourceClaim:
+    """A claim that was made from the template of a pod."""
+    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].model != "{model}"'}}] if model else []
+    exactly = {"deviceClassName": "gpu", "count": count, "selectors": selectors}
+    constraints = [{"matchAttribute": match}] if match else []
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}], "constraints": constraints}}
+    meta = ObjectMeta(
+        name, "team", f"claim-{name}", owner_references=[OwnerReference("v1", "Pod", owner, owner, controller=True)]
+    )
+    return msgspec.structs.replace(msgspec.convert({"spec": spec}, ResourceClaim), metadata=meta)
+
+
+def pod(name: str, *, labels: dict[str, str] | None = None, node: str = "", priority: int = 0) -> Pod:
+    """A pod with one claim of its name."""
+    asked: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
+    spec = PodSpec(
+        scheduler_name="tutti",
+        node_name=node,
+        priority=priority,
+        containers=[Container("c", resources=ResourceRequirements(asked))],
+        resource_claims=[PodResourceClaim("d", name)],
+    )
+    meta = ObjectMeta(name, "team", name, creation_timestamp=WHEN, labels=labels or {})
+    return Pod(meta, spec, PodStatus("Running") if node else PodStatus())
+
+
+def _node(name: str) -> Node:
+    offered: dict[str, str | int | float] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    return Node(ObjectMeta(name, labels={"kubernetes.io/hostname": name}), status=NodeStatus(offered))
+
+
+def with_gpus(nodes: int) -> Engine:
+    """An engine that knows so many nodes with eight GPUs each."""
+    engine = Engine(TuttiConfiguration())
+    engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
+    engine.observe(DeviceClassSeen(gpu_class()))
+    for i in range(nodes):
+        engine.observe(NodeSeen(_node(f"n{i:05d}")))
+        engine.observe(SliceSeen(slice_of(f"n{i:05d}")))
+    engine.observe(Synced())
+    engine.decide(NOW)
+    return engine
+
+
+def gang(nodes: int, size: int, *, match: str = ISLAND, before: bool = False) -> float:
+    """Milliseconds of the decide() that reserves a gang with eight devices of one node each, and has them written.
+
+    With `before`, another gang that asks for the same has been placed already.
+    """
+    engine = with_gpus(nodes)
+    took = 0.0
+    for name in ("first", "gang") if before else ("gang",):
+        see(engine, "PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": size}}}, "team")
+        for rank in range(size):
+            mine = f"{name}-{rank}"
+            engine.observe(DeviceClaimSeen(claim(mine, mine, GPUS, match=match)))
+            engine.observe(PodSeen(pod(mine, labels={"scheduling.tutti.dev/pod-group": name})))
+        took = _timed(engine, size)
+    return took
+
+
+def singles(nodes: int, count: int) -> float:
+    """Single pods per second, each of which asks for a device by an expression that nobody else has."""
+    engine = with_gpus(nodes)
+    for i in range(count):
+        engine.observe(DeviceClaimSeen(claim(f"p{i}", f"p{i}", 1, model=f"m{i}")))
+        engine.observe(PodSeen(pod(f"p{i}")))
+    return count / _timed(engine, count) * 1e3
+
+
+def _timed(engine: Engine, claims: int) -> float:
+    start = clock()
+    decided = [*engine.decide(NOW + 1)]
+    while sum(isinstance(one, WriteDeviceClaim) for one in decided) < claims:
+        more = engine.decide(NOW + 1)
+        if not more:
+            raise SystemExit(f"{claims} claims were to be written: this measured something else")
+        decided += more
+    return (clock() - start) * 1e3
+
+
+def preempt(nodes: int, size: int, *, per_pod: int = 1) -> float:
+    """Milliseconds to choose victims for a gang with all devices of a node each, where others have all devices."""
+    cluster = Cluster()
+    cluster.device_users.put(gpu_class())
+    for i in range(nodes):
+        name = f"n{i:05d}"
+        cluster.put_node(_node(name))
+        cluster.device_users.put(slice_of(name))
+        for j in range(0, GPUS, per_pod):
+            number = i * GPUS + j
+            cluster.device_users.put(_held(f"p{number}", name, range(j, j + per_pod)))
+            cluster.put_pod(pod(f"p{number}", node=name, priority=number * 7919 % 5), keep=False)
+    found = []
+    for rank in range(size):
+        cluster.device_users.put(claim(f"g{rank}", f"g{rank}", GPUS, match=ISLAND))
+        found.append(cluster.put_pod(pod(f"g{rank}", priority=10), keep=True))
+    assert found[0] is not None
+    ask = Ask(found[0].pod_class, size)
+    start = clock()
+    there = cluster.pod_columns
+    units = VictimUnits.among(cluster, np.flatnonzero((there.row >= 0) & (there.priority < 10)))
+    chosen = choose_victims(cluster, [ask], units, profile=DEFAULT_PROFILE)
+    took = (clock() - start) * 1e3
+    if chosen is None or len(chosen.victims) != size * GPUS // per_pod:
+        raise SystemExit(f"{size * GPUS // per_pod} victims were expected: this measured something else")
+    return took
+
+
+def _held(name: str, node: str, devices: range) -> ResourceClaim:
+    results: list[dict[str, Any]] = [
+        {"request": "r", "driver": DRIVER, "pool": node, "device": f"gpu-{at}"} for at in devices
+    ]
+    one = claim(name, name, len(devices))
+    allocation = msgspec.convert({"allocation": {"devices": {"results": results}}}, type(one.status))
+    status = msgspec.structs.replace(allocation, reserved_for=[ClaimConsumer("", "pods", name, name)])
+    return msgspec.structs.replace(one, status=status)

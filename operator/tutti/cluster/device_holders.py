@@ -1,0 +1,135 @@
+"""Which pods have which devices, and that these are free where it is asked what would be if some pods had gone.
+
+A claim has its devices until the last pod that uses it has gone and the claim controller has taken them away
+(kube-controller-manager 1.36, pkg/controller/resourceclaim). Between the two the claim is departing: nobody can use
+its devices yet, and nobody else has to leave for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tutti.cluster.devices.asks import ClaimKey
+from tutti.cluster.devices.ledger import HeldDevice, held_by
+from tutti.cluster.devices.promises import DevicePromise
+from tutti.cluster.devices.state import DeviceState
+from tutti.cluster.pods import PodKey, PodRecord
+
+_PODS = "pods"
+
+
+class DeviceHolders:
+    """Follows claims that have devices, and the pods that use them."""
+
+    def __init__(self, devices: DeviceState, pods: Mapping[PodKey, PodRecord]) -> None:
+        self._devices = devices
+        self._pods = pods
+        self._claims_of: dict[str, dict[ClaimKey, None]] = {}
+        self._users_of: dict[ClaimKey, tuple[str, ...]] = {}
+        self._left: dict[ClaimKey, None] = {}
+        self._lifted: dict[str, int] = {}
+        self._freed: dict[ClaimKey | int, list[HeldDevice]] = {}
+
+    def claim_changed(self, key: ClaimKey) -> None:
+        """Take note of who uses a claim that was seen or is gone."""
+        for uid in self._users_of.pop(key, ()):
+            claims = self._claims_of[uid]
+            del claims[key]
+            if not claims:
+                del self._claims_of[uid]
+        claim = self._devices.book.claims.get(key)
+        if claim is None or claim.status.allocation is None:
+            self._left.pop(key, None)
+            return
+        uids = tuple(dict.fromkeys(one.uid for one in claim.status.reserved_for))
+        self._users_of[key] = uids
+        for uid in uids:
+            self._claims_of.setdefault(uid, {})[key] = None
+
+    def pod_left(self, uid: str) -> None:
+        """Take note that a pod has ended or is gone."""
+        self._left.update(self._claims_of.get(uid, {}))
+
+    def keeps(self, uid: str) -> bool:
+        """Whether a claim says that it has devices which a pod uses, be the pod there or gone."""
+        return uid in self._claims_of
+
+    def concerns(self, pod: PodRecord) -> bool:
+        """Whether a pod has devices, or is promised some."""
+        return pod.uid in self._claims_of or self._devices.promises.is_promised(pod.key)
+
+    def held_by(self, pod: PodRecord) -> list[HeldDevice]:
+        """Return what a pod has, alone or with others, and what it is promised."""
+        found = []
+        for key in self._claims_of.get(pod.uid, ()):
+            allocation = self._devices.book.claims[key].status.allocation
+            found += [] if allocation is None else held_by(allocation)
+        for promise in self._devices.promises.of_pod(pod.key):
+            found += [] if promise.seen else promise.allotment.held
+        return found
+
+    def lift(self, pods: Iterable[PodRecord], *, back: bool) -> None:
+        """Have the devices be free that nobody but these pods has, and others that are lifted; or be held again."""
+        for pod in pods:
+            self._count(pod.uid, -1 if back else 1)
+            for claim in self._claims_of.get(pod.uid, ()):
+                self._settle_claim(claim)
+            for promise in self._devices.promises.of_pod(pod.key):
+                self._settle_promise(promise)
+
+    def lift_departing(self, *, back: bool) -> None:
+        """Have the devices of claims that nobody is left to use be free, or be held again."""
+        for key in [one for one in self._left if self._is_departing(one)]:
+            for uid in self._users_of[key]:
+                self._count(uid, -1 if back else 1)
+            self._settle_claim(key)
+
+    def _is_departing(self, key: ClaimKey) -> bool:
+        if self._devices.promises.of(key) is not None:
+            return False
+        users = self._devices.book.claims[key].status.reserved_for
+        return all(one.resource == _PODS and not self._is_there((key[0], one.name), one.uid) for one in users)
+
+    def _is_there(self, pod: PodKey, uid: str) -> bool:
+        record = self._pods.get(pod)
+        return record is not None and record.uid == uid and not record.terminated
+
+    def _settle_claim(self, key: ClaimKey) -> None:
+        """Free the devices of a claim if all who use it are lifted, or else hold them."""
+        claim, promise = self._devices.book.claims[key], self._devices.promises.of(key)
+        users = [*self._users_of[key], *(() if promise is None else map(self._uid_of, promise.pods))]
+        assert claim.status.allocation is not None  # that is what it is followed for
+        if all(uid in self._lifted for uid in users):
+            self._free(key, held_by(claim.status.allocation))
+        else:
+            self._hold(key)
+
+    def _settle_promise(self, promise: DevicePromise) -> None:
+        """Do the same for what is promised, unless the claim itself has it by now."""
+        if promise.seen:
+            return
+        if all(self._uid_of(pod) in self._lifted for pod in promise.pods):
+            self._free(id(promise), promise.allotment.held)
+        else:
+            self._hold(id(promise))
+
+    def _uid_of(self, pod: PodKey) -> str:
+        record = self._pods.get(pod)
+        return "" if record is None else record.uid
+
+    def _free(self, what: ClaimKey | int, devices: list[HeldDevice]) -> None:
+        if what not in self._freed:
+            self._freed[what] = devices
+            self._devices.ledger.free(devices)
+
+    def _hold(self, what: ClaimKey | int) -> None:
+        devices = self._freed.pop(what, None)
+        if devices is not None:
+            self._devices.ledger.take(devices)
+
+    def _count(self, uid: str, more: int) -> None:
+        count = self._lifted.get(uid, 0) + more
+        if count:
+            self._lifted[uid] = count
+        else:
+            del self._lifted[uid]

@@ -1,0 +1,263 @@
+"""What evaluating an expression can cost at most, told before it is evaluated from what it was compiled to.
+
+The runtime bounds how often loops go round and how deep an expression is, not how large its values get: a list that is
+added to itself thirty times has a billion entries, and lists of twice the same list take as long to compare. So the
+size of each value, and with it the work of each call, is worked out here as the API server estimates costs (cel-go,
+checker/cost.go): in steps of about 100 ns, an upper bound for every device. What was compiled is read from its wire
+format (google/api/expr/v1alpha1/checked.proto and syntax.proto).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+MOST_COST: Final = 200_000
+"""So much an expression may cost: some 20 ms, and values of so many characters and entries."""
+
+_MOST_ROUNDS: Final = 10_000
+"""So often loops go round, which the runtime sees to."""
+_MOST_VALUES: Final = 32
+"""Attributes and capacities of a device together."""
+_VALUE: Final = 128
+"""The size of one of them, and of its name."""
+_BIG: Final = 1 << 60
+
+_PAIRWISE: Final = frozenset(("sets.contains", "sets.intersects", "sets.equivalent"))
+_COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
+_MATCHING: Final = frozenset(("matches", "find", "findAll"))
+_LOGICAL: Final = frozenset(("_&&_", "_||_", "!_", "@not_strictly_false"))
+_ENTRIES: Final = frozenset(("_[_]", "_[?_]", "_?._"))
+_THE_SAME: Final = frozenset(("dyn", "optional.none", "optional.of", "value"))
+_ALTERNATIVES: Final = frozenset(("orValue", "or"))
+_SMALL: Final = _PAIRWISE | {
+    *("@in", "startsWith", "endsWith", "contains", "isQuantity", "isSemver", "isGreaterThan", "isLessThan"),
+    *("isInteger", "isSorted", "hasValue", "size", "compareTo", "major", "minor", "patch", "sign", "asInteger"),
+    *("matches", "asApproximateFloat", "int", "uint", "double", "bool", "_-_", "-_", "_*_", "_/_", "_%_"),
+}
+"""Calls whose values are of size one."""
+
+_Message = dict[int, list[Any]]
+
+
+class _Found(NamedTuple):
+    """What a part of an expression comes to.
+
+    Attributes:
+        size: Of its value: characters, or entries with all that is in them.
+        cost: The work for it.
+        entries: How many entries it has.
+        entry: The size of the largest of them.
+        text: What is written out, where it is.
+        levels: How many levels of a device's maps are below it: what is in the lowest one is a value.
+    """
+
+    size: int = 1
+    cost: int = 0
+    entries: int = 0
+    entry: int = 1
+    text: bytes | None = None
+    levels: int = 0
+
+
+_Scope = Mapping[str, _Found]
+
+
+def _of_device(levels: int, cost: int) -> _Found:
+    """Return a device, what it says by domain, what it says in one, or a value."""
+    if not levels:
+        return _Found(_VALUE, cost, _VALUE)
+    return _Found(_MOST_VALUES * _VALUE, cost, _MOST_VALUES, _VALUE, levels=levels)
+
+
+def cost_of(compiled: bytes) -> int:
+    """Return what an expression can cost at most, in steps.
+
+    Args:
+        compiled: The expression as the runtime serializes it; it has compiled, and so has few levels.
+    """
+    checked = _fields(_one(_fields(compiled), 2))
+    return _found(_one(checked, 4), {"device": _of_device(3, 0)}).cost
+
+
+def _found(raw: bytes, scope: _Scope) -> _Found:
+    node = _fields(raw)
+    for field, read in _READERS.items():
+        if field in node:
+            found = read(_fields(node[field][0]), scope)
+            size, cost, entry = min(_BIG, found.size), min(_BIG, found.cost + 1), min(_BIG, found.entry)
+            return found._replace(size=size, cost=cost, entries=min(_BIG, found.entries), entry=entry)
+    return _Found(cost=1)
+
+
+def _constant(node: _Message, _: _Scope) -> _Found:
+    text = (node.get(6) or node.get(7) or [None])[0]
+    return _Found() if text is None else _Found(max(1, len(text)), entries=len(text), text=text)
+
+
+def _identifier(node: _Message, scope: _Scope) -> _Found:
+    return scope.get(_text(node, 1), _Found())._replace(cost=0)
+
+
+def _selection(node: _Message, scope: _Scope) -> _Found:
+    return _entry_of(_found(_one(node, 1), scope))
+
+
+def _entry_of(whole: _Found, more: int = 0) -> _Found:
+    """Return an entry of something, which may itself have as many entries as it is large."""
+    cost = whole.cost + more
+    if whole.levels:
+        return _of_device(whole.levels - 1, cost)
+    return _Found(whole.entry, cost, whole.entry, whole.entry)
+
+
+def _call(node: _Message, scope: _Scope) -> _Found:
+    name = _text(node, 2)
+    parts = [_found(one, scope) for one in (*node.get(1, ()), *node.get(3, ()))] or [_Found()]
+    first, others = parts[0], parts[1:]
+    work = sum(one.cost for one in parts)
+    sizes = [one.size for one in parts]
+    if name in _LOGICAL:
+        return _Found(cost=work)
+    if name in _COMPARING:
+        return _Found(cost=work + min(sizes))
+    if name in _ENTRIES:
+        return _entry_of(first, work - first.cost)
+    if name in _ALTERNATIVES or name == "_?_:_":
+        return _largest(parts if name in _ALTERNATIVES else others, work)
+    if name in _THE_SAME:
+        return first._replace(cost=work)
+    return _worked_out(name, parts, work)
+
+
+def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
+    """Return what a call comes to that makes something new of what it is given, and looks at all of it."""
+    first, others = parts[0], parts[1:]
+    sizes = [one.size for one in parts]
+    if name in ("replace", "join"):
+        grown = first.size * (1 + max([one.size for one in others], default=0))
+        return _Found(grown, work + grown, grown)
+    if name in _PAIRWISE:
+        work += sizes[0] * max(sizes[1:], default=1)
+    elif name in _MATCHING:
+        work += _pattern_cost(others[0] if others else first)
+    work += sum(sizes)
+    if name in _SMALL:
+        return _Found(cost=work)
+    return _Found(sum(sizes), work, max(1, sum(one.entries for one in parts)), max(one.entry for one in parts))
+
+
+def _largest(parts: Iterable[_Found], work: int) -> _Found:
+    """Return what is as large as any of some values, and costs all this work."""
+    found = list(parts)
+    levels = max(one.levels for one in found)
+    size, entries = max(one.size for one in found), max(one.entries for one in found)
+    entry = max(one.entry for one in found)
+    return _Found(size, work, entries, entry, levels=levels)
+
+
+def _pattern_cost(pattern: _Found) -> int:
+    """Return what it costs to make a pattern ready (RE2, measured): each time anew, whether it is written out or not.
+
+    One that is put together while the expression is evaluated may come to be anything.
+    """
+    if pattern.text is None:
+        return MOST_COST if pattern.levels or pattern.size > _VALUE else MOST_COST // 4
+    text, repeats = pattern.text, 1
+    for said in re.findall(rb"\{(\d{1,4})?,?(\d{1,4})?\}", text):
+        repeats *= max(1, *(int(one) for one in said if one))
+    broad = text.count(b".") + text.count(b"[^")
+    classes = text.count(b"\\p") + text.count(b"\\P")
+    return 100 + (3 * len(text) + 30 * broad + 70_000 * classes) * repeats
+
+
+def _list(node: _Message, scope: _Scope) -> _Found:
+    return _together([_found(one, scope) for one in node.get(1, ())])
+
+
+def _struct(node: _Message, scope: _Scope) -> _Found:
+    entries = [_fields(one) for one in node.get(2, ())]
+    return _together([_found(one, scope) for entry in entries for at in (3, 4) for one in entry.get(at, ())])
+
+
+def _together(parts: Sequence[_Found]) -> _Found:
+    size = 1 + sum(one.size for one in parts)
+    entry = max([one.size for one in parts], default=1)
+    return _Found(size, size + sum(one.cost for one in parts), len(parts), entry)
+
+
+_SECOND: Final = 8
+"""The field that names the second variable of a loop."""
+
+
+def _comprehension(node: _Message, scope: _Scope) -> _Found:
+    """Return what a loop comes to: what it adds to its accumulator in one round, in each of its rounds."""
+    over, begin = (_found(_one(node, at), scope) for at in (2, 4))
+    rounds = min(over.entries, _MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
+    name = _text(node, 3)
+    inside: dict[str, _Found] = {**scope, name: begin}
+    for at in (1, _SECOND):
+        inside[_text(node, at)] = _Found(_VALUE, 0, _VALUE) if over.levels else _entry_of(over)
+    if over.levels > 1 and _SECOND in node:
+        inside[_text(node, _SECOND)] = _of_device(over.levels - 1, 0)
+    inside[name] = begin
+    step = _found(_one(node, 6), inside) if rounds else begin
+    if rounds:
+        grown = begin.size + rounds * max(0, step.size - begin.size)
+        inside[name] = _Found(grown, 0, begin.entries + rounds * max(0, step.entries - begin.entries), step.entry)
+    each = _found(_one(node, 5), inside).cost + (step.cost if rounds else 0)
+    result = _found(_one(node, 7), inside)
+    work = over.cost + begin.cost + max(1, rounds) * each + inside[name].size + result.cost
+    return result._replace(cost=work, text=None)
+
+
+_READERS: Final[Mapping[int, Callable[[_Message, _Scope], _Found]]] = {
+    3: _constant,
+    4: _identifier,
+    5: _selection,
+    6: _call,
+    7: _list,
+    8: _struct,
+    9: _comprehension,
+}
+
+
+def _one(node: _Message, field: int) -> bytes:
+    found: bytes = node.get(field, [b""])[0]
+    return found
+
+
+def _text(node: _Message, field: int) -> str:
+    return _one(node, field).decode()
+
+
+def _fields(raw: bytes) -> _Message:
+    """Return the fields of a message by number: numbers as int, all else as bytes."""
+    out: _Message = {}
+    at = 0
+    while at < len(raw):
+        tag, at = _varint(raw, at)
+        field, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = _varint(raw, at)
+            out.setdefault(field, []).append(value)
+            continue
+        length, at = _varint(raw, at) if kind == _DELIMITED else (_LENGTHS[kind], at)
+        out.setdefault(field, []).append(raw[at : at + length])
+        at += length
+    return out
+
+
+_VARINT, _DELIMITED = 0, 2
+_LENGTHS: Final = {1: 8, 5: 4}
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return value, at

@@ -1,0 +1,219 @@
+"""What nodes were measured to use, and what has come to them since, as columns.
+
+A measurement is of the past: pods that came after it, or so shortly before that its window hardly holds them, are
+counted by what they are expected to use, the k-th pod of a gang as much as the first, and after a restart as before,
+because it is known of each when its kubelet took it over. Measured figures are percent of what a node has
+(`status.capacity`); nobody has them who is not measured, and then there is no opinion.
+
+All of this is kept only where a profile asks for it (`LoadColumns.on`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.expected_use import CPU, MEMORY, NAMES, Estimates, ExpectedUse, FreshColumn, expected_use
+from tutti.cluster.pods import PodKey, PodRecord
+
+MOST_METRICS: Final = 32
+"""How many different metrics nodes may have."""
+
+MOST_FIGURE: Final = 1e16
+"""What is further from 0 than this counts as not measured."""
+
+USED: Final = {"cpu-used": CPU, "memory-used": MEMORY}
+"""What is measured in milli-cores and bytes, and stands in columns as percent of the machine."""
+
+Floats = NDArray[np.float64]
+
+_NEVER: Final = -math.inf
+
+
+class LoadColumns:
+    """The load of all nodes, by the rows of the node table.
+
+    Attributes:
+        on: Whether any profile asks for load; where none does, nothing is kept here.
+        estimates: By what the use of pods is estimated that have not been measured.
+        unmeasured_seconds: How long before a measurement a pod may have started that is not in it yet.
+        now: Unix seconds of the turn under way.
+        version: Grows whenever a measurement is taken in.
+        measured_at: float64[rows], Unix seconds; -inf: never.
+        capacity: int64[rows, 2], cpu in milli-cores and memory in bytes that the machine has.
+        requests, limits: int64[rows, 2], of the pods there, as `ExpectedUse` counts them.
+        fresh: float64[rows, FreshColumn.COUNT], what is expected of those that no measurement holds.
+    """
+
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        self.on = False
+        self.estimates = Estimates()
+        self.unmeasured_seconds = 60.0
+        self.now = 0.0
+        self.version = 0
+        self._rows = rows
+        self._reports: dict[str, tuple[float, dict[str, float]]] = {}
+        self._values: dict[str, Floats] = {}
+        self._names: dict[int, str] = {}
+        self._there: dict[str, dict[PodKey, ExpectedUse]] = {}
+        self._came: dict[str, dict[PodKey, float]] = {}  # those of them that no measurement holds, and since when
+        self.measured_at = np.zeros(0)
+        self.capacity = np.zeros((0, 2), dtype=np.int64)
+        self.requests = np.zeros((0, 2), dtype=np.int64)
+        self.limits = np.zeros((0, 2), dtype=np.int64)
+        self.fresh = np.zeros((0, FreshColumn.COUNT))
+
+    def __bool__(self) -> bool:
+        """Whether load is kept."""
+        return self.on
+
+    def values(self, metric: str) -> Floats | None:
+        """Return float64[rows]: what was measured last, NaN where nothing was; None where no node has the metric."""
+        return self._values.get(metric)
+
+    def report_of(self, name: str) -> tuple[float, Mapping[str, float]] | None:
+        """Return when a node was measured last, Unix seconds, and what by metric; None where it never was."""
+        return self._reports.get(name)
+
+    def measure(self, metrics: Sequence[str], found: Mapping[str, tuple[float, Sequence[float | None]]]) -> None:
+        """Take in a measurement of some nodes, whether they are known yet or not.
+
+        Args:
+            metrics: What was measured.
+            found: By the name of the node when it was, Unix seconds, and what came of each of `metrics`; None: nothing.
+        """
+        known = [*self._values, *(name for name in metrics if name not in self._values)][:MOST_METRICS]
+        for name, (at, numbers) in found.items():
+            read = {
+                metric: float(number)
+                for metric, number in zip(metrics, numbers, strict=False)
+                if number is not None and abs(number) <= MOST_FIGURE and metric in known
+            }
+            if not math.isfinite(at) or (name in self._reports and self._reports[name][0] > at):
+                continue
+            self._reports[name] = at, read
+            if name in self._rows:
+                self._show(name, self._rows[name])
+        self.version += 1
+
+    def forget(self, gone: str) -> None:
+        """Forget what was measured of a node that does not exist any more."""
+        self._reports.pop(gone, None)
+
+    def put_node(self, name: str, row: int, capacity: tuple[int, int]) -> None:
+        """Note what a node has; it stands in a row from now on."""
+        if row >= len(self.capacity):
+            self._resize(2 * (row + 1))
+        is_new, grew = self._names.get(row) != name, tuple(self.capacity[row]) != capacity
+        self.capacity[row] = capacity
+        if is_new:
+            self._names[row] = name
+            for key, use in self._there.get(name, {}).items():
+                self._count(row, use, 1, fresh=key in self._came.get(name, {}))
+        if is_new or grew:
+            self._show(name, row)
+
+    def empty(self, row: int) -> None:
+        """Note that a node is gone from a row."""
+        self._names.pop(row, None)
+        self.measured_at[row] = _NEVER
+        self.capacity[row] = self.requests[row] = self.limits[row] = 0
+        self.fresh[row] = 0
+        for column in self._values.values():
+            column[row] = math.nan
+
+    def use_of(self, pod_class: PodClass) -> ExpectedUse:
+        """Return what is expected of one pod of a class."""
+        return pod_class.keep("expected use", 0, lambda: expected_use(pod_class.spec, self.estimates))
+
+    def take(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass, sign: int) -> None:
+        """Count `counts[i]` pods of a class on row `rows[i]` while a transaction is open, or no more."""
+        use, many = self.use_of(pod_class), (sign * counts)[:, None]
+        self.requests[rows] += many * use.requests
+        self.limits[rows] += many * use.limits
+        self.fresh[rows] += many * use.fresh
+
+    def hold(self, row: int, pod_class: PodClass, sign: int) -> None:
+        """Count what room that is kept for a pod to come may be asked for, or no more; nobody uses it yet."""
+        use = self.use_of(pod_class)
+        self.requests[row] += sign * use.requests
+        self.limits[row] += sign * use.limits
+
+    def come(self, record: PodRecord, node: str) -> None:
+        """Count a pod on a node, as one that is to be expected there unless it has been measured."""
+        use, since = self.use_of(record.pod_class), math.inf if record.started is None else record.started
+        here = self._there.setdefault(node, {})
+        if here.get(record.key) is not use:
+            self.leave(record.key, node)
+            self._there.setdefault(node, {})[record.key] = use
+            if node in self._rows:
+                self._count(self._rows[node], use, 1, fresh=True)
+        elif record.key not in self._came.get(node, {}):
+            return
+        self._came.setdefault(node, {})[record.key] = since
+        self._pass_measured(node)
+
+    def leave(self, key: PodKey, node: str) -> None:
+        """Count a pod on a node no more."""
+        here = self._there.get(node, {})
+        use = here.pop(key, None)
+        if not here:
+            self._there.pop(node, None)
+        was_fresh = self._came.get(node, {}).pop(key, None) is not None
+        if use is not None and node in self._rows:
+            self._count(self._rows[node], use, -1, fresh=was_fresh)
+        if not self._came.get(node, ()):
+            self._came.pop(node, None)
+
+    def ages(self) -> Floats:
+        """Return float64[rows]: how many seconds ago each node was measured; inf: never."""
+        return self.now - self.measured_at
+
+    def _count(self, row: int, use: ExpectedUse, sign: int, *, fresh: bool) -> None:
+        self.requests[row] += sign * use.requests
+        self.limits[row] += sign * use.limits
+        if fresh:
+            self.fresh[row] += sign * use.fresh
+
+    def _pass_measured(self, node: str) -> None:
+        """Expect nothing more of the pods on a node that its last measurement holds."""
+        report, came = self._reports.get(node), self._came.get(node)
+        if report is None or came is None:
+            return
+        for key in [key for key, since in came.items() if since <= report[0] - self.unmeasured_seconds]:
+            del came[key]
+            if node in self._rows:
+                self.fresh[self._rows[node]] -= self._there[node][key].fresh
+        if not came:
+            del self._came[node]
+
+    def _show(self, name: str, row: int) -> None:
+        """Write the last measurement of a node into its row."""
+        for column in self._values.values():
+            column[row] = math.nan
+        report = self._reports.get(name)
+        self.measured_at[row] = _NEVER if report is None else report[0]
+        for metric, number in report[1].items() if report is not None else ():
+            shown, value = metric, number
+            if metric in USED:
+                shown, there = NAMES[USED[metric]], int(self.capacity[row, USED[metric]])
+                value = 100 * number / there if there else math.nan
+            if shown not in self._values:
+                self._values[shown] = np.full(len(self.capacity), math.nan)
+            self._values[shown][row] = value
+        self._pass_measured(name)
+
+    def _resize(self, rows: int) -> None:
+        """Let columns have so many rows; what is new is empty."""
+        more = rows - len(self.capacity)
+        self.measured_at = np.concatenate([self.measured_at, np.full(more, _NEVER)])
+        self.capacity = np.concatenate([self.capacity, np.zeros((more, 2), dtype=np.int64)])
+        self.requests = np.concatenate([self.requests, np.zeros((more, 2), dtype=np.int64)])
+        self.limits = np.concatenate([self.limits, np.zeros((more, 2), dtype=np.int64)])
+        self.fresh = np.concatenate([self.fresh, np.zeros((more, FreshColumn.COUNT))])
+        self._values = {name: np.concatenate([one, np.full(more, math.nan)]) for name, one in self._values.items()}

@@ -1,0 +1,37 @@
+"""Which nodes are open again because less was measured there, or because nobody measures them any more."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tutti.engine.admission import AdmissionState
+from tutti.placement.plugins.measured_load import LoadThresholds
+
+
+def follow_load(state: AdmissionState) -> None:
+    """Tell what was measured what time it is, and have those who wait tried again where a node is open that was not.
+
+    A figure that grows too old rules nobody out any more, so that is due without anything being observed.
+    """
+    nodes = state.cluster.nodes
+    load = nodes.load
+    load.now, due = state.now, math.inf
+    for name, profile in state.profiles.items():
+        for one in profile.inter_pod:
+            if not isinstance(one, LoadThresholds):
+                continue
+            rows = np.flatnonzero(one.beyond(nodes))
+            closed = frozenset(nodes.names[row] for row in rows)
+            if state.closed_by_load.get(name, frozenset()) - closed:
+                state.cluster.freed += 1
+            state.closed_by_load[name] = closed
+            if len(rows):
+                due = min(due, float(load.measured_at[rows].min()) + one.max_age + 1)
+    state.load_due = due
+
+
+def next_load_due(state: AdmissionState) -> float:
+    """Return when the first figure that rules a node out is too old to do so, Unix seconds; inf: none does."""
+    return state.load_due

@@ -1,0 +1,67 @@
+"""What an expression can cost at most: what users write is far below the bound, and bombs are refused unevaluated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tutti.cluster.devices.expression_costs import MOST_COST
+from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError
+
+OWN = 'device.attributes["gpu.example.com"]'
+MODELS = "[" + ", ".join(f"'NVIDIA-A{number}'" for number in range(30)) + "]"
+NUMBERS = "[" + ", ".join(str(number % 10) for number in range(90)) + "]"
+MANY = "[" + ", ".join(str(number % 10) for number in range(1600)) + "]"
+NONE = DeviceContent("gpu.example.com", (), (), False)
+
+
+def doubled(first: str, then: str, last: str, times: int = 28) -> str:
+    """An expression with a value that is put together of two of itself so many times."""
+    out = last.replace("V", f"v{times}")
+    for number in range(times, 0, -1):
+        out = f"cel.bind(v{number}, {then.replace('V', f'v{number - 1}')}, {out})"
+    return f"cel.bind(v0, {first}, {out})"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.driver == "gpu.example.com"',
+        f"{OWN}.model in {MODELS}",
+        f"{MODELS}.exists(one, {OWN}.model == one)",
+        f'{OWN}.model.lowerAscii().matches("^.*a100.*$") && {OWN}.uuid.matches("^[0-9a-f]{{8}}-[0-9a-f]{{4}}$")',
+        'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0',
+        'cel.bind(mine, device.attributes["gpu.example.com"], mine.model == "a100" && mine.uuid != "x")',
+        f'{OWN}.version.isGreaterThan(semver("1.9.0")) && {OWN}.model.startsWith("A" + "100")',
+        'device.attributes.exists(d, device.attributes[d].exists(k, k == "model"))',
+        f'{OWN}.model.replace("-", "") == "A100" || [{OWN}.model, {OWN}.index].size() == 2',
+    ],
+)
+def test_what_users_write_costs_a_tenth_of_the_bound_at_most(expression):
+    expressions = Expressions()
+    assert expressions.problem(expression) == ""
+    assert 0 < expressions.cost(expression) <= MOST_COST // 10
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        doubled("[1, 2]", "V + V", "V.size() > 1"),
+        doubled('"x"', "V + V", 'V == "y"'),
+        doubled("dyn([1])", "dyn([V, V])", "V == [V]"),
+        doubled("dyn([1])", 'dyn({"a": V, "b": V})', "V == [V]"),
+        doubled('"xx"', 'V.replace("x", V)', 'V == "y"', times=6),
+        "[[1]]" + ".map(one, one + one)" * 20 + "[0].size() > 1",
+        f"{NUMBERS}.all(x, {NUMBERS}.all(y, !(77 in {MANY})))",
+        f"{NUMBERS}.all(x, {NUMBERS}.all(y, {NUMBERS}.all(z, x == z)))",
+        f"sets.contains({MANY}, {MANY})",
+        f"{NUMBERS}.all(x, 'a'.matches('((a{{30}}){{30}}|b)'))",
+        f"{NUMBERS}.all(x, 'a'.matches('((a{{30}}){{30}}|b)' + string(x)))",
+        f"'a'.matches('{chr(92) * 2}pL{{200}}')",
+        "'xxxxxxxxxx'" + ".replace('x', 'xxxxxxxxxx')" * 9 + ".size() > 3",
+    ],
+)
+def test_what_would_take_all_memory_or_minutes_is_not_begun(expression):
+    """Each of these is a fraction of the 10 KiB that an expression may have; the API server takes some of them."""
+    assert "too complex, exceeds cost limit" in Expressions().problem(expression)
+    with pytest.raises(SelectorError, match=r"too complex, exceeds cost limit: it may take [0-9]+ steps"):
+        Expressions().holds(expression, NONE)

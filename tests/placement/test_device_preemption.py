@@ -1,0 +1,198 @@
+"""Victims for pods that ask for devices: by trying everybody, on clusters small enough for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.drawing import examples
+from tests.engine.devices import asks_for, decoded, device_class, resource_slice
+from tests.placement.scenes import node, pod
+from tutti.api.devices import ResourceClaim
+from tutti.cluster.cluster import Cluster
+from tutti.placement.gang import Ask
+from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
+from tutti.placement.profile import DEFAULT_PROFILE
+from tutti.placement.together import Diagnosis, place_together
+
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+@dataclass
+class Holder:
+    """A pod with devices of its node, alone or with the holder before it."""
+
+    name: str
+    where: str
+    devices: list[int]
+    priority: int = 0
+    shares: str = ""
+
+    @property
+    def claim(self) -> str:
+        return self.shares or self.name
+
+
+@dataclass
+class Scene:
+    """Nodes with equal devices, who has which, and what a gang asks for."""
+
+    nodes: int = 2
+    count: int = 4
+    holders: list[Holder] = field(default_factory=list)
+    size: int = 1
+    asked: dict[str, Any] = field(default_factory=lambda: asks_for(2))
+    cpu: int = 16
+
+    def cluster(self, gone: frozenset[str] = frozenset()) -> tuple[Cluster, list[Ask]]:
+        """All of it without some pods, and without the claims that only these use."""
+        out = Cluster()
+        out.device_users.put(device_class())
+        for at in range(self.nodes):
+            out.put_node(node(f"n{at}", cpu=self.cpu))
+            out.device_users.put(resource_slice(f"n{at}", self.count))
+        there = [one for one in self.holders if one.name not in gone]
+        for claim in dict.fromkeys(one.claim for one in there):
+            out.device_users.put(self._held(claim, [one for one in there if one.claim == claim]))
+        for one in there:
+            claims = [{"name": "d", "resourceClaimName": one.claim}]
+            found = pod(one.name, node=one.where, priority=one.priority, resourceClaims=claims)
+            out.put_pod(found, keep=False)
+        members = []
+        for rank in range(self.size):
+            raw = {"metadata": {"name": f"g{rank}", "namespace": "default"}, "spec": self.asked}
+            out.device_users.put(decoded(raw, ResourceClaim))
+            claims = [{"name": "d", "resourceClaimName": f"g{rank}"}]
+            members.append(out.put_pod(pod(f"g{rank}", resourceClaims=claims), keep=True))
+        return out, [Ask(members[0].pod_class, self.size)]
+
+    def _held(self, claim: str, users: list[Holder]) -> ResourceClaim:
+        results = [
+            {"request": "r", "driver": "gpu.example.com", "pool": users[0].where, "device": f"gpu-{at}"}
+            for one in self.holders
+            if one.claim == claim
+            for at in one.devices
+        ]
+        used = [{"resource": "pods", "name": one.name, "uid": f"uid-default-{one.name}"} for one in users]
+        raw = {
+            "metadata": {"name": claim, "namespace": "default"},
+            "spec": asks_for(len(results)),
+            "status": {"allocation": {"devices": {"results": results}}, "reservedFor": used},
+        }
+        return decoded(raw, ResourceClaim)
+
+    def fits(self, gone: frozenset[str]) -> bool:
+        cluster, asks = self.cluster(gone)
+        with cluster.transaction() as transaction:
+            return not isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
+
+    def choose(self, *parties: str) -> ChosenVictims | None:
+        """Choose among all holders; those of a party leave together."""
+        cluster, asks = self.cluster()
+        gangs = [
+            GangUnit(pods, max(one.priority for one in pods))
+            for pods in ([cluster.pods["default", name] for name in party.split()] for party in parties)
+        ]
+        columns = cluster.pod_columns
+        singles = columns.row >= 0
+        singles[[one.slot for gang in gangs for one in gang.pods]] = False
+        units = VictimUnits.among(cluster, np.flatnonzero(singles), gangs)
+        before = list(cluster.nodes.devices.rows.uses)
+        found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
+        cluster.nodes.devices.columns(asks[0].pod_class.devices, cluster.nodes.device_view(asks[0].pod_class.devices))
+        assert not before or before == cluster.nodes.devices.rows.uses
+        return found
+
+    def victims(self, *parties: str) -> set[str] | None:
+        found = self.choose(*parties)
+        return None if found is None else {one.name for one in found.victims}
+
+
+def test_those_who_have_the_devices_leave_and_no_more_than_needed():
+    scene = Scene(holders=[Holder("a", "n0", [0, 1]), Holder("b", "n0", [2]), Holder("c", "n1", [0, 1, 2, 3])])
+    assert scene.victims() in ({"a"}, {"b"})
+
+
+def test_devices_that_are_free_and_do_not_match_one_another_are_no_help():
+    apart = [Holder("a", "n0", [0]), Holder("b", "n0", [2], priority=3)]
+    scene = Scene(nodes=1, holders=apart, asked=asks_for(2, match=ROOT))
+    assert scene.victims() == {"a"}
+
+
+def test_devices_of_the_least_important_go_first():
+    scene = Scene(holders=[Holder("a", "n0", [0, 1, 2, 3], 5), Holder("b", "n1", [0, 1, 2, 3], 2)])
+    assert scene.victims() == {"b"}
+    scene.size = 4
+    assert scene.victims() == {"a", "b"}
+
+
+def test_a_claim_that_several_use_is_free_when_all_of_them_have_left():
+    scene = Scene(nodes=1, holders=[Holder("a", "n0", [0, 1, 2, 3]), Holder("b", "n0", [], 2, shares="a")])
+    assert scene.victims() == {"a", "b"}
+
+
+def test_a_gang_that_has_devices_leaves_as_a_whole():
+    scene = Scene(holders=[Holder("a", "n0", [0, 1, 2, 3]), Holder("b", "n1", [0, 1, 2, 3])])
+    assert scene.victims("a b") == {"a", "b"}
+
+
+def test_nobody_leaves_for_what_nodes_have_not_got():
+    scene = Scene(holders=[Holder("a", "n0", [0])], asked=asks_for(5))
+    assert scene.victims() is None
+
+
+def test_nobody_leaves_for_devices_of_pods_that_have_gone():
+    scene = Scene(nodes=1, holders=[Holder("a", "n0", [0, 1]), Holder("b", "n0", [2, 3], 5)])
+    cluster, asks = scene.cluster()
+    cluster.remove_pod(("default", "a"))
+    units = VictimUnits.among(cluster, np.flatnonzero(cluster.pod_columns.row >= 0))
+    found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
+    assert found is not None
+    assert found.victims == ()
+    with cluster.transaction() as transaction:
+        assert isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    nodes, count = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4]))
+    holders: list[Holder] = []
+    for at in range(nodes):
+        free = list(range(count))
+        while free and len(holders) < 5 and draw(st.booleans()):
+            mine = draw(st.lists(st.sampled_from(free), min_size=1, max_size=2, unique=True))
+            free = [one for one in free if one not in mine]
+            holders.append(Holder(f"h{len(holders)}", f"n{at}", sorted(mine), draw(st.integers(0, 2))))
+            if len(holders) < 5 and not draw(st.integers(0, 4)):
+                shares = holders[-1].name
+                holders.append(Holder(f"h{len(holders)}", f"n{at}", [], draw(st.integers(0, 2)), shares))
+    match = draw(st.sampled_from(["", ROOT]))
+    asked = asks_for(draw(st.integers(1, 2)), match=match)
+    if not draw(st.integers(0, 5)):
+        asked = asks_for(0, allocationMode="All")
+        del asked["devices"]["requests"][0]["exactly"]["count"]
+    return Scene(nodes, count, holders, draw(st.integers(1, 3)), asked, cpu=draw(st.sampled_from([4, 16])))
+
+
+@given(scenes())
+@examples(60)
+def test_victims_are_found_where_there_are_any_and_none_of_them_could_stay(scene: Scene):
+    names = [one.name for one in scene.holders]
+    found = scene.victims()
+    sets = [frozenset(some) for size in range(len(names) + 1) for some in combinations(names, size)]
+    enough = [some for some in sets if scene.fits(some)]
+    if not enough:
+        assert found is None
+        return
+    assert found is not None
+    assert found in enough
+    assert not any(other < found for other in enough)
+    of = {one.name: one.priority for one in scene.holders}
+    least = min(max((of[name] for name in some), default=-1) for some in enough)
+    assert max((of[name] for name in found), default=-1) == least
