@@ -47,6 +47,7 @@ from tutti.engine.records.decisions import (
     StartOwner,
     SuspendOwner,
     WriteDeviceClaim,
+    WriteExtendedClaim,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
@@ -71,6 +72,7 @@ from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
+from tutti.kube.extended_claims import ExtendedClaimWriter
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.owner_writer import OwnerWriter
@@ -131,6 +133,7 @@ class Dispatch:
         self._claims = ClaimWriter(client, fence=fence)
         self._device_claims = DeviceClaimWriter(client, fence=fence)
         self._provisioning = ProvisioningWriter(client, fence=fence)
+        self._extended_claims = ExtendedClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
@@ -169,7 +172,7 @@ class Dispatch:
             case Bind():
                 self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
-            case SelectNode() | ReserveVolume() | WriteDeviceClaim():
+            case SelectNode() | ReserveVolume() | WriteDeviceClaim() | WriteExtendedClaim():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
@@ -270,9 +273,11 @@ class Dispatch:
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
-    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim) -> None:
+    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim | WriteExtendedClaim) -> None:
         if isinstance(choice, WriteDeviceClaim):
             self._observe(await self._device_claims.write(choice))
+        elif isinstance(choice, WriteExtendedClaim):
+            self._observe(await self._extended_claims.write(choice))
         elif isinstance(choice, SelectNode):
             self._observe(await self._claims.select_node(choice))
         else:
@@ -399,7 +404,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noq
             | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
         ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change):
+        case (
+            WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change)
+            | WriteExtendedClaim(namespace=space, name=name, uid=uid, change=change)
+        ):
             return DeviceClaimWritten(space, name, uid, change, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)

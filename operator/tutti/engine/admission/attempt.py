@@ -213,7 +213,7 @@ def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> lis
     pod_class, known = need.pod_class, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(flavor_assignments(queue, known, pod_class.requests, pod_class.spec.tolerations))
+    ways = list(flavor_assignments(queue, known, pod_class.charged, pod_class.spec.tolerations))
     for group in queue.groups:
         here = kept.intersection(group.flavors)
         barred = set(group.flavors) - here if here else set()
@@ -269,7 +269,7 @@ def charge_for(attempt: AdmissionAttempt, need: PodSetRequest, assignment: Flavo
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None
-    usage = usage_of(assignment, need.pod_class.requests)
+    usage = usage_of(assignment, need.pod_class.charged)
     return Charge(attempt.queue.name, assignment, usage, attempt.workload.name)
 
 

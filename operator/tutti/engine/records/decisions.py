@@ -18,6 +18,7 @@ from tutti.api.provisioning import ProvisionedPods
 from tutti.api.selectors import Toleration
 
 DeviceClaimChange = Literal["allocate", "reserve", "free"]
+ExtendedClaimChange = Literal["make", "tell", "remove"]
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -86,6 +87,26 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     version: str = ""
     allocation: Allocation | None = None
     pods: list[tuple[str, str]] = []
+
+
+class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
+    """Write the claim of a pod for extended resources that devices stand in for; answered by `DeviceClaimWritten`.
+
+    Attributes:
+        uid: Of the claim; "" of one that is to be made.
+        change: `make`: create it; `tell`: have the status of its pod say which it is; `remove`: take it away.
+        pod: Name and uid of the pod.
+        requests: To make it: its requests by name, each with its class and how many devices.
+        mappings: To tell of it: the place of a container among init and other containers, resource and request.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: ExtendedClaimChange
+    pod: tuple[str, str]
+    requests: list[tuple[str, str, int]] = []
+    mappings: list[tuple[int, str, str]] = []
 
 
 class Evict(Decision, frozen=True, tag="evict"):
@@ -308,6 +329,7 @@ AnyDecision = (
     | SelectNode
     | ReserveVolume
     | WriteDeviceClaim
+    | WriteExtendedClaim
     | Evict
     | Deactivate
     | StartOwner

@@ -338,7 +338,7 @@ class ClaimWritten(Observation, frozen=True, tag="claim-written"):
 
 
 class DeviceClaimWritten(Observation, frozen=True, tag="device-claim-written"):
-    """What became of a WriteDeviceClaim.
+    """What became of a WriteDeviceClaim or WriteExtendedClaim.
 
     Attributes:
         done: Whether it stands written now, under `version`.

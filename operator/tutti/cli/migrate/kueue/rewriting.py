@@ -111,10 +111,15 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
         return Rewritten([], None, notes)
     if kind in WITHOUT_EQUAL:
         why, do = WITHOUT_EQUAL[kind]
-        notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        ours = settings.as_ours(document, notes) if kind == "Configuration" else None
+        if ours is None:
+            notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        else:
+            happens = f"only its device class mappings are taken over: {why}"
+            notes.add(NoteLevel.LOST, "", happens, f"start the operator with it (--config), not kubectl; {do}")
         if kind == "Configuration":
             settings.say_settings(document, "", notes)
-        return Rewritten([], None, notes)
+        return Rewritten([], ours, notes)
     if version not in VERSIONS or (kind not in {*QUOTAS, *CHECKED, "Workload"}):
         known = sorted({*QUOTAS, *CHECKED, "Workload", PROVISIONING_CONFIG, *WITHOUT_EQUAL})
         do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join(known)}"
@@ -131,10 +136,10 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
         workload(document, notes, scheduler=run.scheduler)
     elif kind in CHECKED:
         CHECKED[kind](document, notes, run.provisioning)
-        say_virtual(mapping(document, "spec"), notes)
+        say_virtual(mapping(document, "spec"), notes, run.queues.mapped)
     else:
         QUOTAS[kind](document, notes)
-        say_virtual(mapping(document, "spec"), notes)
+        say_virtual(mapping(document, "spec"), notes, run.queues.mapped)
     conform(document, notes, unsupported=run.unsupported)
     return Rewritten([], document, notes)
 

@@ -51,7 +51,7 @@ def quota_uses(state: AdmissionState, queue: Queue, needs: Sequence[PodSetReques
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
-        add_to(asked, need.pod_class.requests, need.required)
+        add_to(asked, need.pod_class.charged, need.required)
     return tuple(
         _use(state, queue, (flavor, resource), asked[resource])
         for group in queue.groups
@@ -125,7 +125,7 @@ def ways_to_count(
     each = [
         list(
             itertools.islice(
-                flavor_assignments(queue, flavors, need.pod_class.requests, need.pod_class.spec.tolerations), MOST_WAYS
+                flavor_assignments(queue, flavors, need.pod_class.charged, need.pod_class.spec.tolerations), MOST_WAYS
             )
         )
         for need in needs
