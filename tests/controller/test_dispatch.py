@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.kube.conftest import serving, status
 from tutti.api.frameworks import KindTable
-from tutti.controller.dispatch import Dispatch, composed
+from tutti.controller.dispatch import Dispatch
+from tutti.controller.merging import composed
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (

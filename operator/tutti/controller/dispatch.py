@@ -22,6 +22,7 @@ from tutti.api.model import API_VERSION
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.extender_calls import ExtenderCalls
 from tutti.controller.logs import details_are_told
+from tutti.controller.merging import composed
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
@@ -439,19 +440,3 @@ def _resource(patch: PatchStatus) -> APIResource:
         return APIResource(group, version, throttles.PLURALS[patch.kind], namespaced=namespaced)
     kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
     return APIResource(group, version, kind.plural)
-
-
-def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one merge patch (RFC 7386) that does what two do one after the other.
-
-    One thing it cannot say: a field removed by the first and given as an object by the second keeps, of what the
-    server has, what the second does not name.
-    """
-    result = dict(first)
-    for field, value in then.items():
-        before = result.get(field)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            result[field] = composed(before, value)
-        else:
-            result[field] = value
-    return result
