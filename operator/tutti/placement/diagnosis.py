@@ -13,15 +13,16 @@ import numpy as np
 
 from tutti.api.messages import all_of, counted
 from tutti.api.resources import format_amount
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.plugins import node_affinity, numa
+from tutti.placement.plugins.device_shortage import device_shortage
 from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
 from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
-from tutti.placement.profile import Profile, counted_rejections, filter_nodes
+from tutti.placement.profile import Profile, counted_rejections, filter_nodes, static_filter_result
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
 from tutti.placement.topology.fitting import InsufficientRoom, TopologyAssignment, assign_domains
 from tutti.placement.topology.request import LevelRequest, SizedRequest
@@ -163,6 +164,7 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
             fit_error_message(nodes.count, reasons),
             _flavor_lacks(nodes, ask, reasons),
             _zones_lack(nodes, ask, profile),
+            _devices_lack(nodes, ask, profile),
         ),
         fits=fits,
         wanted=ask.required,
@@ -193,7 +195,11 @@ def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitEr
         said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
     text = found.message
     if not found.never:
-        lacks = _sentences(_flavor_lacks(nodes, ask, said.reasons), _zones_lack(nodes, ask, profile))
+        lacks = _sentences(
+            _flavor_lacks(nodes, ask, said.reasons),
+            _zones_lack(nodes, ask, profile),
+            _devices_lack(nodes, ask, profile),
+        )
         text = _sentences(fit_error_message(nodes.count, said.reasons), lacks, f"{text}.")
     never = found.message if found.never else _never_fits(nodes, ask, profile)
     return FitError(text, found.fits, ask.required, never, found.details)
@@ -227,6 +233,15 @@ def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         f"NUMA zones have room for {by_zones} of {ask.required} pods; by all that the nodes have free, "
         f"{counted(by_nodes, 'pod')} would fit."
     )
+
+
+def _devices_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say which devices are lacking, where they are what keeps pods waiting."""
+    if not ask.pod_class.features & Feature.DEVICES:
+        return ""
+    mask = static_filter_result(ask.pod_class, nodes, ask.where, profile).mask
+    room = profile.fit.capacity(nodes, ask.pod_class, mask, most=max(1, ask.required))
+    return device_shortage(nodes, ask.pod_class, ask.required, room)
 
 
 def _ruled_out_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:

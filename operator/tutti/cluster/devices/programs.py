@@ -8,7 +8,7 @@ claims, and may write some that take long on each of thousands.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
+from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
-from tutti.cluster.devices.search import SearchTooLong, search
+from tutti.cluster.devices.search import SearchTooLong, is_tolerated, search
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
@@ -28,13 +29,29 @@ MOST_STEPS: Final = 20_000
 FREE_STEPS: Final = 64
 """So many devices may be tried in each situation beside that."""
 MOST_WORK: Final = 5_000_000
-"""So much the expressions of a pod's claims may cost at one moment, in steps of about 100 ns (`expression_costs.py`)."""
+"""So much the expressions of a pod's claims may cost at one moment, in steps as `expression_costs.py` counts them."""
 FREE_WORK: Final = 600
 """So much they may cost about each kind of devices beside that."""
 _EVALUATION: Final = 100
 """What it costs to begin with an expression."""
 
 _UNASKED: Final = Verdict(reason="not looked at")
+
+
+class PoolMatches(NamedTuple):
+    """Which devices of a pool a way to fulfil a request is about: their places as bits of an int.
+
+    Attributes:
+        of_class: Those of its class.
+        selected: Those that it selects by all that it asks.
+        tolerated: Those whose taints it tolerates.
+        shared: Those that several may have.
+    """
+
+    of_class: int
+    selected: int
+    tolerated: int
+    shared: int
 
 
 class DeviceProgram:
@@ -66,6 +83,7 @@ class DeviceProgram:
         self._selected: dict[tuple[int, DeviceContent], bool | str] = {}
         self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
+        self._matches: dict[tuple[int, int], PoolMatches] = {}
         self._work_of: dict[int, int] = {}
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
@@ -87,7 +105,7 @@ class DeviceProgram:
             self.projection = projection
             self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
             self._of_kind, self._selected, self._moves = {}, {}, None
-            self._free_of, self._room_of = {}, {}
+            self._free_of, self._room_of, self._matches = {}, {}, {}
             self._seen = (projection.epoch, -1)
         if self._seen[1] == projection.stamp and len(self._searched) >= len(projection.offers):
             return
@@ -213,6 +231,33 @@ class DeviceProgram:
             self._of_kind[id(way), id(kind)] = known
         return known
 
+    def matches(self, way: WayAsk, pool: NodePool) -> PoolMatches:
+        """Return which devices of a pool a way selects.
+
+        Raises:
+            SearchTooLong: It takes more work than is left at this moment.
+        """
+        key = (id(way), self.projection.code_of(pool))
+        known = self._matches.get(key)
+        if known is None:
+            kinds = [self.projection.kind(device) for device in pool.devices]
+            selected = [self.selects(way, kind) is True for kind in kinds]
+            of_class = [mine or self._is_of_class(way, kind) for mine, kind in zip(selected, kinds, strict=True)]
+            known = self._matches[key] = PoolMatches(
+                _bits(of_class),
+                _bits(selected),
+                _bits([is_tolerated(way, kind) for kind in kinds]),
+                _bits([kind.multiple for kind in kinds]),
+            )
+        return known
+
+    def _is_of_class(self, way: WayAsk, kind: DeviceKind) -> bool:
+        """Whether the class of a way selects a device, whatever else is asked."""
+        try:
+            return all(self._expressions.holds(one, kind.content) for one in way.class_selectors)
+        except SelectorError:
+            return False
+
     def _work_on(self, way: WayAsk) -> int:
         """Return what it costs at most to tell of one kind of devices whether a way selects them."""
         known = self._work_of.get(id(way))
@@ -232,6 +277,10 @@ class DeviceProgram:
                     text = str(error).replace("{", "(").replace("}", ")")
                     return f"{who}: selector #{at}: {text}"
         return True
+
+
+def _bits(said: Iterable[bool]) -> int:
+    return sum(1 << at for at, one in enumerate(said) if one)
 
 
 def _names_compared(claims: Iterable[ClaimAsk]) -> frozenset[str]:

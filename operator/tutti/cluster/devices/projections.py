@@ -23,9 +23,6 @@ from tutti.cluster.devices.rows import DeviceRows
 
 _MOST_SITUATIONS: Final = 1 << 16
 
-Compared = tuple[type, AttributeValue]
-"""A value and its type: 1 is not true."""
-
 
 class _Plan(NamedTuple):
     """Which values count of the devices of pools of one shape: places of devices, and of values in them.
@@ -49,7 +46,7 @@ class _PoolView(NamedTuple):
     """
 
     code: int
-    values: tuple[Compared, ...]
+    values: tuple[AttributeValue, ...]
     alone: int
 
 
@@ -103,6 +100,10 @@ class DeviceProjection:
         """Return what is seen of a device by itself, compared with no other; of equal ones the same object."""
         return self._kind(device, ())
 
+    def code_of(self, pool: NodePool) -> int:
+        """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""
+        return self._view(pool).code
+
     def _situation(self, pools: tuple[int, ...], uses: tuple[LocalUse, ...]) -> int:
         known = self._known.get((pools, uses))
         if known is None:
@@ -116,10 +117,10 @@ class DeviceProjection:
         views = [self._view(pool) for pool in pools]
         if len(views) == 1:
             return (views[0].alone,)
-        told: dict[Compared, int] = {}
+        told: dict[AttributeValue, int] = {}
         return tuple([self._number_of(pool, view, told) for pool, view in zip(pools, views, strict=True)])
 
-    def _number_of(self, pool: NodePool, view: _PoolView, told: dict[Compared, int]) -> int:
+    def _number_of(self, pool: NodePool, view: _PoolView, told: dict[AttributeValue, int]) -> int:
         """Return the number of a pool, given which of its values have been met on its node, and in which order."""
         marks = tuple([told.setdefault(one, len(told)) for one in view.values])
         number = self._pool_numbers.get((view.code, marks))
@@ -140,14 +141,13 @@ class DeviceProjection:
         read = tuple([listed[at].values[place] for at, place in plan.read])
         what = (pool.shape, pool.status, len(pool.devices), pool.binds, read, tuple(sorted(pool.counters.items())))
         code = self._codes.setdefault(what, len(self._codes))
-        found = [listed[at].values[place] for at, place, _ in plan.compared]
-        view = _PoolView(code, tuple([(value.__class__, value) for value in found]), -1)
+        view = _PoolView(code, tuple([listed[at].values[place] for at, place, _ in plan.compared]), -1)
         return view._replace(alone=self._number_of(pool, view, {}))
 
     def _offered(self, pool: NodePool, marks: Sequence[int]) -> OfferedPool:
-        compared: list[list[tuple[str, int]]] = [[] for _ in pool.listed]
+        compared: list[list[tuple[str, AttributeValue]]] = [[] for _ in pool.listed]
         for (at, _, name), mark in zip(self._plan(pool).compared, marks, strict=True):
-            compared[at].append((name, mark))
+            compared[at].append((name, ("int", mark)))
         kinds = tuple([self._kind(device, mine) for device, mine in zip(pool.listed, compared, strict=True)])
         counters = tuple(sorted(pool.counters.items()))
         return OfferedPool(pool.status, kinds, len(pool.devices), counters, pool.binds)
@@ -166,7 +166,7 @@ class DeviceProjection:
             plan = self._plans[pool.shape] = _Plan(tuple(read), tuple(compared))
         return plan
 
-    def _kind(self, device: PoolDevice, compared: Sequence[tuple[str, int]]) -> DeviceKind:
+    def _kind(self, device: PoolDevice, compared: Sequence[tuple[str, AttributeValue]]) -> DeviceKind:
         content, attributes, reads = device.content, device.attributes, self._reads
         if reads is not None:
             content = DeviceContent(

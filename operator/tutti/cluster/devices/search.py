@@ -355,7 +355,7 @@ class _Attempt:
         charged = () if kind.multiple and (before is not None or state.chosen >> device & 1) else kind.consumes
         if charged and (state.overdrawn or any(state.left.get(name, 0) < amount for name, amount in charged)):
             return None
-        if not _tolerates(way, kind):
+        if not is_tolerated(way, kind):
             return None
         concerned = self._constrain(slot, way, kind)
         if concerned is None:
@@ -412,7 +412,8 @@ def _state_of(pool: OfferedPool, use: LocalUse) -> _PoolState:
     return _PoolState(taken, 0, dict(shares), left, any(value < 0 for value in left.values()))
 
 
-def _tolerates(way: WayAsk, kind: DeviceKind) -> bool:
+def is_tolerated(way: WayAsk, kind: DeviceKind) -> bool:
+    """Whether the taints of a device keep no request away that tolerates what a way does."""
     return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
 
 

@@ -138,9 +138,5 @@ def _used(offer: Offer, number: int, use: LocalUse) -> int:
 
 def _are_near(picks: Sequence[Pick], offer: Offer, at: int) -> bool:
     """Whether all chosen devices that say where they are by one attribute of NEAR say the same."""
-    values = {
-        (value.__class__, value)
-        for value in (offer.pools[p.pool].kinds[p.device].near[at] for p in picks)
-        if value is not None
-    }
+    values = {offer.pools[one.pool].kinds[one.device].near[at] for one in picks} - {None}
     return len(values) <= 1

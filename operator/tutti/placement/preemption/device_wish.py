@@ -18,6 +18,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.asks import RequestAsk, WayAsk
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.search import SearchTooLong
 from tutti.cluster.placed_pods import Slots
 from tutti.placement.framework import Counts
 
@@ -51,7 +52,10 @@ class DeviceWish:
             amount = _least(one)
             if amount:
                 kinds[one.ways] = kinds.get(one.ways, 0) + amount
-        found = {ways: _matching(program, ways, rows.pools[: len(nodes)]) for ways in kinds}
+        try:
+            found = {ways: _matching(program, ways, rows.pools[: len(nodes)]) for ways in kinds}
+        except SearchTooLong:
+            return None
         matching = [masks for masks in found.values() if masks is not None]
         if not matching:
             return None
@@ -89,20 +93,15 @@ def _matching(
     program: DeviceProgram, ways: Sequence[WayAsk], pools: Sequence[tuple[NodePool, ...]]
 ) -> list[tuple[int, ...]] | None:
     """Return per row which devices of each of its pools one of several ways selects; None where some can be shared."""
-    known: dict[int, int] = {}
     out = []
     for mine in pools:
         masks = []
         for pool in mine:
-            mask = known.get(id(pool))
-            if mask is None:
-                kinds = [program.projection.kind(device) for device in pool.devices]
-                places = [
-                    at for at, kind in enumerate(kinds) if any(program.selects(way, kind) is not False for way in ways)
-                ]
-                if any(kinds[at].multiple for at in places):
+            mask = 0
+            for found in [program.matches(way, pool) for way in ways]:
+                if found.selected & found.shared:
                     return None
-                mask = known[id(pool)] = sum(1 << at for at in places)
+                mask |= found.selected
             masks.append(mask)
         out.append(tuple(masks))
     return out

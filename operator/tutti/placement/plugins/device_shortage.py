@@ -1,0 +1,166 @@
+"""What devices claims do not find, in numbers: how many there are, match, are taken and free, and what would help.
+
+It is said where devices alone keep pods waiting. Names and expressions are those of tenants: they are cut short, and
+control characters are shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
+from tutti.cluster.classes import PodClass
+from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
+from tutti.cluster.devices.pools import NodePool, PoolKey, PoolStatus
+from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.search import SearchTooLong
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import Counts, Mask
+
+MOST_REQUESTS: Final = 2
+"""So many requests are told of, those that lack most."""
+MOST_TRIED: Final = 6
+"""So many selectors and constraints are left out on trial."""
+MOST_TEXT: Final = 80
+"""Characters of a name or an expression."""
+
+
+def device_shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Counts) -> str:
+    """Say what the claims of a class lack; "" where devices suffice for so many pods, or nobody asks for any.
+
+    Args:
+        nodes: The columns.
+        pod_class: That of the pods.
+        required: How many they are.
+        room: int64[rows], for how many of them each node has room but for devices.
+    """
+    try:
+        return _shortage(nodes, pod_class, required, room)
+    except SearchTooLong:
+        return ""  # that it takes too long to tell is said by the reasons of the nodes
+
+
+def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Counts) -> str:
+    devices, needs = nodes.devices, nodes.devices.current(pod_class.devices)
+    if not (needs.claims or needs.extended) or needs.problem:
+        return ""
+    view = nodes.device_view(needs)
+    programs = devices.columns(needs, view).programs
+    given = devices.room(needs, view, max(required, 1))
+    if not programs or int(np.minimum(given, room).sum()) >= max(required, 1) or not (room > given).any():
+        return ""
+    program, where = max(programs, key=lambda one: int((one[1] & (room > 0)).sum()))
+    short = where & (room > given) & nodes.present
+    told = [_Tally.of(nodes, program, way, where & nodes.present, short) for way in _first_ways(program.claims)]
+    told.sort(key=lambda one: one.most - one.wanted)
+    parts = [one.text for one in told[:MOST_REQUESTS]]
+    if len(told) > MOST_REQUESTS:
+        parts.append(f"and {counted(len(told) - MOST_REQUESTS, 'request')} more")
+    help_ = next(_left_out(nodes, needs, required, room), "")
+    if help_:
+        parts.append(f"with {help_} left out it would fit")
+    text = f"{'; '.join(parts)}."
+    return text[0].upper() + text[1:]
+
+
+class _Tally(NamedTuple):
+    """How a request fares.
+
+    Attributes:
+        wanted: How many devices it takes at least.
+        most: How many are free on the node, of those that lack some, that has most.
+    """
+
+    text: str
+    wanted: int
+    most: int
+
+    @classmethod
+    def of(cls, nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask, short: Mask) -> _Tally:
+        """Count the devices of some rows, bool[rows]; `short` are those that lack some."""
+        rows, wanted, free = nodes.devices.rows, max(way.count, 1), Counter[int]()
+        devices, match, taken, tainted = 0, 0, 0, 0
+        met: dict[PoolKey, set[str]] = {}
+        for row in np.flatnonzero(among).tolist():
+            here = 0
+            for pool, (used, _) in zip(rows.pools[row], rows.uses[row], strict=True):
+                found = program.matches(way, pool)
+                if pool.status is PoolStatus.COMPLETE:
+                    here += (found.selected & found.tolerated & ~used).bit_count()
+                new = _not_seen(pool, met) if pool.shared else -1
+                devices += (found.of_class & new).bit_count()
+                match += (found.selected & new).bit_count()
+                taken += (found.selected & used & new).bit_count()
+                tainted += (found.selected & ~found.tolerated & new).bit_count()
+            if short[row]:
+                free[here] += 1
+        most = max((count for count in free if count < wanted), default=max(free, default=0))
+        name = quoted(way.device_class)
+        text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
+        text += f"; {taken} {agreeing(taken, IS)} taken"
+        if tainted:
+            text += f"; {tainted} {agreeing(tainted, HAS)} taints that are not tolerated"
+        if free[most]:
+            on = counted(free[most], "node")
+            text += f"; on {on} {most} {agreeing(most, IS)} free of {'all' if not way.count else wanted} needed"
+        return cls(text, wanted, most)
+
+
+def quoted(text: str) -> str:
+    """Return a tenant's text as it may stand in a sentence."""
+    plain = " ".join(escape_controls(text).replace("`", "'").split())
+    return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 3]}..."
+
+
+def _first_ways(claims: Sequence[ClaimAsk]) -> list[WayAsk]:
+    """Return the way of each request that would be taken first; those that only look are left out."""
+    return [request.ways[0] for claim in claims for request in claim.requests if not request.ways[0].admin]
+
+
+def _not_seen(pool: NodePool, seen: dict[PoolKey, set[str]]) -> int:
+    """Return the devices of a pool that other nodes see as well and that have not been met yet, as bits."""
+    known = seen.setdefault(pool.key, set())
+    new = sum(1 << at for at, one in enumerate(pool.devices) if one.name not in known)
+    known.update(one.name for one in pool.devices)
+    return new
+
+
+def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Counts) -> Iterator[str]:
+    """Yield what claims would have to leave out so that there are devices for all pods, one thing at a time."""
+    tried = 0
+    for text, claims in _variants(needs.claims):
+        tried += 1
+        if tried > MOST_TRIED:
+            return
+        fewer = msgspec.structs.replace(needs, claims=claims)
+        view = nodes.device_view(fewer)
+        columns = nodes.devices.columns(fewer, view)
+        if columns.faulty.any():
+            continue
+        given = nodes.devices.room(fewer, view, max(required, 1))
+        if int(np.minimum(given, room).sum()) >= max(required, 1):
+            yield text
+
+
+def _variants(claims: Sequence[ClaimAsk]) -> Iterator[tuple[str, tuple[ClaimAsk, ...]]]:
+    """Yield claims without one selector of a request, then without one constraint, with what is left out in words."""
+    replace = msgspec.structs.replace
+    for at, claim in enumerate(claims):
+        for place, request in enumerate(claim.requests):
+            for number, way in enumerate(request.ways):
+                for index, expression in enumerate(way.selectors):
+                    rest = replace(way, selectors=(*way.selectors[:index], *way.selectors[index + 1 :]))
+                    ways = (*request.ways[:number], rest, *request.ways[number + 1 :])
+                    requests = (*claim.requests[:place], replace(request, ways=ways), *claim.requests[place + 1 :])
+                    fewer = replace(claim, requests=requests)
+                    yield f"`{quoted(expression)}`", (*claims[:at], fewer, *claims[at + 1 :])
+    for at, claim in enumerate(claims):
+        for index, one in enumerate(claim.constraints):
+            kind = "distinctAttribute" if one.distinct else "matchAttribute"
+            fewer = replace(claim, constraints=(*claim.constraints[:index], *claim.constraints[index + 1 :]))
+            yield f"{kind} {quoted(one.attribute)}", (*claims[:at], fewer, *claims[at + 1 :])

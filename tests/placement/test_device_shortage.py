@@ -1,0 +1,75 @@
+"""What is said of claims that find no devices: in numbers, and what would have to be left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.engine.devices import asks_for
+from tests.engine.preemption.test_devices import gang, single, with_devices
+from tests.engine.world import World
+
+H200 = 'device.attributes["gpu.example.com"].model == "H200"'
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+def asking(world: World, name: str, *, expression: str = "", **asked: Any) -> str:
+    """A pod that waits; returns why."""
+    selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
+    world.devices.make_claim(name, asks_for(**asked, **selectors))
+    world.pod(name, gpus=0, device_claims=(name,))
+    world.run()
+    return world.why("Pod", name).message
+
+
+def test_it_says_how_many_there_are_match_are_taken_and_free():
+    world = with_devices(nodes=3)
+    for i in range(3):
+        single(world, f"low-{i}", count=2)
+    world.run()
+    assert asking(world, "p", count=4).endswith(
+        "3 cannot allocate all claims. 12 of 12 devices of class gpu match; 6 are taken; on 3 nodes 2 are free of 4 needed."
+    )
+
+
+def test_it_says_which_selector_would_have_to_be_left_out():
+    world = with_devices(nodes=2)
+    text = asking(world, "p", count=4, expression=H200)
+    assert (
+        "0 of 8 devices of class gpu match; 0 are taken; on 2 nodes 0 are free of 4 needed; with `device.attr" in text
+    )
+    assert text.endswith('model == "H200"` left out it would fit.')
+
+
+def test_it_says_which_constraint_would_have_to_be_left_out():
+    world = with_devices(nodes=1)
+    text = asking(world, "p", count=4, match=ROOT)
+    assert text.endswith(
+        f"4 of 4 devices of class gpu match; 0 are taken; on 1 node 4 are free of 4 needed; "
+        f"with matchAttribute {ROOT} left out it would fit."
+    )
+
+
+def test_of_a_gang_it_says_what_all_of_it_lacks():
+    world = with_devices(nodes=2)
+    gang(world, "g", 3, count=4)
+    world.run()
+    text = world.why("PodGroup", "g").message
+    assert "2 node(s) with room for only 2 of 3 pods of the gang" in text
+    assert "8 of 8 devices of class gpu match; 0 are taken" in text
+
+
+def test_nothing_is_said_of_devices_where_they_suffice():
+    world = with_devices(nodes=1)
+    world.devices.make_claim("p", asks_for(1))
+    world.pod("p", gpus=64, device_claims=("p",))
+    world.run()
+    assert "of class" not in world.why("Pod", "p").message
+
+
+def test_what_tenants_write_is_cut_short_and_shown_plainly():
+    world = with_devices(nodes=1)
+    expression = f'device.driver == "\\u202e`{"x" * 200}"'
+    text = asking(world, "p", count=1, expression=expression)
+    assert "x" * 100 not in text
+    assert "\u202e" not in text
+    assert text.count("`") == 2
