@@ -308,7 +308,7 @@ def test_with_node_selectors_in_the_place_of_that_webhook_all_pods_are_one_gang(
         selector = {key: f"{story.namespace}_{name_of(one)}"}
         job_pods(player, one, spec={**one["spec"]["template"]["spec"], "nodeSelector": selector})
     player.wait_bound(6)
-    assert 6 in player.sizes()
+    story.wait(lambda: 6 in player.sizes(), "a PodGroup that says so")
     story.label_nodes(story.cluster.nodes, {key: None, RACK: None})
 
 
