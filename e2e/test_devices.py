@@ -54,7 +54,8 @@ def publish(story: Story, api: Any, count: int = 4, taints: list[dict[str, str]]
         driver = f"{name}.{DRIVER}"
         spec = {"driver": driver, "pool": pool, "nodeName": node.metadata.name, "devices": devices}
         api("resourceslices", f"{name}-{node.metadata.name}", spec)
-    api("deviceclasses", name, {"selectors": [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]})
+    selectors = [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]
+    api("deviceclasses", name, {"selectors": selectors, "extendedResourceName": f"{name}.example.com/gpu"})
     return name
 
 
@@ -151,6 +152,38 @@ def test_an_operator_that_is_killed_between_claim_and_binding_goes_on(story: Sto
     assert len(devices) == len(set(devices)) == 8
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_gang_asks_for_devices_as_extended_resources(story: Story, api: Any, killed: bool) -> None:
+    resource = f"{publish(story, api)}.example.com/gpu"
+    story.start_operator()
+    story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": 4}}})
+    for rank in range(4):
+        labels = {"scheduling.tutti.dev/pod-group": "train"}
+        story.pod(f"train-{rank}", labels=labels, extended={resource: "2"})
+    if killed:
+        story.wait(lambda: bool(claims(story)), "a claim to be made")
+        story.kill_operator()
+        story.start_operator()
+
+    story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
+    devices = taken(story)
+    assert len(devices) == len(set(devices)) == 8
+    made = {one["metadata"]["name"]: one for one in claims(story)}
+    assert len(made) == 4
+    for pod in story.pods("train"):
+        said = pod.status.extended_resource_claim_status
+        claim = made[said.resource_claim_name]
+        assert claim["metadata"]["ownerReferences"][0]["uid"] == pod.metadata.uid
+        assert claim["status"]["reservedFor"][0]["uid"] == pod.metadata.uid
+        assert {one["pool"] for one in claim["status"]["allocation"]["devices"]["results"]} == {pod.spec.node_name}
+        assert said.request_mappings[0].container_name == "c"
+        assert said.request_mappings[0].resource_name == resource
+
+    for rank in range(4):
+        story.core.delete_namespaced_pod(f"train-{rank}", story.namespace)
+    story.wait(lambda: not claims(story), "the claims to go with their pods")
+
+
 def taint(story: Story, device: str) -> None:
     """The driver says of one device that it fails: whoever has it has to go."""
     node, _, name = device.partition("/")
@@ -174,9 +207,7 @@ def holder(story: Story, device: str) -> str:
 
 
 def evicted(story: Story, pod: str) -> None:
-    """Wait until a pod is evicted for a taint of its device; in the embedded control plane nobody does that."""
-    if story.cluster.kind == "embedded":
-        story.core.delete_namespaced_pod(pod, story.namespace)
+    """Wait until a pod is evicted for a taint of its device."""
     story.wait(lambda: pod not in story.living("train"), "the pod on the failing device to go")
 
 
@@ -202,3 +233,31 @@ def test_a_gang_whose_device_fails_is_whole_again_with_another_device(story: Sto
     assert failing not in taken(story)
     assert len({*taken(story)}) == 4
     assert before.items() - story.living("train").items() == {(lost, before[lost])}
+
+
+def test_who_runs_stays_where_a_driver_has_vanished_and_nobody_else_comes(story: Story, api: Any) -> None:
+    device_class = publish(story, api, 2)
+    template(story, 1, device_class)
+    story.start_operator()
+    gang(story, 2)
+    story.wait(lambda: len(story.where("train")) == 2, "the whole gang to be bound")
+    where = story.where("train")
+    node = where["train-0"]
+
+    custom = client.CustomObjectsApi(story.api)
+    found = custom.get_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    custom.delete_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    entry = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    for number in range(2):
+        story.pod(f"late-{number}", selector={"kubernetes.io/hostname": node}, device_claims=entry)
+    story.wait(lambda: story.pod_condition("late-0")[0], "the driver to be missed")
+    assert story.where("late") == {}
+    assert story.where("train") == where
+
+    again = {key: found[key] for key in ("apiVersion", "kind", "spec")} | {
+        "metadata": {"name": found["metadata"]["name"]}
+    }
+    custom.create_cluster_custom_object(*VERSION, "resourceslices", again)
+    free = 2 - list(where.values()).count(node)
+    story.wait(lambda: len(story.where("late")) == free, "whoever has room to come when the driver is back")
+    assert len(taken(story)) == len(set(taken(story))) == 2 + free

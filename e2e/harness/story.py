@@ -183,14 +183,14 @@ class Story:
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
         tolerations: list[dict[str, Any]] | None = None, guaranteed: bool = False,
-        device_claims: list[dict[str, Any]] | None = None,
+        device_claims: list[dict[str, Any]] | None = None, extended: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
         It takes `grace` seconds to end when it is told to; `guaranteed`, it limits all that it requests.
         """
         requests = {"cpu": cpu, "memory": "8Mi"}
-        gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        gpu = {**({"nvidia.com/gpu": str(gpus)} if gpus else {}), **(extended or {})}
         resources = {"requests": {**requests, **gpu}, "limits": {**(requests if guaranteed else {}), **gpu}}
         spec = {
             "schedulerName": "tutti",

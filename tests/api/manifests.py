@@ -54,6 +54,19 @@ RIGHT: dict[str, tuple[str, str]] = {
         "AdmissionCheck",
         "{controllerName: example.com/budget, parameters: {apiGroup: example.com, kind: Budget, name: lab}}",
     ),
+    "nodes that are asked for": (
+        "AdmissionCheck",
+        """
+        controllerName: scheduling.tutti.dev/provisioning-request
+        provisioning:
+          provisioningClassName: queued-provisioning.gke.io
+          parameters: {maxRunDurationSeconds: "3600"}
+          managedResources: [nvidia.com/gpu]
+          retryStrategy: {backoffLimitCount: 0, backoffBaseSeconds: 5, backoffMaxSeconds: 5}
+          podSetUpdates:
+            nodeSelector: [{key: autoscaling.gke.io/provisioning-request, valueFromProvisioningClassDetail: ResizeRequestName}]
+        """,
+    ),
     "cluster queue with admission checks": (
         "ClusterQueue",
         """
@@ -407,6 +420,21 @@ WRONG: dict[str, Wrong] = {
         "greater than or equal to 1",
     ),
     "no controller": Wrong("AdmissionCheck", "{}", "spec.controllerName", "must be given"),
+    "provisioning by somebody else": Wrong(
+        "AdmissionCheck",
+        "{controllerName: example.com/budget, provisioning: {provisioningClassName: a}}",
+        "spec",
+        "provisioning goes with controllerName",
+    ),
+    "retries that come ever sooner": Wrong(
+        "AdmissionCheck",
+        """
+        controllerName: scheduling.tutti.dev/provisioning-request
+        provisioning: {provisioningClassName: a, retryStrategy: {backoffBaseSeconds: 2000}}
+        """,
+        "spec.provisioning.retryStrategy",
+        "must not be less than backoffBaseSeconds",
+    ),
     "admission checks": Wrong(
         "ClusterQueue",
         "admissionChecksStrategy: {admissionChecks: [{name: a}], pendingTimeoutSeconds: 0}",

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from tests.differential.devices_reading import (
-    EXTENDED,
     Case,
     DeviceWorld,
     allotments,
@@ -30,9 +29,11 @@ from tests.placement.single_decision import decide
 from tutti.api.devices import Allocation, ResourceClaimSpec
 from tutti.api.quantity import parse_quantity
 from tutti.cluster.devices.allocation import allocation_of
+from tutti.cluster.devices.extended import EXTENDED
 from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.transaction import Transaction
-from tutti.engine.records.decisions import Bind, SetPodCondition, WriteDeviceClaim
+from tutti.engine.records.decisions import AnyDecision, Bind, SetPodCondition, WriteDeviceClaim, WriteExtendedClaim
+from tutti.kube.extended_claims import claim_document
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.profile import DEFAULT_PROFILE, counted_rejections
 
@@ -120,10 +121,7 @@ def _outcome(case: Case, world: DeviceWorld) -> Iterator[str]:
     node, given, decisions = decided(world)
     said = [one.message for one in decisions if isinstance(one, SetPodCondition)]
     bound = [one.node for one in decisions if isinstance(one, Bind)]
-    extended = node is None and bool(world.pod_class.devices.extended)
-    if extended:  # claims for them are not made yet, so that what was reserved is given back at once
-        node = next(iter(decide(world.pod_class, world.cluster().nodes).best), None)
-    if bound != ([node] if result["node"] and goes_to(case) == result["node"] and node and not extended else []):
+    if bound != ([node] if result["node"] and goes_to(case) == result["node"] and node else []):
         yield f"bound: {bound}, to go to {node}"
     best = best_nodes(result | {"node": goes_to(case)})
     if (node is None) != (goes_to(case) is None) or (node is not None and node not in best):
@@ -144,6 +142,29 @@ def _outcome(case: Case, world: DeviceWorld) -> Iterator[str]:
             yield f"message: {text!r} instead of {wanted[0]!r}"
     if node is not None and node == goes_to(case):
         yield from _allocations(case, world, given)
+        yield from _extended(case, decisions)
+
+
+def _extended(case: Case, decisions: Sequence[AnyDecision]) -> Iterator[str]:
+    """Compare the claim that is made for extended resources, and what its pod is told of it."""
+    result = case["result"]
+    made = [one for one in decisions if isinstance(one, WriteExtendedClaim) and one.change == "make"]
+    told = [one for one in decisions if isinstance(one, WriteExtendedClaim) and one.change == "tell"]
+    wanted = [one for one in result["claims"] if one.get("extendedResourceClaim")]
+    documents = [claim_document(one) for one in made]
+    mine = [(one["metadata"]["generateName"], one["metadata"]["ownerReferences"], one["spec"]) for one in documents]
+    theirs = [(one["generateName"], one["ownerReferences"], one["spec"]) for one in wanted]
+    if mine != theirs:
+        yield f"claim that is made: {mine} instead of {theirs}"
+    said = result.get("extendedResourceClaimStatus")
+    spec = case["probe"]["spec"]
+    names = [one["name"] for one in (*spec.get("initContainers", ()), *spec["containers"])]
+    mappings = [
+        (names.index(one["containerName"]), one["resourceName"], one["requestName"])
+        for one in (said or {}).get("requestMappings", ())
+    ]
+    if [one.mappings for one in told] != ([mappings] if said else []):
+        yield f"pod is told: {[one.mappings for one in told]} instead of {mappings}"
 
 
 def _faults(world: DeviceWorld) -> Iterator[str]:

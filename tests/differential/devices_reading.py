@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from tests.engine.devices import written
+from tests.engine.devices import made, written
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, Pod
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
@@ -20,13 +20,11 @@ from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.nodes import NodeColumns
 from tutti.engine.engine import Engine
 from tutti.engine.records import observations as seen
-from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim
+from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim, WriteExtendedClaim
 
 Case = dict[str, Any]
 
-EXTENDED = "extended resources"
-
-_MOST_TURNS = 5
+_MOST_TURNS = 8
 
 T = TypeVar("T")
 
@@ -138,6 +136,12 @@ def decided(world: DeviceWorld) -> Decided:
             engine.observe(seen.DeviceClaimSeen(claim))
             about = (write.namespace, write.name, write.uid, write.change)
             engine.observe(seen.DeviceClaimWritten(*about, done=True, version=str(version)))
+        for extended in (one for one in out if isinstance(one, WriteExtendedClaim)):
+            if extended.change == "make":
+                claim = claims[extended.namespace, extended.name] = made(extended)
+                engine.observe(seen.DeviceClaimSeen(claim))
+            about = (extended.namespace, extended.name, extended.uid, extended.change)
+            engine.observe(seen.DeviceClaimWritten(*about, done=True))
         out = engine.decide(world.now)
         decisions = [*decisions, *out]
     return Decided(place or None, given, decisions)

@@ -102,7 +102,8 @@ DEVICES: dict[str, Known] = {
     **dict.fromkeys((f"dra-{one}" for one in (31, 41, 184, 223, 247, 367, 400, 439, 447, 473, 689)), _ELSEWHERE),
     "dra-37": Known(
         "ours places the pod; kube-scheduler gives it up with SchedulerError",
-        "It chose devices for the pod's claim, and has nothing to say of extended resources, which the node offers itself.",
+        "The node offers the extended resources itself, so that no claim is made for them; kube-scheduler has nothing to "
+        "write into the status of the pod, and fails because of that, in every attempt (nil or empty request mappings).",
     ),
     "dra-362": _DISTINCT,
 }

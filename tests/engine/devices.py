@@ -14,7 +14,7 @@ import msgspec
 
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
-from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.observations import (
     AnyObservation,
     DeviceClaimSeen,
@@ -23,6 +23,7 @@ from tutti.engine.records.observations import (
     DeviceObjectGone,
     SliceSeen,
 )
+from tutti.kube.extended_claims import claim_document
 
 if TYPE_CHECKING:
     from tests.engine.world import World
@@ -81,8 +82,9 @@ class Devices:
         self.objects: dict[tuple[str, str], Any] = {}
         self.held = False
         self.conflicts: set[str] = set()
-        self.written: list[WriteDeviceClaim] = []
-        self._waiting: list[WriteDeviceClaim] = []
+        self.written: list[WriteDeviceClaim | WriteExtendedClaim] = []
+        self.told: dict[str, WriteExtendedClaim] = {}
+        self._waiting: list[WriteDeviceClaim | WriteExtendedClaim] = []
 
     def put(self, *objects: Any) -> None:
         """Make or change objects."""
@@ -129,7 +131,7 @@ class Devices:
         claim = self.claim(name)
         self.put(replaced(claim, status=type(claim.status)()))
 
-    def choose(self, decision: WriteDeviceClaim) -> None:
+    def choose(self, decision: WriteDeviceClaim | WriteExtendedClaim) -> None:
         """Write what was decided."""
         self._waiting.append(decision)
         if not self.held:
@@ -140,6 +142,9 @@ class Devices:
         waiting, self._waiting = self._waiting, []
         for decision in waiting:
             about = (decision.namespace, decision.name, decision.uid, decision.change)
+            if isinstance(decision, WriteExtendedClaim):
+                self._write_extended(decision)
+                continue
             claim = self.objects.get(("ResourceClaim", decision.name))
             if claim is None or claim.metadata.uid != decision.uid or decision.name in self.conflicts:
                 self._world.tell(DeviceClaimWritten(*about, done=False, message="somebody else was first"))
@@ -148,6 +153,29 @@ class Devices:
             self.put(written(claim, decision))
             version = self.claim(decision.name).metadata.resource_version
             self._world.tell(DeviceClaimWritten(*about, done=True, version=version))
+
+    def _write_extended(self, decision: WriteExtendedClaim) -> None:
+        about = (decision.namespace, decision.name, decision.uid, decision.change)
+        self.written.append(decision)
+        if decision.change in self.conflicts:
+            self._world.tell(DeviceClaimWritten(*about, done=False, message="somebody else was first"))
+            return
+        match decision.change:
+            case "make":
+                self.put(made(decision))
+            case "tell":
+                self.told[decision.pod[0]] = decision
+            case "remove" if ("ResourceClaim", decision.name) in self.objects:
+                self.drop("ResourceClaim", decision.name)
+        self._world.tell(DeviceClaimWritten(*about, done=True))
+
+
+def made(decision: WriteExtendedClaim) -> ResourceClaim:
+    """The claim that is made for a pod, as its writer makes it."""
+    raw = {**claim_document(decision)}
+    raw["metadata"] = {**raw["metadata"], "uid": f"claim-{decision.name}"}
+    claim: ResourceClaim = decoded(raw, ResourceClaim)
+    return claim
 
 
 def written(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tests.engine.autoscaler import Autoscaler
 from tests.engine.devices import Devices
 from tests.engine.storage import Storage
 from tutti.api.configuration import TuttiConfiguration
@@ -47,8 +48,10 @@ from tutti.engine.records.decisions import (
     AskExtender,
     Bind,
     CreatePodGroup,
+    CreateProvisioning,
     Deactivate,
     DeletePodGroup,
+    DeleteProvisioning,
     EmitEvent,
     Evict,
     KeepAdmission,
@@ -60,6 +63,7 @@ from tutti.engine.records.decisions import (
     SelectNode,
     SetPodCondition,
     WriteDeviceClaim,
+    WriteExtendedClaim,
 )
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import ADMITTED_CONDITION
@@ -92,6 +96,7 @@ from tutti.engine.records.observations import (
     ThrottleSeen,
 )
 from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.provisioning import ProvisioningFollowed
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
@@ -159,6 +164,7 @@ class World:
         self.log: list[AnyDecision] = []
         self.storage = Storage(self)
         self.devices = Devices(self)
+        self.autoscaler = Autoscaler(self)
         self._uids = itertools.count(1)
         self._start(synced=synced)
 
@@ -170,6 +176,8 @@ class World:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
         for kind in self.followed:
             self.tell(OwnerKindFollowed(*kind, followed=True))
+        if self.autoscaler.served:
+            self.tell(ProvisioningFollowed(followed=True))
         if synced:
             self.tell(Synced())
 
@@ -194,6 +202,7 @@ class World:
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *self.devices.all(),
+            *self.autoscaler.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
 
@@ -208,11 +217,12 @@ class World:
         labels: dict[str, str] | None = None,
         taints: list[Taint] | None = None,
         cordoned: bool = False,
+        extra: dict[str, str] | None = None,
     ) -> None:
         self.nodes[name] = Node(
             ObjectMeta(name=name, labels={"kubernetes.io/hostname": name, **(labels or {})}),
             NodeSpec(cordoned, taints or []),
-            NodeStatus({"cpu": str(cpu), "memory": "512Gi", "pods": "110", GPU: str(gpus)}),
+            NodeStatus({"cpu": str(cpu), "memory": "512Gi", "pods": "110", GPU: str(gpus), **(extra or {})}),
         )
         self.tell(NodeSeen(self.nodes[name]))
 
@@ -302,12 +312,13 @@ class World:
         annotations: dict[str, str] | None = None,
         claims: tuple[str, ...] = (),
         device_claims: tuple[str, ...] = (),
+        extended: dict[str, str] | None = None,
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
         guaranteed: bool = False,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
-        requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
+        requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus), **(extended or {})}
         asked = {name: amount for name, amount in requests.items() if amount != "0"}
         pod = Pod(
             ObjectMeta(
@@ -361,12 +372,14 @@ class World:
         flavors: tuple[str, ...] = ("default",),
         local: str = "queue",
         namespace: str = "default",
+        more: dict[str, int | str] | None = None,
         **spec: Any,
     ) -> None:
         """A ClusterQueue with so many GPUs in each flavor (and plenty of the rest), and a LocalQueue to it."""
         limits = {"borrowingLimit": borrow, "lendingLimit": lend}
         gpu_quota = {"name": GPU, "nominalQuota": gpus, **{k: v for k, v in limits.items() if v is not None}}
         quotas = [gpu_quota, {"name": "cpu", "nominalQuota": 10_000}, {"name": "memory", "nominalQuota": "1000Ti"}]
+        quotas += [{"name": name, "nominalQuota": amount} for name, amount in (more or {}).items()]
         group = {
             "coveredResources": [quota["name"] for quota in quotas],
             "flavors": [{"name": flavor, "resources": quotas} for flavor in flavors],
@@ -635,7 +648,7 @@ class World:
                     self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
             case SelectNode() | ReserveVolume():
                 self.storage.choose(decision)
-            case WriteDeviceClaim():
+            case WriteDeviceClaim() | WriteExtendedClaim():
                 self.devices.choose(decision)
             case Evict():
                 self._evict(decision)
@@ -655,6 +668,8 @@ class World:
                 self._patch(decision)
             case ResetChecks():
                 self._reset_checks(decision)
+            case CreateProvisioning() | DeleteProvisioning():
+                self.autoscaler.write(decision)
             case CreatePodGroup():
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():

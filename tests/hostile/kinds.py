@@ -19,7 +19,7 @@ import tutti.engine
 import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
-from tutti.api import numa
+from tutti.api import numa, throttles
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -284,7 +284,7 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices())
+    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices(), _throttle())
 
 
 def _built_in() -> Iterator[Target]:
@@ -437,6 +437,31 @@ def _zones_of_nodes() -> Target:
     shape = together(shape_of(_Report), _frame())
     resource = APIResource(numa.GROUP, numa.VERSIONS[0], numa.PLURAL, namespaced=False)
     return Target(f"{numa.KIND}.{numa.GROUP}", numa.KIND, resource, shape, {"plain": body, "older": older})
+
+
+class _Throttle(View, frozen=True):
+    """A Throttle."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: throttles.ThrottleSpec = throttles.ThrottleSpec()
+
+
+def _throttle() -> Target:
+    """One of the hostile pods, with an override; those of all namespaces are an administrator's."""
+    amounts = {"resourceCounts": {"pod": 5}, "resourceRequests": {"cpu": "1"}}
+    spec = {
+        "throttlerName": "kube-throttler",
+        "selector": {"selectorTerms": [{"podSelector": {"matchLabels": {"app": "x"}}}]},
+        "threshold": amounts,
+        "temporaryThresholdOverrides": [
+            {"begin": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00+01:00", "threshold": amounts}
+        ],
+    }
+    kind = throttles.NAMESPACED_KIND
+    resource = APIResource(throttles.GROUP, throttles.VERSION, throttles.PLURALS[kind])
+    shape = together(shape_of(_Throttle), _frame())
+    base = {"plain": {"metadata": _meta("throttle"), "spec": spec}}
+    return Target(f"{kind}.{throttles.GROUP}", kind, resource, shape, base)
 
 
 class _Owner(View, frozen=True):

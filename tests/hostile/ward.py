@@ -45,7 +45,8 @@ from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 
 _STREAMS = {stream.kind: stream for stream in WATCH_LIST}
 PROFILES = [{"schedulerName": "tutti", "nodeResourceTopologyMatch": {}}]
-_CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES})
+THROTTLES = {"name": "kube-throttler"}
+_CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES, "throttles": THROTTLES})
 _SERVED = {one.name: one for one in optional_kinds(_CONFIGURATION)}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 TOPOLOGIES = f"{numa.KIND}.{numa.GROUP}"
@@ -65,7 +66,7 @@ class Ward(World):
     """
 
     def __init__(self) -> None:
-        super().__init__(namespaces=("default", NAMESPACE), profiles=PROFILES)
+        super().__init__(namespaces=("default", NAMESPACE), profiles=PROFILES, throttles=THROTTLES)
         self.claims: Counter[str] = Counter()
         self.slowest = 0.0
         self._others: dict[tuple[str, str, str], AnyObservation] = {}

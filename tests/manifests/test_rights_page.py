@@ -49,6 +49,19 @@ def to_suspend():
     }
 
 
+def to_ask_for_nodes():
+    """What is granted besides where nodes are asked for by ProvisioningRequests."""
+    file = ROOT / "manifests" / "components" / "provisioning-requests" / "rules.yaml"
+    rules = [patch["value"] for patch in yaml.safe_load(file.read_text())]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def with_zones():
     """What is granted besides where pods are aligned to NUMA zones."""
     file = ROOT / "manifests" / "components" / "numa" / "rule.yaml"
@@ -84,7 +97,8 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
         for verb in words(verbs)
     ]
     assert len(listed) == len(set(listed))
-    assert set(listed) == granted() | with_own_certificate() | to_suspend() | with_zones() | to_measure()
+    by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes()
+    assert set(listed) == granted() | with_own_certificate() | by_component
 
 
 def defined(tree, prefix=""):

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from tutti.api.device_mappings import ResourcesSettings
 from tutti.api.extensions import Extender, clashes
 from tutti.api.framework_kind import MOST_FRAMEWORKS, FrameworkKind
 from tutti.api.kinds.parsing import without_nulls
@@ -248,6 +249,7 @@ class TuttiConfiguration(Model):
     conventions: Conventions = Conventions()
     frameworks: Annotated[list[FrameworkKind], Field(max_length=MOST_FRAMEWORKS)] = []
     """Kinds of your own that make pods, beside those that are known, or in place of one of these (docs/frameworks)."""
+    resources: ResourcesSettings = ResourcesSettings()
     throttles: ThrottlesSettings | None = None
     """Left out: throttles are not looked at."""
     measurements: Measurements | None = None

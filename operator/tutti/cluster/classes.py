@@ -104,6 +104,7 @@ class PodClass:
         features: Which plugins they may concern: bits of `Feature`, those of pods.
         terms: How many terms they have (`count_terms`, `asks.term_count`): what it costs to try one grows with that.
         refusal: Why such pods can have no node now, whatever room there is, or "".
+        charged: What quota counts of one: what it asks for, and devices.
         needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading.
     """
 
@@ -124,6 +125,7 @@ class PodClass:
     features: int = field(init=False)
     terms: int = field(init=False)
     refusal: str = field(init=False)
+    charged: Amounts = field(init=False)
     needs_other_pods: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -131,6 +133,8 @@ class PodClass:
         self.features = _features(self)
         self.terms = count_terms(self.spec) + (term_count(self.devices) if self.devices.claims else 0)
         self.refusal = self.problem or self.volumes.problem or self.devices.problem
+        counted = self.devices.counted
+        self.charged = self.requests if counted is None else counted.of(self.requests)
         spreads = self.spec.topology_spread_constraints
         strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
         self.needs_other_pods = strictly or bool(self.inter_pod.affinity)

@@ -69,7 +69,7 @@ class Classifier:
         elif waits:
             key = (meta.namespace, meta.name)
             volumes = self._volumes.needs(key, meta.uid, uses) if uses else NO_VOLUMES
-            if device_uses or self._devices.book.classes:
+            if device_uses or self._devices.book.asked_by_name:
                 scheduler = pod.spec.scheduler_name
                 devices = self._devices.needs(key, meta.uid, device_uses, pod.spec, scheduler=scheduler)
         owner = owner_of(meta.owner_references)
@@ -97,7 +97,7 @@ class Classifier:
         volumes, devices = NO_VOLUMES, NO_DEVICES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
-        if (record.device_uses or self._devices.book.classes) and not record.terminated:
+        if (record.device_uses or self._devices.book.asked_by_name) and not record.terminated:
             uses, scheduler = record.device_uses, record.scheduler
             devices = self._devices.needs(record.key, record.uid, uses, before.spec, scheduler=scheduler)
         labels = record.pod_signature.labels

@@ -24,6 +24,7 @@ class PodsByDevice:
         holders: Who has which devices.
         ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
             of the last pod that was.
+        left_over: Claims for extended resources that may be of no use, since these were last taken.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class PodsByDevice:
         self._held: dict[Hold, Earmark] = {}
         self.holders = DeviceHolders(devices, pods)
         self.ended: dict[ClaimKey, str] = {}
+        self.left_over: dict[ClaimKey, None] = {}
 
     def put(self, seen: DeviceObject) -> Sequence[PodKey]:
         """Add or change an object; returns the pods that it concerns."""
@@ -50,41 +52,47 @@ class PodsByDevice:
             case ResourceClaim():
                 if not self._devices.put_claim(seen):
                     return ()
-                return self._claim_changed(seen.key)
+                if seen.is_extended:
+                    self.left_over[seen.key] = None
+                return self._claim_changed(seen.key, self._devices.book.users(seen.key))
             case DeviceClass():
                 if not self._devices.book.put_class(seen):
                     return ()
                 return self._classes_changed()
             case ResourceSlice():
-                if self._devices.catalog.put(seen):
-                    self._offers_changed()
-                return ()
+                return self._slices_changed() if self._devices.catalog.put(seen) else ()
 
     def drop(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
         """Forget an object; returns the pods that it concerned."""
         match kind:
             case "ResourceClaim":
-                known = self._devices.drop_claim((namespace, name))
-                return self._claim_changed((namespace, name)) if known else ()
+                key = namespace, name
+                users = self._devices.book.users(key)
+                return self._claim_changed(key, users) if self._devices.drop_claim(key) else ()
             case "DeviceClass":
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
-                if self._devices.catalog.drop(name):
-                    self._offers_changed()
-                return ()
+                return self._slices_changed() if self._devices.catalog.drop(name) else ()
 
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
-        return [pod for claim in self._devices.book.pass_time(now) for pod in self._claim_changed(claim)]
+        book = self._devices.book
+        return [pod for claim in book.pass_time(now) for pod in self._claim_changed(claim, book.users(claim))]
 
     def take_ended(self) -> Mapping[ClaimKey, str]:
         """Return `ended`, for whoever takes note of all of them now."""
         ended, self.ended = self.ended, {}
         return ended
 
+    def take_left_over(self) -> Sequence[ClaimKey]:
+        """Return `left_over`, for whoever looks at all of them now."""
+        left_over, self.left_over = self.left_over, {}
+        return tuple(left_over)
+
     def uses(self, pod: Pod, record: PodRecord | None) -> tuple[DeviceUse, ...]:
         """Return the claims that a pod uses, and note them; a pod that has ended uses none."""
         before = record.device_uses if record is not None else ()
+        self._note_left_over(pod.metadata.uid)
         if pod.terminated:
             self.holders.pod_left(pod.metadata.uid)
         if not pod.spec.resource_claims and not before:
@@ -107,7 +115,8 @@ class PodsByDevice:
             promises = self._devices.promises
             claims = self._devices.book.claims_of(record.device_uses)
             uids = {one.key: one.metadata.uid for one in claims}
-            promises.pledge(record.key, record.pod_class.signature, record.assumed, record.device_uses, uids)
+            signature, uses = record.pod_class.signature, record.device_uses
+            promises.pledge(record.key, signature, record.assumed, uses, uids, uid=record.uid)
 
     def bound(self, record: PodRecord) -> None:
         """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""
@@ -121,6 +130,9 @@ class PodsByDevice:
             ended = promises.release(record.key)
             if not was_bound:
                 self.ended.update((one.claim, record.uid) for one in ended)
+                if record.uid in self._devices.book.extended:
+                    self._note_left_over(record.uid)
+                    self._classed_anew([record.key])
             self._offers_changed()
 
     def hold(self, hold: Hold, signature: bytes) -> None:
@@ -153,12 +165,18 @@ class PodsByDevice:
         for hold in [one for one in self._held if one[0] == name]:
             self.end_hold(hold)
 
-    def _claim_changed(self, key: tuple[str, str]) -> Sequence[PodKey]:
+    def _claim_changed(self, key: ClaimKey, users: Sequence[PodKey]) -> Sequence[PodKey]:
         self.holders.claim_changed(key)
-        users = self._devices.book.users(key)
         self._classed_anew(users)
         self._offers_changed()
         return users
+
+    def _slices_changed(self) -> Sequence[PodKey]:
+        """Have devices be looked for again; returns whose charge may be another: what devices have is counted."""
+        if self._devices.quota.reads_devices:
+            return self._classes_changed()
+        self._offers_changed()
+        return ()
 
     def _classes_changed(self) -> Sequence[PodKey]:
         """Class the pods again that ask for devices by classes, or for extended resources."""
@@ -170,6 +188,9 @@ class PodsByDevice:
         self._classed_anew(asking)
         self._offers_changed()
         return asking
+
+    def _note_left_over(self, uid: str) -> None:
+        self.left_over.update(dict.fromkeys(self._devices.book.extended.get(uid, ())))
 
     def _offers_changed(self) -> None:
         if self._classes.wanting_devices:

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from tutti.api.conditions import timestamp
+from tutti.api.kinds import AdmissionCheck
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.object_cache import CachedObject, ObjectCache
 from tutti.controller.references import ActiveCondition, KindKey, active_conditions
@@ -67,6 +68,7 @@ class ConditionKeeper:
         *,
         overused: Callable[[], Mapping[KindKey, str] | None] = dict,
         windows: Callable[[], Mapping[str, WindowNote] | None] = dict,
+        followed: Callable[[], bool | None] = bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep them by what is known, and written by a writer.
@@ -78,12 +80,14 @@ class ConditionKeeper:
                 None while nobody has looked yet, so that what is said of it stands.
             windows: Returns what ClusterQueues are told of their windows, by name, and Cohorts, by `cohort_key`; None
                 as with `overused`.
+            followed: Returns whether ProvisioningRequests are seen; None as with `overused`.
             clock: Unix seconds.
         """
         self._catalogue = catalogue
         self._statuses = statuses
         self._overused = overused
         self._windows = windows
+        self._followed = followed
         self._clock = clock
         self._said: dict[KindKey, _Said] = {}
 
@@ -96,10 +100,11 @@ class ConditionKeeper:
 
     def _review(self) -> None:
         self._catalogue.count_users()
-        overused, windows = self._overused(), self._windows()
+        overused, windows, followed = self._overused(), self._windows(), self._followed()
+        self._catalogue.specs.requests_followed = bool(followed)
         for key, verdict in active_conditions(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
-            if stored is not None:
+            if stored is not None and not (followed is None and key[0] == AdmissionCheck.KIND):
                 readable = key not in self._catalogue.specs.broken
                 exceeded = () if overused is None else _exceeded(stored, overused.get(key, ""), readable=readable)
                 note = None if windows is None else _note_of(key, windows)

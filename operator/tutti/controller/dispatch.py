@@ -30,8 +30,10 @@ from tutti.engine.records.decisions import (
     AskExtender,
     Bind,
     CreatePodGroup,
+    CreateProvisioning,
     Deactivate,
     DeletePodGroup,
+    DeleteProvisioning,
     EmitEvent,
     Evict,
     KeepAdmission,
@@ -45,6 +47,7 @@ from tutti.engine.records.decisions import (
     StartOwner,
     SuspendOwner,
     WriteDeviceClaim,
+    WriteExtendedClaim,
 )
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.engine.records.observations import (
@@ -61,6 +64,7 @@ from tutti.engine.records.observations import (
     PodAnnotated,
     PodGroupWritten,
 )
+from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
@@ -68,9 +72,11 @@ from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
+from tutti.kube.extended_claims import ExtendedClaimWriter
 from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.owner_writer import OwnerWriter
+from tutti.kube.provisioning_writer import ProvisioningWriter
 from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
@@ -79,8 +85,6 @@ log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
-
-
 _OF_OWNERS: Final = (StartOwner, SuspendOwner)
 
 
@@ -128,6 +132,8 @@ class Dispatch:
         self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._device_claims = DeviceClaimWriter(client, fence=fence)
+        self._provisioning = ProvisioningWriter(client, fence=fence)
+        self._extended_claims = ExtendedClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
@@ -166,11 +172,18 @@ class Dispatch:
             case Bind():
                 self._drop_condition(decision)
                 self._spawn(decision, self._bind(decision))
-            case SelectNode() | ReserveVolume() | WriteDeviceClaim():
+            case SelectNode() | ReserveVolume() | WriteDeviceClaim() | WriteExtendedClaim():
                 self._spawn(decision, self._choose(decision))
             case Evict():
                 self._spawn(decision, self._evict(decision))
-            case Deactivate() | AnnotatePod() | StartOwner() | SuspendOwner():
+            case (
+                Deactivate()
+                | AnnotatePod()
+                | StartOwner()
+                | SuspendOwner()
+                | CreateProvisioning()
+                | DeleteProvisioning()
+            ):
                 self._spawn(decision, self._change(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
@@ -260,9 +273,11 @@ class Dispatch:
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
-    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim) -> None:
+    async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim | WriteExtendedClaim) -> None:
         if isinstance(choice, WriteDeviceClaim):
             self._observe(await self._device_claims.write(choice))
+        elif isinstance(choice, WriteExtendedClaim):
+            self._observe(await self._extended_claims.write(choice))
         elif isinstance(choice, SelectNode):
             self._observe(await self._claims.select_node(choice))
         else:
@@ -274,9 +289,13 @@ class Dispatch:
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
-    async def _change(self, wanted: Deactivate | AnnotatePod | StartOwner | SuspendOwner) -> None:
-        """Set a Workload inactive, annotate a pod, or start or suspend what makes the pods of a workload."""
-        if isinstance(wanted, AnnotatePod):
+    async def _change(
+        self, wanted: Deactivate | AnnotatePod | StartOwner | SuspendOwner | CreateProvisioning | DeleteProvisioning
+    ) -> None:
+        """Set a Workload inactive, annotate a pod, start or suspend what makes pods, or ask for nodes."""
+        if isinstance(wanted, CreateProvisioning | DeleteProvisioning):
+            self._observe(await self._provisioning.write(wanted))
+        elif isinstance(wanted, AnnotatePod):
             self._observe(await self._annotator.annotate(wanted))
         elif isinstance(wanted, Deactivate):
             self._observe(await self._deactivator.deactivate(wanted))
@@ -385,7 +404,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noq
             | ReserveVolume(namespace=space, name=name, uid=uid, volume=target)
         ):
             return ClaimWritten(space, name, uid, target, done=False, message=why)
-        case WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change):
+        case (
+            WriteDeviceClaim(namespace=space, name=name, uid=uid, change=change)
+            | WriteExtendedClaim(namespace=space, name=name, uid=uid, change=change)
+        ):
             return DeviceClaimWritten(space, name, uid, change, done=False, message=why)
         case Evict(namespace=space, name=name, uid=uid):
             return EvictFinished(space, name, uid, done=False, message=why)
@@ -397,6 +419,10 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:  # noq
             return PodGroupWritten(space, name, done=False)
         case ResetChecks(kind=kind, namespace=space, name=name, round=number):
             return ChecksReset(kind, space, name, number, done=False)
+        case CreateProvisioning(namespace=space, name=name, owner=owner):
+            return ProvisioningWritten(space, name, owner[:2], problem=why)
+        case DeleteProvisioning(namespace=space, name=name, uid=uid):
+            return ProvisioningWritten(space, name, uid=uid, problem=why)
         case AskExtender(ask=ask):
             return ExtenderAnswered(ask, error=why)
         case _:

@@ -263,16 +263,18 @@ class OptionalInformers:
         missing = "; ".join(f"{name}: {why or 'not listed yet'}" for name, why in self._missing().items())
         if not self.synced.is_set():
             return Check(ok=False, detail=missing or "not listed yet")
-        unread = "; ".join(
-            f"{name}: {one.informer.problem}" for name, one in self._running.items() if not self._is_followed(name)
-        )
+        unread: dict[str, str] = {}
+        for name, one in self._running.items():
+            if not self._is_followed(name):
+                lost, problem = self._kinds[name].lost, f"{name}: {one.informer.problem}"
+                unread[lost] = f"{unread[lost]}; {problem}" if lost in unread else problem
         held_up = [
             f"{name}: {why}"
             for name, running in self._running.items()
             if self._is_followed(name) and (why := interruption(running.informer))
         ]
         said = [f"gangs of some kinds wait: {missing}"] if missing else held_up
-        said += [f"queues that owners name are not known: {unread}"] if unread else []
+        said += [f"{lost}: {problems}" for lost, problems in unread.items()]
         return Check(ok=True, detail="; ".join(said) or "ok")
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:

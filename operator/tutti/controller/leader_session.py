@@ -88,7 +88,7 @@ class LeaderSession:
         self._run: EngineRun | None = None
         self._catalog: Catalog | None = None
         self.arrivals = OwnerArrivals()
-        self._told = 0, 0  # the versions of what was told of overuse and of windows
+        self._told = 0, 0, False  # versions of what was told of overuse and windows; whether requests are seen
         self.catalogue = ObjectCache(self._charged)
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
@@ -165,7 +165,12 @@ class LeaderSession:
             await self._election.look()
         engine = Restartable("engine", self._run_engine, gates=True)
         keeper = ConditionKeeper(
-            self.catalogue, self._conditions, overused=self._overused, windows=self._windows, clock=context.clock
+            self.catalogue,
+            self._conditions,
+            overused=self._overused,
+            windows=self._windows,
+            followed=self._followed,
+            clock=context.clock,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions.run(), name="condition writer")
@@ -241,6 +246,9 @@ class LeaderSession:
     def _windows(self) -> Mapping[str, WindowNote] | None:
         return self.state.catalog.windows.notes if self.deciding.is_set() else None
 
+    def _followed(self) -> bool | None:
+        return self.state.requests.followed if self.deciding.is_set() else None
+
     def _turned(self) -> None:
         """Wake who waits for the engine to have looked, or for what has changed."""
         if not self.deciding.is_set():
@@ -252,7 +260,7 @@ class LeaderSession:
 
     def _is_news(self) -> bool:
         """Whether the last turn has changed what conditions are about."""
-        told = self.state.overuses.version, self.state.catalog.windows.version
+        told = self.state.overuses.version, self.state.catalog.windows.version, self.state.requests.followed
         before, self._told = self._told, told
         emptied = self.catalogue.specs.queue_is_leaving and self.catalogue.count_users()
         return emptied or before != told

@@ -15,7 +15,8 @@ import structlog
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.load import Measurements
 from tutti.controller.metrics import Metrics
-from tutti.engine.records.observations import AnyObservation, Measured
+from tutti.engine.records.measurements import Measured
+from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
 from tutti.kube.node_metrics import MeasuringError, read_metrics_server, read_prometheus

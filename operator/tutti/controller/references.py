@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from tutti.api.conditions import legible_conditions
+from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
 from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
@@ -61,6 +62,7 @@ class CheckReferences:
 
     name: str
     active: bool = False
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class References:
     checks: dict[str, CheckReferences] = field(default_factory=dict)
     admitted: Mapping[KindKey, str] = field(default_factory=dict)
     broken: dict[KindKey, str] = field(default_factory=dict)
+    requests_followed: bool = False
 
     def with_object(self, kind: str, raw: Raw) -> References:
         """Return a copy in which the object is as given and can be read, as if it had been accepted."""
@@ -139,7 +142,8 @@ class References:
             case "AdmissionCheck":
                 told = legible_conditions(raw.get("status"))
                 active = any(one["type"] == "Active" and one["status"] == "True" for one in told)
-                return _put(self.checks, name, CheckReferences(name, active))
+                ours = text_at(raw, "spec", "controllerName") == PROVISIONING_CONTROLLER
+                return _put(self.checks, name, CheckReferences(name, active or ours, ours))
             case "LocalQueue":
                 queue, stop = text_at(raw, "spec", "clusterQueue"), text_at(raw, "spec", "stopPolicy")
                 spec = LocalQueueReferences(namespace, name, queue, stop, deleting)
@@ -235,6 +239,13 @@ class ActiveCondition:
 _NAMED = 5
 
 _READY_TO_ADMIT = ActiveCondition(active=True, reason="Ready", message="Can admit new workloads")
+_READY_TO_ASK = ActiveCondition(active=True, reason="Ready", message="Nodes are asked for by ProvisioningRequests")
+_NOT_SERVED = ActiveCondition(
+    active=False,
+    reason="NotServed",
+    message="The server does not serve provisioningrequests.autoscaling.x-k8s.io v1, or the operator may not read them "
+    "(component provisioning-requests); meanwhile workloads wait for nodes that are there",
+)
 _READY_TO_QUEUE = ActiveCondition(active=True, reason="Ready", message="Can submit new workloads to its ClusterQueue")
 _READY = ActiveCondition(active=True, reason="Ready", message="Everything it refers to exists")
 
@@ -264,6 +275,7 @@ class _World:
 def active_conditions(specs: References) -> Iterator[tuple[KindKey, ActiveCondition]]:
     """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name).
 
+    Of AdmissionChecks these are the ones that the operator answers itself.
     An object that cannot be read counts as absent for those that refer to it, as it does for the engine.
     """
     broken = specs.broken
@@ -291,6 +303,9 @@ def _conditions(world: _World, queues: Mapping[str, ActiveCondition]) -> Iterato
         yield ("ResourceFlavor", "", flavor.name), _judge_flavor(flavor, world)
     for cohort in specs.cohorts.values():
         yield ("Cohort", "", cohort.name), _judge_cohort(cohort, world)
+    for check in specs.checks.values():
+        if check.ours:
+            yield ("AdmissionCheck", "", check.name), _READY_TO_ASK if specs.requests_followed else _NOT_SERVED
     for queue in specs.cluster_queues.values():
         yield ("ClusterQueue", "", queue.name), _judge_cluster_queue(queue, world)
     for local in specs.local_queues.values():

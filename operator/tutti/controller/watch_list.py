@@ -32,6 +32,7 @@ from tutti.api.owners import (
     SelectingObject,
     SelectorSelecting,
 )
+from tutti.api.provisioning import AUTOSCALING_GROUP, REQUEST_VERSION, REQUESTS, read_request
 from tutti.api.templates import prune_workload
 from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
@@ -79,6 +80,7 @@ from tutti.engine.records.observations import (
     ThrottleSeen,
     VolumeSeen,
 )
+from tutti.engine.records.provisioning import ProvisioningFollowed, ProvisioningGone, ProvisioningSeen
 from tutti.kube.resources import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -207,6 +209,7 @@ class OptionalKind:
         awaited: Whether decisions wait for its first list also where that fails, for a while.
         told: Whether its status is written here.
         namespaced: Whether its objects are in namespaces.
+        lost: What people are told where the operator may not read it.
     """
 
     group: str
@@ -220,6 +223,7 @@ class OptionalKind:
     awaited: bool = True
     told: bool = True
     namespaced: bool = True
+    lost: str = "queues that owners name are not known"
 
     @property
     def name(self) -> str:
@@ -235,7 +239,7 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
     zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*_DEVICES, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+    return [*_DEVICES, _PROVISIONING, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
 
 
 _NODE_TOPOLOGY = OptionalKind(
@@ -247,6 +251,21 @@ _NODE_TOPOLOGY = OptionalKind(
     gone=lambda _, gone: NodeTopologyGone(gone.key.name),
     may_be_built_in=False,
     told=False,
+)
+
+
+_PROVISIONING = OptionalKind(
+    AUTOSCALING_GROUP,
+    REQUESTS,
+    (REQUEST_VERSION,),
+    dict[str, Any],
+    seen=lambda _, raw: ProvisioningSeen(read_request(raw)),
+    gone=lambda _, gone: ProvisioningGone(gone.key.namespace, gone.key.name),
+    following=ProvisioningFollowed,
+    may_be_built_in=False,
+    awaited=False,
+    told=False,
+    lost="no nodes are asked for",
 )
 
 

@@ -35,6 +35,7 @@ class State(QueueState, StatusState):
 
     def __post_init__(self) -> None:
         self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
+        self.cluster.nodes.devices.count(self.configuration.resources.device_class_mappings)
         conventions = self.configuration.conventions
         self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))
         self.memberships = ParsedMemberships(conventions, self.plugin_host.reads, self.kinds.pod_keys)

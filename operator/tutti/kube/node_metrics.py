@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 
 from tutti.api.quantity import QuantityError, parse_quantity
-from tutti.engine.records.observations import Measured, NodeFigures
+from tutti.engine.records.measurements import Measured, NodeFigures
 from tutti.kube.client import Client
 
 PATH: Final = "/apis/metrics.k8s.io/v1beta1/nodes"

@@ -27,6 +27,7 @@ from tutti.api.selectors import (
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.topology.request import LevelRequest
 from tutti.quota.policy import DEFAULT_FUNGIBILITY, NOBODY, Fungibility, PreemptionPolicy
+from tutti.quota.provisioning import ProvisioningCheck
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
 VIRTUAL = "pods"
@@ -66,11 +67,14 @@ class QueueChecks:
         on_flavors: The flavors that each check is for, by its name; none: all.
         pending_seconds: How long quota is held while they have not answered.
         placement_seconds: How long it goes on being held when all have, and there are no nodes.
+        provisioning: Those among them by which nodes are made where there are none; they are not in `on_flavors`,
+            because nobody is asked before nodes are looked for.
     """
 
     on_flavors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pending_seconds: int = 3600
     placement_seconds: int = 600
+    provisioning: tuple[ProvisioningCheck, ...] = ()
 
     def of(self, flavors: Collection[str]) -> list[str]:
         """Return the checks that those have to pass who are counted in some flavors."""

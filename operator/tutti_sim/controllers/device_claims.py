@@ -103,7 +103,7 @@ class ResourceClaims:
             for one in pod.obj.get("status", {}).get("resourceClaimStatuses", ())
             if self._claims.get((meta["namespace"], one.get("resourceClaimName", ""))) is not None
         }
-        for entry in pod.obj["spec"]["resourceClaims"]:
+        for entry in pod.obj["spec"].get("resourceClaims", ()):  # a claim for extended resources has no entry
             name = entry["name"]
             template = self._templates.get((meta["namespace"], entry.get("resourceClaimTemplateName") or ""))
             if name in known or not entry.get("resourceClaimTemplateName") or template is None:

@@ -104,6 +104,13 @@ def lacking(asked: Amounts, used: Amounts, allocatable: Mapping[str, str]) -> tu
     return None
 
 
+def asked_of_node(pod: Json) -> Amounts:
+    """What a pod takes of its node; what a claim stands in for is none of it (extendedResourceClaimStatus)."""
+    said = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    claimed = {one.get("resourceName") for one in said.get("requestMappings", ())}
+    return {name: much for name, much in requests(pod["spec"]).items() if name not in claimed}
+
+
 log = structlog.get_logger()
 
 
@@ -270,7 +277,7 @@ class Kubelet:
 
     def _take(self, current: Version) -> PodRun:
         pod = current.obj
-        taken = PodRun(pod["spec"]["nodeName"], pod["metadata"]["uid"], requests(pod["spec"]), self._fate(pod))
+        taken = PodRun(pod["spec"]["nodeName"], pod["metadata"]["uid"], asked_of_node(pod), self._fate(pod))
         self._runs[current.key] = taken
         return taken
 

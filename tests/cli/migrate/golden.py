@@ -8,7 +8,7 @@ from pathlib import Path
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
 from tutti.cli.migrate.report import report_text
-from tutti.cli.migrate.streams import Migrated, migrate
+from tutti.cli.migrate.streams import Migrated, documents, migrate
 
 FOLDER = Path(__file__).parent / "kueue"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -20,7 +20,10 @@ def given(name: str) -> str:
 
 def migrated(name: str) -> Migrated:
     """All that a manifest says rewritten, whatever of it this version does already."""
-    return migrate(given(name), f"{name}.yaml", partial(rewrite, run=Run(unsupported=())))
+    run = Run(unsupported=())
+    for one in documents(given(name)):
+        run.provisioning.add(one)
+    return migrate(given(name), f"{name}.yaml", partial(rewrite, run=run))
 
 
 def report(found: Migrated) -> str:

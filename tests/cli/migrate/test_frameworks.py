@@ -14,6 +14,7 @@ import yaml
 from tests.api.frameworks import shapes
 from tests.api.frameworks.owners import Objects, later, numbers
 from tests.api.frameworks.pods import jobset_pod, ray_pod
+from tutti.api.configuration import load_configuration
 from tutti.api.frameworks import PlacedAlone
 from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.resources import KnownQueues
@@ -416,7 +417,45 @@ def test_pods_with_resource_claims_are_told():
     raw = yaml.safe_load(submitted(shapes.JOB))
     raw["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu"}]
 
-    assert said(kueue(yaml.safe_dump(raw))) == [("lost", "spec.template.spec.resourceClaims")]
+    assert said(kueue(yaml.safe_dump(raw))) == [("note", "spec.template.spec.resourceClaims")]
+
+
+MAPPED = """apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+resources:
+  deviceClassMappings:
+  - name: gpu.memory
+    deviceClassNames: [mig.nvidia.com]
+    sources:
+    - counter:
+        name: memory
+        driver: gpu.nvidia.com
+        deviceSelector: {cel: {expression: "device.driver == 'gpu.nvidia.com'"}}
+"""
+
+
+def test_device_class_mappings_are_carried_over():
+    """Kueue's KEP-2941 has this example."""
+    found = kueue(MAPPED)
+
+    [mapping] = load_configuration(found.text).resources.device_class_mappings
+    assert (mapping.name, mapping.device_class_names) == ("gpu.memory", ["mig.nvidia.com"])
+    assert mapping.sources[0].counter.driver == "gpu.nvidia.com"
+    assert said(found) == [("lost", ""), ("note", "resources.deviceClassMappings")]
+
+
+def test_device_class_mappings_that_contradict_are_told_and_left_out():
+    found = kueue(MAPPED.replace("[mig.nvidia.com]", "[]"))
+
+    assert found.text == ""
+    assert ("invalid", "resources.deviceClassMappings") in said(found)
+
+
+def test_quota_of_a_name_that_devices_are_counted_as_is_used():
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"c.yaml": MAPPED}}
+    for configuration in (MAPPED, yaml.safe_dump(config_map)):
+        for text in (QUEUES + configuration, f"{configuration}---\n" + QUEUES.rstrip("-\n")):
+            assert [one for one in kueue(text).entries if one.kind == "ClusterQueue"] == []
 
 
 def test_parts_of_devices_that_another_scheduler_hands_out_are_told():
@@ -496,10 +535,10 @@ def test_each_setting_of_kueues_without_a_counterpart_is_named():
     ]
     found = kueue(SETTINGS)
 
-    assert found.text == ""
+    assert "deviceClassMappings" in found.text
     assert {path for _, path in said(found)} == {"", *paths}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"c.yaml": SETTINGS}}
     inside = kueue(yaml.safe_dump(config_map))
     assert {path for _, path in said(inside)} == {"data[c.yaml]"}
     assert sorted(one.note.happens.partition(":")[0] for one in inside.entries) == sorted(paths)
-    assert losses(inside.entries) == 4
+    assert losses(inside.entries) == 3

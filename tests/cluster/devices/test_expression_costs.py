@@ -63,5 +63,5 @@ def test_what_users_write_costs_a_tenth_of_the_bound_at_most(expression):
 def test_what_would_take_all_memory_or_minutes_is_not_begun(expression):
     """Each of these is a fraction of the 10 KiB that an expression may have; the API server takes some of them."""
     assert "too complex, exceeds cost limit" in Expressions().problem(expression)
-    with pytest.raises(SelectorError, match="too complex, exceeds cost limit: it may take [0-9]+ steps"):
+    with pytest.raises(SelectorError, match=r"too complex, exceeds cost limit: it may take [0-9]+ steps"):
         Expressions().holds(expression, NONE)

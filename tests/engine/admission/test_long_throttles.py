@@ -29,13 +29,24 @@ def labelled(world, name: str, **more: Any) -> None:
 def test_amounts_and_selectors_of_one_object_have_a_bound_and_it_says_so():
     world = world_of()
     each = {f"example.com/r{number}": "1" for number in range(60)}
-    many = [{"podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": [str(one) for one in range(MOST_SELECTED)]}]}}]
+    many = [
+        {
+            "podSelector": {
+                "matchExpressions": [
+                    {"key": "app", "operator": "In", "values": [str(one) for one in range(MOST_SELECTED)]}
+                ]
+            }
+        }
+    ]
     world.throttle("Throttle", named("amounts", throttle(0, overrides=moments(60, **each))))
     world.throttle("Throttle", named("labels", throttle(0, selector={"selectorTerms": many})))
     labelled(world, "p")
     world.run()
     assert list(world.where()) == ["p"]
-    said = {name: world.throttle_status("Throttle", name)["calculatedThreshold"]["messages"] for name in ("amounts", "labels")}
+    said = {
+        name: world.throttle_status("Throttle", name)["calculatedThreshold"]["messages"]
+        for name in ("amounts", "labels")
+    }
     assert said == {
         "amounts": [f"its thresholds name 3661 amounts, and {MOST_AMOUNTS} is the most that is weighed"],
         "labels": [f"its selectors have 1025 labels and values, and {MOST_SELECTED} is the most that is weighed"],
@@ -88,10 +99,12 @@ def test_a_throttle_of_all_namespaces_that_allows_more_wakes_all():
     labelled(world, "p")
     labelled(world, "q", namespace="other")
     world.run()
-    assert not world.where() and not world.where("", "other")
+    assert not world.where()
+    assert not world.where("", "other")
     world.remove_throttle("ClusterThrottle", "all")
     world.run()
-    assert list(world.where()) == ["p"] and list(world.where("", "other")) == ["q"]
+    assert list(world.where()) == ["p"]
+    assert list(world.where("", "other")) == ["q"]
     assert world.replay().differences == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.records.observations import Measured, NodeFigures
+from tutti.engine.records.measurements import Measured, NodeFigures
 
 LEAST_USED = {"policy": "LeastUsed"}
 

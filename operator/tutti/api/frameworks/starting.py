@@ -185,7 +185,9 @@ def _add(spec: dict[str, Any], added: Directives, role: str) -> bool:
     """Add to what a pod template says; returns whether that is another thing then."""
     said, known = spec.get("nodeSelector") or {}, spec.get("tolerations") or []
     if not isinstance(said, dict) or not isinstance(known, list):
-        raise StartError(f"the nodeSelector or the tolerations of role {role} are not what the API server takes of pods")
+        raise StartError(
+            f"the nodeSelector or the tolerations of role {role} are not what the API server takes of pods"
+        )
     selector = dict(said)
     for key, value in added.node_selector.items():
         if selector.setdefault(key, value) != value:

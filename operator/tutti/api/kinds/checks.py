@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER, ProvisioningTerms
 from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import (
     ACTIVE_COLUMN,
@@ -50,7 +51,16 @@ class AdmissionCheckSpec(Model):
     """The controller that answers, such as `example.com/budget`; it cannot be changed."""
     parameters: CheckParameters | None = None
     """What that controller is configured by; nothing here reads it."""
+    provisioning: ProvisioningTerms | None = None
+    """With controllerName `scheduling.tutti.dev/provisioning-request`, and only then: which nodes the operator asks a
+    cluster autoscaler for. Such a check is not asked first: it comes in when there are no nodes."""
     RULES: ClassVar = (
+        ValidationRule(
+            message=f"provisioning goes with controllerName {PROVISIONING_CONTROLLER}, and that with provisioning",
+            holds=lambda it: (it.provisioning is not None) is (it.controller_name == PROVISIONING_CONTROLLER),
+            cel=f"has(self.provisioning) == (self.controllerName == '{PROVISIONING_CONTROLLER}')",
+            path=".provisioning",
+        ),
         ValidationRule(
             message="controllerName cannot be changed: make another AdmissionCheck",
             cel="self.controllerName == oldSelf.controllerName",

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tutti.api.kinds.after import EndedWorkloads
 from tutti.api.kinds.checks import CheckStates
+from tutti.api.kinds.provisioning import ProvisioningStates
 from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
     AGE_COLUMN,
@@ -159,6 +160,8 @@ class PodGroupStatus(Written):
     """What the checks of its ClusterQueue say, each written by the check's controller."""
     checks_round: Count = 0
     """Which `admission.round` the checks answer; told with each reset to Pending, and by the operator alone."""
+    provisioning: ProvisioningStates = []
+    """Which nodes a cluster autoscaler has been asked for, and how far that has come, by flavors."""
 
 
 class PodGroup(Object):

@@ -10,6 +10,7 @@ from pydantic import Field
 from tutti.api.kinds.after import After, EndedWorkloads
 from tutti.api.kinds.checks import CheckStates
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
+from tutti.api.kinds.provisioning import ProvisioningStates
 from tutti.api.kinds.statuses import Admission, Conditions, KeptMembers, PendingExplanation, Written
 from tutti.api.model import (
     AGE_COLUMN,
@@ -262,6 +263,8 @@ class WorkloadStatus(Written):
     """What the checks of its ClusterQueue say, each written by the check's controller."""
     checks_round: Count = 0
     """Which `admission.round` the checks answer; told with each reset to Pending, and by the operator alone."""
+    provisioning: ProvisioningStates = []
+    """Which nodes a cluster autoscaler has been asked for, and how far that has come, by flavors."""
     pending: PendingExplanation | None = None
     """Why it waits."""
     requeue: RequeueState | None = None

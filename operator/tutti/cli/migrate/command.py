@@ -46,6 +46,7 @@ def kueue(files: tuple[str, ...], directory: Path | None, output: str, *, strict
     given = [_read(file) for file in files]
     for one in (one for text in given for one in documents(text)):
         run.queues.add(one)
+        run.provisioning.add(one)
     for file, text in zip(files, given, strict=True):
         done = migrate(text, file, partial(rewrite, run=run))
         texts.append(done.text)

@@ -6,7 +6,7 @@ scheduling units: cpu in milli-cores, memory in bytes, everything else in whole 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 import msgspec
@@ -19,6 +19,7 @@ from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, PageWidth, amount, bar, table
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
+from tutti.cluster.devices.troubles import pool_trouble
 from tutti.engine.core_state import CoreState
 
 MODEL_LABELS = (
@@ -77,11 +78,20 @@ class ModelUse(msgspec.Struct, frozen=True, rename="camel"):
     holes: Mapping[int, int]
 
 
+class PoolInTrouble(msgspec.Struct, frozen=True, rename="camel"):
+    """A pool of devices (dynamic resource allocation) with which something is the matter."""
+
+    driver: str
+    pool: str
+    problem: str
+
+
 class Top(msgspec.Struct, frozen=True, rename="camel"):
-    """All models, and all nodes that offer any of the resources asked for."""
+    """All models, all nodes that offer any of the resources asked for, and pools of devices that are in trouble."""
 
     models: tuple[ModelUse, ...]
     nodes: tuple[NodeUse, ...]
+    pools: tuple[PoolInTrouble, ...] = ()
 
 
 def devices(state: CoreState) -> list[str]:
@@ -113,7 +123,15 @@ def top(state: CoreState, resources: Sequence[str], label: str | None = None) ->
         for model in sorted({models[at] for at in which.tolist()}):
             mine = np.array([at for at in which.tolist() if models[at] == model], dtype=np.int64)
             by_model.append(_of_model(model, resource, offers[mine], used[mine], open_to[mine]))
-    return Top(tuple(by_model), tuple(by_node))
+    return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)))
+
+
+def _pools(state: CoreState) -> Iterator[PoolInTrouble]:
+    devices = state.cluster.nodes.devices
+    for key in sorted({*devices.catalog.pools(), *devices.ledger.pools()}):
+        problem = pool_trouble(devices.catalog.slices_of(key), devices.ledger.held_of(key))
+        if problem:
+            yield PoolInTrouble(*key, problem)
 
 
 def _node(state: CoreState, row: int, model: str, resource: str, offers: int, used: int, is_open: bool) -> NodeUse:
@@ -168,12 +186,19 @@ _CELLS = 16
 
 def draw_top(found: Top, *, by_node: bool, page: PageWidth = WIDE) -> RenderableType:
     """Draw what models offer, then, where that is wanted, each node."""
-    if not found.models:
-        return Text("No node offers any of that.")
-    parts: list[RenderableType] = [_models(found, page)]
-    if by_node:
+    parts: list[RenderableType] = [_models(found, page) if found.models else Text("No node offers any of that.")]
+    if by_node and found.models:
         parts += [Text(), _nodes(found, page)]
+    if found.pools:
+        parts += [Text(), _pools_in_trouble(found, page)]
     return Group(*parts)
+
+
+def _pools_in_trouble(found: Top, page: PageWidth) -> RenderableType:
+    drawn = table("DRIVER", "POOL", "TROUBLE", wraps=("TROUBLE",), page=page)
+    for one in found.pools:
+        drawn.add_row(one.driver, one.pool, Text(one.problem, BAD))
+    return drawn
 
 
 def _models(found: Top, page: PageWidth) -> RenderableType:

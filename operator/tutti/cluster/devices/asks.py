@@ -6,6 +6,7 @@ are called here as the pod calls them, so that what is said of one is understood
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -108,12 +109,36 @@ class ExtendedAsk(msgspec.Struct, frozen=True):
     Attributes:
         resource: Its name.
         requests: Per container that asks for some of it: the name of the request, and how many devices.
+        mappings: Which container, by place, uses which of these requests; those that stay before those that end first.
     """
 
     resource: str
     device_class: str
     class_selectors: tuple[str, ...]
     requests: tuple[tuple[str, int], ...]
+    mappings: tuple[tuple[int, str], ...] = ()
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What quota counts of the devices that a pod asks for.
+
+    Attributes:
+        added: Beside what the pod requests, by name, in scheduling units.
+        renamed: What the pod requests that is counted under another name, and under which.
+        problem: Why it cannot be told before, or "".
+    """
+
+    added: tuple[tuple[str, int], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
+
+    def of(self, requests: Mapping[str, int]) -> dict[str, int]:
+        """Return what quota counts of a pod that requests so much."""
+        names, out = dict(self.renamed), dict[str, int]()
+        for said, amount in (*requests.items(), *self.added):
+            name = names.get(said, said)
+            out[name] = out.get(name, 0) + amount
+        return out
 
 
 class DeviceNeeds(msgspec.Struct, frozen=True):
@@ -125,6 +150,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         claims: Its claims that have no devices yet, in order.
         held: Its claims that have.
         extended: What it asks for as extended resources that devices can stand in for, by name.
+        counted: What quota counts of all that; None where it counts no devices.
         tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
     """
 
@@ -133,6 +159,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     claims: tuple[ClaimAsk, ...] = ()
     held: tuple[HeldClaim, ...] = ()
     extended: tuple[ExtendedAsk, ...] = ()
+    counted: Counted | None = None
     tight: bool = False
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tutti.api.core import Pod
+from tutti.api.core import OwnerReference, Pod
 from tutti.api.devices import (
     IMPLICIT_RESOURCE,
     AllocatedDevice,
@@ -64,6 +64,7 @@ class ClaimBook:
         claims: By namespace and name.
         now: Unix seconds, by which devices that are not ready in time are told.
         late: When the devices of a claim are not waited for any longer, Unix seconds, where they are still.
+        extended: The claims that were made for extended resources, by the uid of their pod, and how it is called.
     """
 
     def __init__(self) -> None:
@@ -71,8 +72,14 @@ class ClaimBook:
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.now = 0.0
         self.late: dict[ClaimKey, float] = {}
+        self.extended: dict[str, dict[ClaimKey, PodKey]] = {}
         self._users: dict[ClaimKey, dict[PodKey, None]] = {}
         self._classes_of: dict[str, DeviceClass] = {}
+
+    @property
+    def asked_by_name(self) -> bool:
+        """Whether pods without claims may ask for devices, or have been given some: as extended resources."""
+        return bool(self.classes or self.extended)
 
     def extended_class(self, resource: str) -> DeviceClass | None:
         """Return the class that an extended resource stands for: the newest, and the first of equally old ones."""
@@ -99,8 +106,11 @@ class ClaimBook:
 
     def put(self, found: ResourceClaim) -> None:
         """Add or change a claim."""
+        self.drop(found.key)
         self.claims[found.key] = found
-        self.late.pop(found.key, None)
+        owner = extended_owner(found)
+        if owner is not None:
+            self.extended.setdefault(owner.uid, {})[found.key] = (found.key[0], owner.name)
         allocation = found.status.allocation
         if allocation is not None and allocation.allocation_timestamp is not None and not self.is_ready(found):
             due = allocation.allocation_timestamp.timestamp() + BINDING_SECONDS
@@ -110,7 +120,14 @@ class ClaimBook:
     def drop(self, key: ClaimKey) -> ResourceClaim | None:
         """Forget a claim; returns what was known of it."""
         self.late.pop(key, None)
-        return self.claims.pop(key, None)
+        known = self.claims.pop(key, None)
+        owner = extended_owner(known) if known is not None else None
+        if owner is not None:
+            of_pod = self.extended[owner.uid]
+            del of_pod[key]
+            if not of_pod:
+                del self.extended[owner.uid]
+        return known
 
     def pass_time(self, now: float) -> list[ClaimKey]:
         """Take in the time, Unix seconds; returns the claims whose devices are not waited for any longer by now."""
@@ -144,8 +161,10 @@ class ClaimBook:
         return alone
 
     def users(self, claim: ClaimKey) -> Sequence[PodKey]:
-        """Return the pods that use a claim."""
-        return tuple(self._users.get(claim, ()))
+        """Return the pods that use a claim, and whom it was made for as extended resources."""
+        found, users = self.claims.get(claim), tuple(self._users.get(claim, ()))
+        owner = extended_owner(found) if found is not None else None
+        return users if owner is None else (*users, (claim[0], owner.name))
 
     def problem(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> tuple[str, bool]:
         """Return why a pod can have no node yet, or "", and whether something is still to come."""
@@ -263,6 +282,13 @@ class ClaimBook:
         for one in order:
             if one.spec.extended_resource_name:
                 self._classes_of.setdefault(one.spec.extended_resource_name, one)
+
+
+def extended_owner(claim: ResourceClaim) -> OwnerReference | None:
+    """Return the pod that a claim was made for as extended resources; None where it was not."""
+    if not claim.is_extended:
+        return None
+    return next((one for one in claim.metadata.owner_references if one.controller and one.kind == "Pod"), None)
 
 
 def _conditions(claim: ResourceClaim, device: AllocatedDevice) -> Mapping[str, str] | None:

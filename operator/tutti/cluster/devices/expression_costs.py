@@ -34,7 +34,7 @@ _ALTERNATIVES: Final = frozenset(("orValue", "or"))
 _SMALL: Final = _PAIRWISE | {
     *("@in", "startsWith", "endsWith", "contains", "isQuantity", "isSemver", "isGreaterThan", "isLessThan"),
     *("isInteger", "isSorted", "hasValue", "size", "compareTo", "major", "minor", "patch", "sign", "asInteger"),
-    *("asApproximateFloat", "int", "uint", "double", "bool", "_-_", "-_", "_*_", "_/_", "_%_"),
+    *("matches", "asApproximateFloat", "int", "uint", "double", "bool", "_-_", "-_", "_*_", "_/_", "_%_"),
 }
 """Calls whose values are of size one."""
 
@@ -128,14 +128,20 @@ def _call(node: _Message, scope: _Scope) -> _Found:
         return _largest(parts if name in _ALTERNATIVES else others, work)
     if name in _THE_SAME:
         return first._replace(cost=work)
-    if name in _PAIRWISE:
-        return _Found(cost=work + sizes[0] * max(sizes[1:], default=1))
-    if name in _MATCHING:
-        work += sum(sizes) + _pattern_cost(others[0] if others else first)
-        return _Found(cost=work) if name == "matches" else _Found(sizes[0], work + sizes[0], sizes[0], sizes[0])
+    return _worked_out(name, parts, work)
+
+
+def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
+    """Return what a call comes to that makes something new of what it is given, and looks at all of it."""
+    first, others = parts[0], parts[1:]
+    sizes = [one.size for one in parts]
     if name in ("replace", "join"):
         grown = first.size * (1 + max([one.size for one in others], default=0))
         return _Found(grown, work + grown, grown)
+    if name in _PAIRWISE:
+        work += sizes[0] * max(sizes[1:], default=1)
+    elif name in _MATCHING:
+        work += _pattern_cost(others[0] if others else first)
     work += sum(sizes)
     if name in _SMALL:
         return _Found(cost=work)
@@ -146,7 +152,8 @@ def _largest(parts: Iterable[_Found], work: int) -> _Found:
     """Return what is as large as any of some values, and costs all this work."""
     found = list(parts)
     levels = max(one.levels for one in found)
-    size, entries, entry = (max(one[at] for one in found) for at in (0, 2, 3))
+    size, entries = max(one.size for one in found), max(one.entries for one in found)
+    entry = max(one.entry for one in found)
     return _Found(size, work, entries, entry, levels=levels)
 
 
@@ -180,16 +187,20 @@ def _together(parts: Sequence[_Found]) -> _Found:
     return _Found(size, size + sum(one.cost for one in parts), len(parts), entry)
 
 
+_SECOND: Final = 8
+"""The field that names the second variable of a loop."""
+
+
 def _comprehension(node: _Message, scope: _Scope) -> _Found:
     """Return what a loop comes to: what it adds to its accumulator in one round, in each of its rounds."""
     over, begin = (_found(_one(node, at), scope) for at in (2, 4))
     rounds = min(over.entries, _MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
     name = _text(node, 3)
     inside: dict[str, _Found] = {**scope, name: begin}
-    for at in (1, 8):
+    for at in (1, _SECOND):
         inside[_text(node, at)] = _Found(_VALUE, 0, _VALUE) if over.levels else _entry_of(over)
-    if over.levels > 1 and 8 in node:
-        inside[_text(node, 8)] = _of_device(over.levels - 1, 0)
+    if over.levels > 1 and _SECOND in node:
+        inside[_text(node, _SECOND)] = _of_device(over.levels - 1, 0)
     inside[name] = begin
     step = _found(_one(node, 6), inside) if rounds else begin
     if rounds:

@@ -227,7 +227,8 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 def with_empty_domains(expression: str) -> str:
     """Return an expression in which a domain that a device says nothing of is an empty map.
 
-    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of `capacity`.
+    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of
+    `capacity`.
     What asks whether there is a domain, `d in x.attributes` or `has(x.attributes.d)`, stays as it is.
     """
     tokens = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression) if one.lastgroup != "comment"]

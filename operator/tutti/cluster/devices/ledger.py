@@ -102,6 +102,14 @@ class DeviceLedger:
         """Return how many hold a device whole; more than one is a conflict."""
         return self._whole.get(pool, {}).get(name, 0)
 
+    def pools(self) -> set[PoolKey]:
+        """Return the pools of which anybody holds something."""
+        return {*self._whole, *self._shares}
+
+    def held_of(self, pool: PoolKey) -> list[str]:
+        """Return the names of the devices of a pool that anybody holds, or has a share of."""
+        return [*self._whole.get(pool, ()), *self._shares.get(pool, ())]
+
     def take_changed(self) -> set[PoolKey]:
         """Return `changed`, for whoever takes note of all of them now."""
         changed, self.changed = self.changed, set()

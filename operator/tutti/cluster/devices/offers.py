@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from tutti.api.devices import AttributeValue
 from tutti.api.selectors import Taint
+from tutti.cluster.devices.capacities import Capacity
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
-from tutti.cluster.devices.pools import Capacity, CounterKey, PoolStatus
+from tutti.cluster.devices.pools import CounterKey, PoolStatus
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"

@@ -15,15 +15,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from tutti.api.devices import (
     AttributeValue,
-    CapacityPolicy,
-    CapacityRange,
     Device,
-    DeviceCapacity,
     ResourceSlice,
     ResourceSliceSpec,
 )
 from tutti.api.quantity import parse_quantity
 from tutti.api.selectors import HARD_EFFECTS, NodeSelector, Taint
+from tutti.cluster.devices.capacities import Capacity, capacity_of
 from tutti.cluster.devices.expressions import DeviceContent
 
 T = TypeVar("T")
@@ -35,42 +33,6 @@ PoolKey = tuple[str, str]
 
 CounterKey = tuple[str, str]
 """A counter set and the name of a counter in it."""
-
-
-class Capacity(NamedTuple):
-    """How much a device has of something, in milli-units, and how what is asked for of it is rounded.
-
-    Attributes:
-        name: As the driver writes it.
-        default: What is had by who does not say; None: all of it.
-        ruled: Whether there is a policy; without one any amount can be had.
-    """
-
-    name: str
-    value: int
-    ruled: bool = False
-    default: int | None = None
-    values: tuple[int, ...] = ()
-    least: int | None = None
-    most: int | None = None
-    step: int | None = None
-
-    def demand(self, asked: int | None) -> int | None:
-        """Return how much of it who asks for so much, or does not say, takes; None where that cannot be had.
-
-        Rule: structured/internal/incubating, consumable capacity: what is asked for is rounded up to what is valid.
-        """
-        wanted = self.value if asked is None and self.default is None else asked if asked is not None else self.default
-        assert wanted is not None
-        if not self.ruled:
-            return wanted
-        if self.values:
-            return next((one for one in sorted(self.values) if one >= wanted), None)
-        least = self.least or 0
-        wanted = max(wanted, least)
-        if self.step:
-            wanted = least - (least - wanted) // self.step * self.step
-        return None if self.most is not None and wanted > self.most else wanted
 
 
 class PoolDevice(NamedTuple):
@@ -146,7 +108,7 @@ class NodePool:
 
 
 @dataclass(slots=True, eq=False)
-class _Slice:
+class PublishedSlice:
     """A slice, read.
 
     Attributes:
@@ -158,6 +120,7 @@ class _Slice:
     """
 
     name: str
+    uid: str
     spec: ResourceSliceSpec
     devices: tuple[PoolDevice, ...]
     counters: dict[CounterKey, int]
@@ -167,10 +130,12 @@ class _Slice:
 
     @property
     def key(self) -> PoolKey:
+        """Its pool."""
         return self.spec.driver, self.spec.pool.name
 
     @property
     def generation(self) -> int:
+        """Which state of its pool it is of."""
         return self.spec.pool.generation
 
     def reaches(self, node: str, labels: Mapping[str, str]) -> bool:
@@ -201,17 +166,17 @@ class DeviceCatalog:
         changed: The nodes whose pools have become others since these were last taken; None: those of all nodes.
         version: Grows with every change.
         names: Those of all attributes and capacities, without their domains, that devices have ever had.
-        problems: What is the matter with slices that cannot be believed, by name.
+        touched: The pools of which slices have changed since these were last taken.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self.changed: set[str] | None = set()
-        self.problems: dict[str, str] = {}
-        self._slices: dict[str, _Slice] = {}
+        self.touched: dict[PoolKey, None] = {}
+        self._slices: dict[str, PublishedSlice] = {}
         self._of_node: dict[str, dict[str, None]] = {}
-        self._roaming: dict[str, _Slice] = {}
-        self._pools: dict[PoolKey, dict[str, _Slice]] = {}
+        self._roaming: dict[str, PublishedSlice] = {}
+        self._pools: dict[PoolKey, dict[str, PublishedSlice]] = {}
         self.names: set[str] = set()
         self._codes: dict[object, int] = {}
         self._last_code = 0
@@ -227,7 +192,7 @@ class DeviceCatalog:
         if known is not None and known.spec == found.spec:
             return False
         self.drop(name)
-        one = _read(name, found.spec, found.problem)
+        one = _read(name, found.metadata.uid, found.spec, found.problem)
         one.devices = tuple(map(self._coded, one.devices))
         one.alone = _pool_of(one)
         self._slices[name] = one
@@ -236,10 +201,31 @@ class DeviceCatalog:
             self._of_node.setdefault(one.spec.node_name, {})[name] = None
         else:
             self._roaming[name] = one
-        if one.problem:
-            self.problems[name] = one.problem
         self._touch(one)
         return True
+
+    def find(self, key: PoolKey, name: str) -> PoolDevice | None:
+        """Return a device of a pool as the newest of its slices that list it have it."""
+        slices = sorted(self._pools.get(key, {}).values(), key=lambda one: -one.generation)
+        return next((device for one in slices for device in one.devices if device.name == name), None)
+
+    def pools(self) -> Sequence[PoolKey]:
+        """Return all pools of which there are slices."""
+        return tuple(self._pools)
+
+    def slices_of(self, key: PoolKey) -> Sequence[PublishedSlice]:
+        """Return the slices of a pool, of whichever generation."""
+        return tuple(self._pools.get(key, {}).values())
+
+    def take_touched(self) -> Sequence[PoolKey]:
+        """Return `touched`, for whoever takes note of all of them now."""
+        touched, self.touched = self.touched, {}
+        return tuple(touched)
+
+    def devices(self) -> Iterator[PoolDevice]:
+        """Yield all devices that are published."""
+        for one in self._slices.values():
+            yield from one.devices
 
     def _coded(self, device: PoolDevice) -> PoolDevice:
         """Return a device with what tells at once whether it is like another."""
@@ -276,7 +262,6 @@ class DeviceCatalog:
         if not self._pools[one.key]:
             del self._pools[one.key]
         self._roaming.pop(name, None)
-        self.problems.pop(name, None)
         if one.spec.node_name:
             del self._of_node[one.spec.node_name][name]
             if not self._of_node[one.spec.node_name]:
@@ -290,7 +275,7 @@ class DeviceCatalog:
 
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
         """Return the pools that a node can use devices of, in the order in which they are tried."""
-        found: dict[PoolKey, dict[str, _Slice]] = {}
+        found: dict[PoolKey, dict[str, PublishedSlice]] = {}
         pools: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
@@ -304,7 +289,9 @@ class DeviceCatalog:
         pools += [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
-    def _pool(self, key: PoolKey, mine: dict[str, _Slice], node: str, labels: Mapping[str, str]) -> NodePool | None:
+    def _pool(
+        self, key: PoolKey, mine: dict[str, PublishedSlice], node: str, labels: Mapping[str, str]
+    ) -> NodePool | None:
         everything = self._pools[key]
         mine = mine | {name: one for name, one in everything.items() if one.spec.shared_counters}
         newest = max(one.generation for one in mine.values())
@@ -326,8 +313,9 @@ class DeviceCatalog:
         others = [device for one in current for device in one.devices if device.consumes and device.name not in names]
         return NodePool(key, PoolStatus.COMPLETE, devices, tuple(others), counters, binds, shared)
 
-    def _touch(self, one: _Slice) -> None:
+    def _touch(self, one: PublishedSlice) -> None:
         self.version += 1
+        self.touched[one.key] = None
         if self.changed is None:
             return
         if any(not other.spec.node_name for other in self._pools[one.key].values()):
@@ -336,7 +324,7 @@ class DeviceCatalog:
             self.changed.update(other.spec.node_name for other in self._pools[one.key].values())
 
 
-def _pool_of(one: _Slice) -> NodePool | None:
+def _pool_of(one: PublishedSlice) -> NodePool | None:
     """Return the pool of a slice that is all of it, on a node of its own; None where more has to be known for that."""
     spec = one.spec
     if not spec.node_name or spec.pool.resource_slice_count != 1 or one.counters or not _is_valid([one], [one]):
@@ -344,7 +332,7 @@ def _pool_of(one: _Slice) -> NodePool | None:
     return NodePool(one.key, PoolStatus.COMPLETE, one.devices, binds=any(d.binding_conditions for d in one.devices))
 
 
-def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:
+def _devices(slices: Sequence[PublishedSlice], node: str, labels: Mapping[str, str]) -> tuple[PoolDevice, ...]:
     return tuple(
         device
         for one in slices
@@ -354,7 +342,7 @@ def _devices(slices: Sequence[_Slice], node: str, labels: Mapping[str, str]) -> 
     )
 
 
-def _is_valid(kept: Sequence[_Slice], current: Sequence[_Slice]) -> bool:
+def _is_valid(kept: Sequence[PublishedSlice], current: Sequence[PublishedSlice]) -> bool:
     """Whether names are unique among the slices of a node, and all counters defined that the pool's devices consume."""
     names = Tally(device.name for one in kept for device in one.devices)
     sets = Tally(name for one in kept for name in one.sets)
@@ -364,22 +352,22 @@ def _is_valid(kept: Sequence[_Slice], current: Sequence[_Slice]) -> bool:
     return unique and consumed <= defined and not any(one.problem for one in (*kept, *current))
 
 
-def _read(name: str, spec: ResourceSliceSpec, problem: str) -> _Slice:
+def _read(name: str, uid: str, spec: ResourceSliceSpec, problem: str) -> PublishedSlice:
     if problem:
-        return _Slice(name, spec, (), {}, (), problem)
+        return PublishedSlice(name, uid, spec, (), {}, (), problem)
     counters = {
         (one.name, counter): parse_quantity(said.value)
         for one in spec.shared_counters
         for counter, said in one.counters.items()
     }
     devices = tuple(_device(one, spec) for one in spec.devices)
-    return _Slice(name, spec, devices, counters, tuple(one.name for one in spec.shared_counters), "")
+    return PublishedSlice(name, uid, spec, devices, counters, tuple(one.name for one in spec.shared_counters), "")
 
 
 def _device(device: Device, spec: ResourceSliceSpec) -> PoolDevice:
     said = {name: one.value for name, one in device.attributes.items()}
     attributes = {name: value for name, value in said.items() if value is not None}
-    capacities = tuple(_capacity(name, one) for name, one in sorted(device.capacity.items()))
+    capacities = tuple(capacity_of(name, one) for name, one in sorted(device.capacity.items()))
     content = DeviceContent(
         spec.driver,
         tuple(sorted(_qualified(attributes.items(), spec.driver).items())),
@@ -422,23 +410,3 @@ def _qualified(items: Iterable[tuple[str, T]], driver: str) -> dict[tuple[str, s
         domain, slash, own = name.partition("/")
         out[(domain, own) if slash else (driver, name)] = value
     return out
-
-
-def _capacity(name: str, one: DeviceCapacity) -> Capacity:
-    policy = one.request_policy
-    value = parse_quantity(one.value)
-    if policy is None:
-        return Capacity(name, value)
-    bounds = policy.valid_range or CapacityRange()
-    return Capacity(
-        name,
-        value,
-        True,
-        None if policy.default is None else parse_quantity(policy.default),
-        _values(policy),
-        *(None if said is None else parse_quantity(said) for said in (bounds.min, bounds.max, bounds.step)),
-    )
-
-
-def _values(policy: CapacityPolicy) -> tuple[int, ...]:
-    return tuple(parse_quantity(one) for one in policy.valid_values)

@@ -29,7 +29,7 @@ MOST_STEPS: Final = 20_000
 FREE_STEPS: Final = 64
 """So many devices may be tried in each situation beside that."""
 MOST_WORK: Final = 5_000_000
-"""So much the expressions of a pod's claims may cost at one moment, in steps of about 100 ns (`expression_costs.py`)."""
+"""So much the expressions of a pod's claims may cost at one moment, in steps as `expression_costs.py` counts them."""
 FREE_WORK: Final = 600
 """So much they may cost about each kind of devices beside that."""
 _EVALUATION: Final = 100

@@ -10,11 +10,14 @@ A claim that several pods use is given its devices once, with the first of them;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
 
 from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
+from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
 from tutti.cluster.devices.pools import NodePool, PoolDevice
 
@@ -54,6 +57,11 @@ class ClaimAllotment:
     ask: ClaimAsk
     node: str
     devices: tuple[AllottedDevice, ...]
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the claim is made for extended resources, when it is known where its pod goes."""
+        return self.ask.name == EXTENDED
 
     @property
     def held(self) -> list[HeldDevice]:
@@ -102,7 +110,7 @@ class DevicePromise:
     """What one claim is to get.
 
     Attributes:
-        claim: Its namespace and name; "" as name where it has still to be made, for extended resources.
+        claim: Its namespace and name.
         pods: Who has a place on the strength of it.
         seen: Whether the claim itself says by now that it has devices, which are held by it then.
         uid: Of the claim: another of its name may ask for other devices.
@@ -148,9 +156,28 @@ class DevicePromises:
         return pod in self._bound
 
     def shared(self, claim: str) -> ClaimAllotment | None:
-        """Return what a claim (namespace/name) that several pods use is to get; None where it is open."""
-        found = self._shared.get(claim)
+        """Return what a claim (namespace/name) that several pods use is to get; None where it is open.
+
+        One that was promised when a single pod used it is shared from now on.
+        """
+        found = self._shared.get(claim) or self._share(claim)
         return None if found is None else found.allotment
+
+    def _share(self, claim: str) -> _SharedChoice | None:
+        """Have what a single pod was promised for a claim kept for all who come to use it."""
+        namespace, _, name = claim.partition("/")
+        promise = self._of_claim.get((namespace, name))
+        if promise is None:
+            return None
+        sole = promise.allotment
+        promise.allotment = replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
+        found = self._shared[claim] = _SharedChoice(promise.allotment)
+        for pod in promise.pods:
+            promises, earmark = self._of_pod[pod]
+            own = tuple(one for one in earmark.own if one is not sole)
+            self._of_pod[pod] = (promises, Earmark(own, (*earmark.shared, claim)))
+            found.users += 1
+        return found
 
     def earmark(self, signature: bytes, node: str, allotments: Iterable[ClaimAllotment], shares: Iterable[str]) -> None:
         """Take devices, and keep them for the next pod of a class that is assumed to be on a node.
@@ -197,9 +224,16 @@ class DevicePromises:
             (self._ledger.take if back else self._ledger.free)(one.held)
 
     def pledge(
-        self, pod: PodKey, signature: bytes, node: str, uses: Sequence[DeviceUse], uids: Mapping[ClaimKey, str]
+        self,
+        pod: PodKey,
+        signature: bytes,
+        node: str,
+        uses: Sequence[DeviceUse],
+        uids: Mapping[ClaimKey, str],
+        *,
+        uid: str,
     ) -> list[ClaimKey] | None:
-        """Promise the claims of a pod what was earmarked for it on a node.
+        """Promise the claims of a pod, also one that is yet to be made, what was earmarked for it on a node.
 
         Args:
             pod: The pod.
@@ -207,6 +241,7 @@ class DevicePromises:
             node: The node.
             uses: Its claims.
             uids: Those of the claims that there are.
+            uid: Of the pod.
 
         Returns:
             The claims; None, and nothing is promised, where nothing was earmarked.
@@ -218,15 +253,8 @@ class DevicePromises:
         shared = [self._shared[claim].allotment for claim in earmark.shared]
         promises = []
         for one in (*earmark.own, *shared):
-            claim = names.get(one.ask.name)
-            if one.ask.shared:
-                namespace, _, name = one.ask.shared.partition("/")
-                claim = (namespace, name)
-            promise = self._of_claim.get(claim) if claim is not None else None
-            if promise is None:
-                promise = DevicePromise(claim or (pod[0], ""), one, "" if claim is None else uids.get(claim, ""))
-                if claim is not None:
-                    self._of_claim[claim] = promise
+            claim = _claim_for(one.ask, pod, uid, names)
+            promise = self._of_claim.setdefault(claim, DevicePromise(claim, one, uids.get(claim, "")))
             promise.pods[pod] = None
             promises.append(promise)
         self._of_pod[pod] = (promises, earmark)
@@ -288,3 +316,12 @@ class DevicePromises:
                 del self._shared[claim]
                 if kept.allotment not in seen:
                     self._ledger.free(kept.allotment.held)
+
+
+def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, names: Mapping[str, ClaimKey]) -> ClaimKey:
+    """Return the claim that asks: by what the pod calls it, of several pods, or that for its extended resources."""
+    if ask.shared:
+        namespace, _, name = ask.shared.partition("/")
+        return namespace, name
+    claim = names.get(ask.name)
+    return (pod[0], extended_claim_name(pod[1], uid, ask)) if claim is None else claim

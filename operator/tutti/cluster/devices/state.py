@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import PodSpec
+from tutti.api.device_mappings import DeviceClassMapping
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.api.resources import Amounts
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.extended import extended_asks, extended_claim
+from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import DeviceCatalog, NodePool
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
+from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
@@ -87,6 +90,7 @@ class DeviceState:
         ledger: Who holds what.
         promises: What was decided here and the API server does not show yet.
         rows: What each row of the node table offers.
+        quota: What quota counts of devices.
         tight_schedulers: Those whose pods get the devices that fit tightest.
     """
 
@@ -100,6 +104,7 @@ class DeviceState:
         self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
+        self.quota = DeviceQuota(self.catalog, self._expressions)
         self._programs: dict[Hashable, DeviceProgram] = {}
         self._projections: dict[tuple[frozenset[str] | None, frozenset[str]], DeviceProjection] = {}
         self._numbers = 0
@@ -160,16 +165,44 @@ class DeviceState:
         """
         asked = self.book.needs_elsewhere if elsewhere else self.book.needs
         needs = asked(pod, uid, uses) if uses else NO_DEVICES
-        extended = extended_asks(spec, self.book) if self.book.classes else ()
-        if extended:
-            needs = msgspec.structs.replace(needs, extended=extended)
+        if uid in self.book.extended and not elsewhere:
+            needs = DeviceNeeds(LEFT_OVER, waits=True)
+        elif self.book.classes and not needs.problem:
+            needs = with_extended(needs, spec, self.book)
         if needs is NO_DEVICES:
             return NO_DEVICES
+        if self.quota and not needs.problem:
+            held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
+            counted = self.quota.asked(needs.claims, held, needs.extended, uid)
+            needs = needs if counted is None else msgspec.structs.replace(needs, counted=counted)
         if scheduler in self.tight_schedulers:
             needs = msgspec.structs.replace(needs, tight=True)
         if len(self._needs) >= _MOST_NEEDS:
             self._needs.clear()
         return self._needs.setdefault(_ENCODER.encode(needs), needs)
+
+    def expression_problem(self, expression: str) -> str:
+        """Return why an expression about devices cannot be used, or ""."""
+        return self._expressions.problem(expression)
+
+    def count(self, mappings: Sequence[DeviceClassMapping]) -> None:
+        """Have quota count devices under these names; before anything is known of any."""
+        self.quota = DeviceQuota(self.catalog, self._expressions, mappings)
+
+    def charged(self, uid: str, uses: Sequence[DeviceUse], spec: PodSpec, amounts: Amounts) -> Amounts:
+        """Return what quota counts of a pod that has a node, or is to have one, and takes so much there."""
+        added: dict[str, int] = {}
+        for claim in self.book.claims_of(uses):
+            promise = self.promises.of(claim.key)
+            has = claim.status.allocation is not None or promise is None
+            taken = self.quota.held(claim, uid) if has or promise is None else self.quota.allotted(promise.allotment)
+            for name, amount in taken.items():
+                added[name] = added.get(name, 0) + amount
+        extended = extended_asks(spec, self.book) if any("/" in name for name in amounts) else ()
+        renamed = self.quota.renamed(extended)
+        if not (added or renamed):
+            return amounts
+        return Counted(tuple(added.items()), tuple(renamed.items())).of(amounts)
 
     def current(self, needs: DeviceNeeds) -> DeviceNeeds:
         """Return what is asked for now: a claim that several pods use may have been given its devices here."""

@@ -4,7 +4,8 @@
 (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
 
-Where admission checks come before nodes, the quota is taken alone (`lifecycle/checks.py`).
+Where admission checks come before nodes, or nodes are yet to be made, the quota is taken alone (`lifecycle/checks.py`,
+`lifecycle/provisioning.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tutti.engine.admission.attempt import (
     ways_of,
     widest,
 )
+from tutti.engine.admission.provisioning import asks_for_nodes
 from tutti.engine.admission.shortages import (
     closest,
     gang_full,
@@ -33,7 +35,7 @@ from tutti.engine.admission.shortages import (
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.lifecycle import checks, quota_usage
+from tutti.engine.lifecycle import checks, provisioning, quota_usage
 from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
@@ -90,7 +92,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     if scarce is not None:
         return Refusal(scarce)
     with state.cluster.transaction() as transaction:
-        attempt = AdmissionAttempt(state, workload, entry.queue, transaction)
+        attempt = AdmissionAttempt(state, workload, entry.queue, transaction, may_ask=True)
         try:
             refusal = _take(attempt, entry, choice)
         except Exception:
@@ -102,6 +104,9 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
             return refusal
         if attempt.held and entry.queue is not None:
             checks.hold_quota(state, workload, entry.queue.name, attempt.held)
+        if attempt.provisions is not None:
+            provisioning.begin(state, workload, *attempt.provisions)
+        if attempt.awaits:
             return None
         if not attempt.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
@@ -125,7 +130,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    if attempt.held:
+    if attempt.awaits:
         return None
     needs = throttling.within_throttles(state, entry.needs)
     has_extra = any(need.extra for need in needs)
@@ -234,7 +239,7 @@ def _take_required(
         else:
             found = _hold_for_checks(attempt, needs, pod_sets, choice)
             if found is None and not attempt.held:
-                found = _place(attempt, needs, pod_sets, choice)
+                found = _place_or_ask(attempt, needs, pod_sets, choice)
         if found is None:
             return None
         if found.why.reason == ASKING:
@@ -251,6 +256,20 @@ def _take_required(
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
+
+
+def _place_or_ask(
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment,
+) -> _Unplaced | None:
+    """Take nodes for the required pods of all needs, or have them asked for where a check of the queue does that."""
+    found = _place(attempt, needs, pod_sets, choice)
+    if found is None or attempt.queue is None or not attempt.queue.checks.provisioning or found.why.reason == ASKING:
+        return found
+    why = asks_for_nodes(attempt, needs, pod_sets, choice, found.why)
+    return None if why is None else replace(found, why=why)
 
 
 def _hold_for_checks(
@@ -403,5 +422,5 @@ def _assign(state: AdmissionState, taken: list[Taken]) -> None:
         for member in members if one.charge is not None else ():
             member.charge = one.charge
         for row in rows[len(members) :]:
-            node, number = state.cluster.hold(one.need.pod_class, row)
+            node, number = state.cluster.held.hold(one.need.pod_class, row)
             one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))

@@ -32,6 +32,7 @@ from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, PodSet, Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.policy import NOBODY
 from tutti.quota.preemption import PreemptionOracle
+from tutti.quota.provisioning import ProvisioningCheck
 from tutti.quota.tree import FlavorResource
 
 
@@ -112,6 +113,8 @@ class AdmissionAttempt:
         probes: Whether it only looks for more than it has already got, for which no extender is asked again.
         charged: What has been charged of quota, and for how many pods each.
         held: What is to be held of quota without nodes: a group, how many of its pods, and what each of them uses.
+        may_ask: Whether nodes may be asked for where none has room.
+        provisions: By which check they are to be, and in which flavors.
         apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
     """
 
@@ -120,11 +123,13 @@ class AdmissionAttempt:
     queue: Queue | None
     transaction: Transaction
     probes: bool = False
+    may_ask: bool = False
     apart: bool = True
     taken: list[Taken] = field(default_factory=list)
     lacking: list[PreemptionOption] = field(default_factory=list)
     charged: list[tuple[Charge, int]] = field(default_factory=list)
     held: list[tuple[MemberGroup, int, Charge]] = field(default_factory=list)
+    provisions: tuple[ProvisioningCheck, tuple[str, ...]] | None = None
 
     def checks_ahead(self, terms: Terms) -> list[str]:
         """Return the admission checks that it has yet to pass under these terms, before it has nodes."""
@@ -132,6 +137,11 @@ class AdmissionAttempt:
             return []
         flavors = [flavor for given in terms.given for flavor in given.values()]
         return checks.checks_ahead(self.queue.checks, self.workload, flavors)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it is to wait with quota alone: for checks, or for nodes that are asked for."""
+        return bool(self.held) or self.provisions is not None
 
     def charge(self, charge: Charge, pods: int) -> None:
         """Use quota for so many pods, until `refund`."""
@@ -203,7 +213,7 @@ def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> lis
     pod_class, known = need.pod_class, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(flavor_assignments(queue, known, pod_class.requests, pod_class.spec.tolerations))
+    ways = list(flavor_assignments(queue, known, pod_class.charged, pod_class.spec.tolerations))
     for group in queue.groups:
         here = kept.intersection(group.flavors)
         barred = set(group.flavors) - here if here else set()
@@ -259,7 +269,7 @@ def charge_for(attempt: AdmissionAttempt, need: PodSetRequest, assignment: Flavo
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None
-    usage = usage_of(assignment, need.pod_class.requests)
+    usage = usage_of(assignment, need.pod_class.charged)
     return Charge(attempt.queue.name, assignment, usage, attempt.workload.name)
 
 

@@ -216,6 +216,8 @@ def short_of_resources(state: AdmissionState, workload: Workload, queue: Queue |
         return None
     if workload.held_since is None and (queue is not None and queue.checks.on_flavors):
         return None  # it asks for no nodes yet
+    if queue is not None and queue.checks.provisioning:
+        return None  # what is missing is asked for where it is not there
     nodes = state.cluster.nodes
     found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.resource_index.column

@@ -174,7 +174,7 @@ class _Asking:
         for (_, resource), amount in node.usage.items():
             add_to(used, {resource: amount})
         for need in entry.needs:
-            add_to(asked, need.pod_class.requests, need.required)
+            add_to(asked, need.pod_class.charged, need.required)
         total = {name: used.get(name, 0) + amount for name, amount in asked.items() if amount and name in covered}
         if infinite or not all(deserved.get(name) and total[name] <= reach.get(name, 0) for name in total):
             return cls(queue, root)

@@ -34,14 +34,21 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, quota_usage, scale_down
+from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, provisioning, quota_usage, scale_down
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.measurements import Measured
 from tutti.engine.records.moves import told_moves
-from tutti.engine.records.observations import Observation
+from tutti.engine.records.observation import Observation
+from tutti.engine.records.provisioning import (
+    ProvisioningFollowed,
+    ProvisioningGone,
+    ProvisioningSeen,
+    ProvisioningWritten,
+)
 from tutti.engine.records.workloads import FENCE
 from tutti.placement.plugins.leaving_nodes import is_leaving
 from tutti.placement.preemption.victim_cost import budget_of
@@ -255,7 +262,7 @@ def _told(state: IngestState, kind: str, namespace: str, name: str, uid: str) ->
     return {} if of is None else of.group_status.get(uid, {})
 
 
-def _measured(state: IngestState, seen: observations.Measured) -> None:
+def _measured(state: IngestState, seen: Measured) -> None:
     found = {name: (one.at, one.values) for name, one in seen.nodes.items()}
     state.cluster.nodes.load.measure(seen.metrics, found)
 
@@ -310,7 +317,7 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.DeviceObjectGone: _device_object_gone,
     observations.NodeTopologySeen: _node_topology_seen,
     observations.NodeTopologyGone: _node_topology_gone,
-    observations.Measured: _measured,
+    Measured: _measured,
     observations.ObjectSeen: _object_seen,
     observations.ObjectGone: _object_gone,
     observations.GangObjectSeen: _gang_object_seen,
@@ -324,6 +331,10 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.PodAnnotated: scale_down.annotation_finished,
     observations.PodGroupWritten: pod_group_written,
     observations.ChecksReset: checks.checks_reset,
+    ProvisioningSeen: provisioning.request_seen,
+    ProvisioningGone: provisioning.request_gone,
+    ProvisioningFollowed: provisioning.requests_followed,
+    ProvisioningWritten: provisioning.request_written,
     observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }

@@ -16,6 +16,7 @@ from tutti.engine.lifecycle.reservation import release_quota
 from tutti.engine.records import workloads
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.members import Charge, HeldQuota, LostMember
+from tutti.engine.records.provisioning import Provisioning, ProvisioningPhase
 from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
 from tutti.quota.tree import Usage
@@ -57,6 +58,7 @@ def restore(state: IngestState, workload: workloads.Workload, found: Workload | 
             workload.not_before = requeue_at(found.status.admission_checks, at)
     else:
         _recall_held(state, workload, found)
+    _recall_provisioning(workload, found)
     if found.status.admission is not None:
         workload.round = max(workload.round, found.status.admission.round)
     if isinstance(found, Workload):
@@ -95,6 +97,27 @@ def _recall_held(state: IngestState, workload: workloads.Workload, found: Worklo
         transit(workload, Transition.HOLD)
 
 
+def _recall_provisioning(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Take over which nodes have been asked for; who is to ask again later waits until then."""
+    workload.provisioning = [
+        Provisioning(
+            one.check,
+            tuple(one.flavors),
+            one.terms,
+            one.attempt,
+            one.failures,
+            ProvisioningPhase(one.state),
+            one.request,
+            one.message,
+            _seconds(one.last_transition_time),
+            _seconds(one.retry_at),
+        )
+        for one in found.status.provisioning
+    ]
+    again = [one.retry_at for one in workload.provisioning if one.phase is ProvisioningPhase.FAILED]
+    workload.not_before = max([workload.not_before, *again])
+
+
 def _amounts(said: Iterable[HeldAmount]) -> Usage:
     """Return quota as a status tells it; nothing where any of it cannot be read."""
     usage: Usage = {}
@@ -114,7 +137,7 @@ def _forget(state: IngestState, workload: workloads.Workload) -> None:
         transit(workload, Transition.GIVE_BACK)
         workload.deadline = None
     workload.round = workload.checks_round = 0
-    workload.checks, workload.checks_told = (), (0, ())
+    workload.checks, workload.checks_told, workload.provisioning = (), (0, ()), ()
     if workload.phase is not Phase.LEAVING:
         workload.evicted = None
     workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0

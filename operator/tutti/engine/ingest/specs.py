@@ -24,6 +24,7 @@ from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstr
 from tutti.api.kinds.workload import TopologyRequest as TopologySaid
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
@@ -64,9 +65,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload, answers)
     settle_promises(state, workload)
-    if workload.checks:
-        for name, group in workload.groups.items():
-            group.added = checks.additions_of(checks.answers(workload), name)
+    if workload.checks or workload.provisioning:
+        for group in workload.groups.values():
+            group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
@@ -140,11 +141,15 @@ def _promised(
         return None
     resolution.promise_priority(state.catalog, group, spec)
     # What was not there at its start is looked at when the pods come.
-    return (
-        None
-        if has_claims(spec) and workload.managed is None
-        else state.cluster.classes.of(spec, workload.key[1], labels)
-    )
+    return None if has_claims(spec) and workload.managed is None else _class_of(state, spec, workload.key[1], labels)
+
+
+def _class_of(state: IngestState, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
+    """Return the class of pods that are yet to be made; devices may stand in for extended resources of theirs."""
+    cluster, devices = state.cluster, NO_DEVICES
+    if cluster.nodes.devices.book.classes:
+        devices = cluster.nodes.devices.needs((namespace, ""), "", (), spec, scheduler=spec.scheduler_name)
+    return cluster.classes.of(spec, namespace, labels, devices=devices)
 
 
 def _read_pod_group(

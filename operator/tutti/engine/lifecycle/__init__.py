@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
+from tutti.cluster.devices.pools import PoolKey
 from tutti.engine.core_state import CoreState
-from tutti.engine.records.device_writes import DeviceWrite
+from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
 from tutti.engine.records.plugins import PluginHold
+from tutti.engine.records.provisioning import ProvisioningRequests
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
@@ -22,6 +24,9 @@ class LifecycleState(CoreState):
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
         device_writes: What is being written on claims on devices.
+        requests: What has been asked of cluster autoscalers, as it is seen.
+        device_pools: What is the matter with pools of devices.
+        removals: When claims that could not be removed are to be removed again, Unix seconds.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
@@ -29,3 +34,6 @@ class LifecycleState(CoreState):
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
+    requests: ProvisioningRequests = field(default_factory=ProvisioningRequests)
+    removals: dict[ClaimKey, float] = field(default_factory=dict)
+    device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)

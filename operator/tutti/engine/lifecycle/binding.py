@@ -56,9 +56,11 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
-            added = workload.groups[state.pod_group_of[pod.key][1]].added if workload.checks else None
+            adds = workload.checks or workload.provisioning
+            added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
             if added is not None:
                 told = {**added.annotations, **_annotations(member)}
+                told |= annotations_at_bind(workload, member) if protecting else {}
                 more = dict(added.labels), list(added.tolerations)
                 state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more))
                 continue

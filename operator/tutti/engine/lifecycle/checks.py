@@ -28,7 +28,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.messages import IS, counted
 from tutti.api.selectors import Toleration
-from tutti.engine.lifecycle import LifecycleState, quota_usage
+from tutti.engine.lifecycle import LifecycleState, provisioning, quota_usage
 from tutti.engine.lifecycle.eviction import deactivate, evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, release_quota
@@ -149,21 +149,26 @@ def _go_on_checking(state: LifecycleState, workload: Workload) -> None:
         _set_end(state, workload, workload.held_since + checks.pending_seconds)
         explain(workload, _waiting_for(workload, pending, said))
         return
-    ready_at = max(
-        [min(state.now, _seconds(one.last_transition_time)) for one in found if one.name in names], default=0.0
-    )
-    _set_end(state, workload, max(workload.held_since, ready_at) + checks.placement_seconds)
+    if provisioning.go_on(state, workload, checks):
+        return
+    passed = [min(state.now, _seconds(one.last_transition_time)) for one in found if one.name in names]
+    ready_at = max(passed, default=0.0)
+    ready_at = max(workload.held_since, ready_at, provisioning.ready_at(workload))
+    _set_end(state, workload, ready_at + checks.placement_seconds)
     if workload.phase is Phase.CHECKING:
         transit(workload, Transition.GO_ON)
         explain(workload, None)
-        text = "all admission checks are Ready; nodes are looked for, and the quota is kept meanwhile"
-        state.announce(workload, "Normal", NO_NODES_YET, text)
+        if names:
+            text = "all admission checks are Ready; nodes are looked for, and the quota is kept meanwhile"
+            state.announce(workload, "Normal", NO_NODES_YET, text)
         state.reached(workload, LifecycleStep.CHECKED, seconds=state.now - workload.held_since, pods=_pods(workload))
 
 
 def time_out(state: LifecycleState, workload: Workload) -> None:
     """Give back quota that has been held for as long as it may be, and ask for it again after a backoff."""
     checks = queue_checks(state, workload)
+    if provisioning.give_up_late(state, workload, checks):
+        return
     if workload.phase is Phase.CHECKING:
         said = {one.name: one for one in answers(workload)}
         names = required_checks(state, workload)
@@ -181,6 +186,11 @@ def with_quota_held(workload: Workload, why: Explanation) -> Explanation:
     """Return why a workload waits, with that it holds quota meanwhile, and until when."""
     if workload.held_since is None or workload.deadline is None:
         return why
+    one = provisioning.current(workload)
+    if one is not None:
+        text = f"; ProvisioningRequest {one.request} is Provisioned, and its quota is kept until "
+        reason = provisioning.NO_ROOM if why.gate is Gate.PLACEMENT else why.reason  # autoscalers are asked already
+        return msgspec.structs.replace(why, reason=reason, message=f"{why.message}{text}{timestamp(workload.deadline)}")
     text = f"; all its admission checks are Ready, and its quota is kept until {timestamp(workload.deadline)}"
     return msgspec.structs.replace(why, message=why.message + text)
 
@@ -264,6 +274,15 @@ def _heed(state: LifecycleState, workload: Workload, found: Sequence[AdmissionCh
     else:
         state.back_off(workload)
     return True
+
+
+def additions(state: LifecycleState, workload: Workload, group: MemberGroup) -> Additions | None:
+    """Return what is added to the pods of a group: by checks that are Ready, and by nodes that were provisioned."""
+    said, made = additions_of(answers(workload), group.name), provisioning.addition(state, workload, group)
+    if said is None or made is None:
+        return said or made
+    labels = dict((*said.node_labels, *made.node_labels))
+    return said._replace(annotations={**said.annotations, **made.annotations}, node_labels=tuple(labels.items()))
 
 
 def _change_not_add(workload: Workload, found: Iterable[AdmissionCheckState]) -> str:

@@ -16,8 +16,8 @@ def free_ended(state: LifecycleState) -> None:
         claim = state.cluster.nodes.devices.book.claims.get(key)
         if write is None or write.change != "allocate" or claim is None or claim.metadata.uid != write.uid:
             continue
-        if write.failure:
-            continue  # what stands there is somebody else's
+        if write.failure or claim.is_extended:
+            continue  # what stands there is somebody else's, or taken away as a whole
         version = _later(write.version, claim.metadata.resource_version)
         free_claim(state, key, write.uid, version, [*write.pods, ("", uid)])
 

@@ -11,13 +11,13 @@ that waits uses the devices that its claim has; if it could go nowhere with them
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import MOST_CONSUMERS, ResourceClaim
+from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
@@ -27,7 +27,15 @@ from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.device_pools import class_seen
 from tutti.engine.lifecycle.device_release import free_claim
+from tutti.engine.lifecycle.extended_claims import (
+    ask_to_make,
+    ask_to_tell,
+    making_progress,
+    removed,
+    telling_progress,
+)
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims
 from tutti.engine.records.decisions import DeviceClaimChange, WriteDeviceClaim
@@ -43,6 +51,11 @@ _DONE = BindingProgress(BindingStage.BOUND)
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
+    if isinstance(found, DeviceClass):
+        class_seen(state, found)
+        for workload in state.workloads.values():
+            if any(group.promised is not None for group in workload.groups.values()):
+                state.touch(workload.key)  # devices may stand in for what its members are to ask for
     state.touch_pods(state.cluster.device_users.put(found))
 
 
@@ -57,13 +70,28 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
     """Take in what became of a WriteDeviceClaim."""
     key = (result.namespace, result.name)
     write = state.device_writes.get(key)
+    why = "" if result.done else result.message
+    if write is not None and write.uid == result.uid and result.change == "tell":
+        write.told, write.failure = "done", why
+        state.touch_pods(state.cluster.nodes.devices.book.users(key))
+        return
     if write is None or (write.uid, write.asked) != (result.uid, result.change):
         return
     write.answered, write.version = True, result.version
-    write.failure = "" if result.done else result.message
+    write.failure = why
     if write.change == "free":
         del state.device_writes[key]
+    elif write.change == "remove":
+        removed(state, key, why)
+    elif write.change == "make":
+        state.touch_pods(_promised(state, key))
     state.touch_pods(state.cluster.nodes.devices.book.users(key))
+
+
+def _promised(state: LifecycleState, key: ClaimKey) -> Iterable[PodKey]:
+    """Return the pods that have a place on the strength of what a claim is to get."""
+    promise = state.cluster.nodes.devices.promises.of(key)
+    return () if promise is None else tuple(promise.pods)
 
 
 def pass_time(state: LifecycleState) -> None:
@@ -72,9 +100,10 @@ def pass_time(state: LifecycleState) -> None:
 
 
 def next_late_due(state: LifecycleState) -> float | None:
-    """Return when devices are not waited for any longer, Unix seconds; None where none are."""
+    """Return when devices are not waited for any longer, or a claim is removed again, Unix seconds; None: never."""
     late = state.cluster.nodes.devices.book.late
-    return min(late.values()) + 1 if late else None
+    times = [*((min(late.values()) + 1,) if late else ()), *state.removals.values()]
+    return min(times, default=None)
 
 
 @dataclass(slots=True)
@@ -170,14 +199,7 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
         if not promises.is_promised(record.key):
             out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
             continue
-        if any(one.claim[1] == "" for one in promises.of_pod(record.key)):
-            # Without a claim for them its kubelet would give it nothing.
-            out.failed[record.key] = (
-                f"node {record.assumed} has what pod {record.name} asks for as extended resources only as devices, "
-                "and Tutti does not make claims for these yet; name a ResourceClaim instead"
-            )
-            continue
-        for key in _claims_of(member):
+        for key in _claims_of(state, member):
             found = _progress(state, member, key)
             match found.stage:
                 case BindingStage.BOUND:
@@ -192,12 +214,23 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
     return out
 
 
-def _claims_of(member: Member) -> list[ClaimKey]:
-    return list(dict.fromkeys(one.claim for one in member.pod.device_uses if one.claim is not None))
+def _claims_of(state: LifecycleState, member: Member) -> list[ClaimKey]:
+    own = [one.claim for one in member.pod.device_uses if one.claim is not None]
+    promises = state.cluster.nodes.devices.promises.of_pod(member.pod.key)
+    return list(dict.fromkeys((*own, *(one.claim for one in promises if one.allotment.is_extended))))
 
 
 def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
     """Return how far one claim of a member has come."""
+    promise = state.cluster.nodes.devices.promises.of(key)
+    if promise is None or not promise.allotment.is_extended:
+        return _allocating_progress(state, member, key)
+    found = making_progress(state, member, promise) or _allocating_progress(state, member, key)
+    return telling_progress(state, key) if found is _DONE else found
+
+
+def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
+    """Return how far one claim has come to have its devices, and to say that a member uses them."""
     devices, name = state.cluster.nodes.devices, "/".join(key)
     claim, write = devices.book.claims.get(key), state.device_writes.get(key)
     why = f"claim {name} is gone" if claim is None else _trouble(state, claim)
@@ -207,7 +240,9 @@ def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingPr
     if has and any(one.uid == member.pod.uid for one in claim.status.reserved_for):
         return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
-        return BindingProgress(BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written")
+        return BindingProgress(
+            BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
+        )
     if write is None or write.change == "free":
         return BindingProgress(BindingStage.UNASKED)
     if write.failure:
@@ -225,7 +260,7 @@ def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
     promise = devices.promises.of(claim.key)
     if claim.metadata.deletion_timestamp is not None:
         return f"claim {name} is being deleted"
-    if promise is not None and promise.uid != claim.metadata.uid:
+    if promise is not None and promise.uid not in ("", claim.metadata.uid):
         return f"claim {name} was deleted and made anew"
     if claim.status.allocation is None:
         return "" if promise is not None else f"claim {name} has lost its devices"
@@ -252,7 +287,15 @@ def _is_as_promised(claim: ResourceClaim, allotment: ClaimAllotment) -> bool:
 def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     """Have a claim given its devices, or have more pods use those that it has."""
     devices = state.cluster.nodes.devices
-    claim, promise = devices.book.claims[key], devices.promises.of(key)
+    seen, promise = devices.book.claims.get(key), devices.promises.of(key)
+    if promise is not None and promise.allotment.is_extended:
+        if seen is None:
+            ask_to_make(state, key, members[0], promise.allotment.ask)
+            return
+        if seen.status.allocation is not None:
+            ask_to_tell(state, key, members[0], promise.allotment.ask)
+            return
+    claim = devices.book.claims[key]
     pods = [(member.pod.name, member.pod.uid) for member in members]
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
@@ -293,7 +336,7 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
 
 def _forget_refusals(state: LifecycleState, member: Member) -> None:
     """Have more users of claims written again the next time that has failed; what claims were given is remembered."""
-    for key in _claims_of(member):
+    for key in _claims_of(state, member):
         write, claim = state.device_writes.get(key), state.cluster.nodes.devices.book.claims.get(key)
         if write is None or claim is None or not write.failure or write.asked != "reserve":
             continue

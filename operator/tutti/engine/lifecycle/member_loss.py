@@ -22,7 +22,7 @@ from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Charge, LostMember, MemberGroup
+from tutti.engine.records.members import Charge, LostMember, MemberGroup, amounts_of
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Phase, Workload
@@ -112,7 +112,7 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     unseen = min(group.lacking, group.had - group.counts().placed) - len(seen)
     return (
         seen
-        + [LostMember(group.name, "", like.pod.pod_class.requests, like.charge.flavors, like.charge.queue)] * unseen
+        + [LostMember(group.name, "", amounts_of(like, like.charge), like.charge.flavors, like.charge.queue)] * unseen
     )
 
 
@@ -231,7 +231,8 @@ def _has_room(state: LifecycleState, loss: LostMember) -> bool:
         return False
     row = nodes.rows[loss.node]
     free = dict(zip(nodes.resource_index.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
-    return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
+    asked = {name: amount for name, amount in loss.amounts.items() if name in free}  # devices that quota counts are not
+    return all(amount <= free[name] for name, amount in asked.items() if amount > 0)
 
 
 def _keep(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:

@@ -14,6 +14,8 @@ from datetime import datetime
 
 from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.resources import Amounts
+from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
@@ -58,22 +60,28 @@ def node_relabelled(state: LifecycleState, name: str, before: Labels | None) -> 
 
 def _update_charge(state: LifecycleState, member: Member, charge: Charge) -> None:
     """Bring what a member uses up to date with what it holds, and with the flavors of its queue."""
-    pod = member.pod
-    basis = pod.held, labels_of(state, pod.node), state.catalog.version
+    pod, held = member.pod, charged_of(state, member.pod)
+    basis = held, labels_of(state, pod.node), state.catalog.version
     known = member.settled
-    if known is not None and known[0] is basis[0] and known[1] is basis[1] and known[2] == basis[2]:
+    if known is not None and (known[0] is held or known[0] == held) and known[1] is basis[1] and known[2] == basis[2]:
         return
     member.settled = basis
-    flavors = (
-        flavors_of(state, charge.queue, charge.admitted_flavors, pod.held, pod.node) if pod.node else charge.flavors
-    )
-    usage = _usage(flavors, pod.held)
+    flavors = flavors_of(state, charge.queue, charge.admitted_flavors, held, pod.node) if pod.node else charge.flavors
+    usage = _usage(flavors, held)
     if usage == charge.usage and flavors == charge.flavors:
         return
     change: Usage = dict(usage)
     add_to(change, charge.usage, -1)
     state.ledger.adjust(charge.queue, change, charge.holder)
     member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.admitted_flavors)
+
+
+def charged_of(state: LifecycleState, pod: PodRecord) -> Amounts:
+    """Return what quota counts of a pod that has a node, or is to have one: what it holds, and devices."""
+    devices = state.cluster.nodes.devices
+    if not devices.quota:
+        return pod.held
+    return devices.charged(pod.uid, pod.device_uses, pod.pod_class.spec, pod.held)
 
 
 def found_charge(state: LifecycleState, workload: Workload, member: Member) -> Charge | None:
@@ -86,17 +94,17 @@ def found_charge(state: LifecycleState, workload: Workload, member: Member) -> C
         return None  # nothing names a queue
     pod = member.pod
     since = pod.created if pod.started is None else pod.started
-    kept = members.read_admission(member.kept)
+    kept, held = members.read_admission(member.kept), charged_of(state, pod)
     said = kept or members.read_admission(member.annotation)
     if said is not None and (said is kept or is_believed(state, workload, said.cluster_queue, since)):
         queue, flavors = said.cluster_queue, said.flavors
     else:
         queue, flavors = state.leads_to(workload.key[1], workload.queue), {}
         known = state.catalog.queues.get(queue)
-        if known is None or member.pod.node not in state.cluster.nodes.rows or uncovered(known, member.pod.held):
+        if known is None or member.pod.node not in state.cluster.nodes.rows or uncovered(known, held):
             return None
-    found = flavors_of(state, queue, flavors, member.pod.held, member.pod.node)
-    return Charge(queue, found, _usage(found, member.pod.held), workload.name, flavors or None)
+    found = flavors_of(state, queue, flavors, held, member.pod.node)
+    return Charge(queue, found, _usage(found, held), workload.name, flavors or None)
 
 
 def is_believed(state: LifecycleState, workload: Workload, queue: str, since: float) -> bool:

@@ -18,11 +18,14 @@ from tutti.engine.lifecycle import (
     member_loss,
     owner_starts,
     permits,
+    provisioning,
     quota_usage,
     reservation,
     scale_down,
 )
+from tutti.engine.lifecycle.device_pools import next_telling_due, watch_pools
 from tutti.engine.lifecycle.device_release import free_ended
+from tutti.engine.lifecycle.extended_claims import remove_left_over
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import LifecycleStep
@@ -50,6 +53,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
     checks.follow_checks(state, workload)
     before = workload.phase
     _follow_phase(state, workload)
+    provisioning.settle(state, workload)
     member_loss.follow_losses(state, workload)
     limits.watch_limits(state, workload)
     scale_down.follow_protection(state, workload)
@@ -100,7 +104,7 @@ def start(state: LifecycleState, workload: Workload) -> bool:
 
 def next_held_due(state: LifecycleState) -> float | None:
     """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
-    times = (permits.next_permit_due(state), devices.next_late_due(state))
+    times = (permits.next_permit_due(state), devices.next_late_due(state), next_telling_due(state))
     return min((time for time in times if time is not None), default=None)
 
 
@@ -108,6 +112,8 @@ def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
     devices.pass_time(state)
     free_ended(state)
+    remove_left_over(state)
+    watch_pools(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:

@@ -25,7 +25,7 @@ from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.device_release import free_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
+from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
 
@@ -70,11 +70,12 @@ def note_loss(state: LifecycleState, member: Member) -> None:
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
-            workload.losses[index] = LostMember(name, pod.node, pod.pod_class.requests, loss.flavors, loss.queue)
+            amounts = amounts_of(member, member.charge)
+            workload.losses[index] = LostMember(name, pod.node, amounts, loss.flavors, loss.queue)
             return
     charge = member.charge or quota_usage.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = LostMember(name, pod.node, pod.pod_class.requests, flavors, queue)
+    found = LostMember(name, pod.node, amounts_of(member, charge), flavors, queue)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -158,7 +159,7 @@ def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
                 continue
             standing.remove(hold)
             handed.add(id(hold))
-            state.cluster.adopt((hold.node, hold.number), pod)
+            state.cluster.held.adopt((hold.node, hold.number), pod)
             member.charge = hold.charge
         if handed:
             group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
@@ -320,7 +321,7 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:
-    return state.cluster.is_held((hold.node, hold.number))
+    return state.cluster.held.is_held((hold.node, hold.number))
 
 
 def _release_holds(state: LifecycleState, group: MemberGroup) -> None:
@@ -330,7 +331,7 @@ def _release_holds(state: LifecycleState, group: MemberGroup) -> None:
 
 def _release(state: LifecycleState, group: MemberGroup, hold: PromisedReservation) -> None:
     group.holds.remove(hold)
-    state.cluster.release((hold.node, hold.number))
+    state.cluster.held.release((hold.node, hold.number))
     if hold.charge is not None:
         state.refund(hold.charge)
 

@@ -59,12 +59,15 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
-    holds = holds or workload.held_since is not None or bool(workload.checks)
+    holds = holds or workload.held_since is not None or bool(workload.checks) or bool(workload.provisioning)
     holds = holds or moves.is_coming(state, workload)
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
-    return (*whom, important, before, lasts, local_queue, own, least)
+    asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
+    if queue is not None and queue.checks.provisioning:
+        asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
+    return (*whom, important, before, lasts, local_queue, own, least, asked_for)
 
 
 def class_of(

@@ -29,6 +29,7 @@ from tutti.engine.reading.objects import WrittenObjects
 from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
 from tutti.quota.flavors import NO_CHECKS, Flavor, FlavorGroup, Queue, QueueChecks, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
+from tutti.quota.provisioning import ProvisioningCheck
 from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage, cohort_key
 
@@ -96,6 +97,34 @@ def checks_of(found: ClusterQueue) -> QueueChecks:
         return NO_CHECKS
     on_flavors = {one.name: tuple(one.on_flavors) for one in strategy.admission_checks}
     return QueueChecks(on_flavors, strategy.pending_timeout_seconds, strategy.placement_timeout_seconds)
+
+
+def provisioning_of(checks: QueueChecks, known: Mapping[str, AdmissionCheck]) -> QueueChecks:
+    """Return the checks of a queue with those told apart that ask for nodes; `known` has the objects, by name."""
+    found = []
+    for name, flavors in checks.on_flavors.items():
+        said = known[name].spec.provisioning if name in known else None
+        if said is not None:
+            retry, updates = said.retry_strategy, said.pod_set_updates.node_selector
+            found.append(
+                ProvisioningCheck(
+                    name,
+                    flavors,
+                    said.provisioning_class_name,
+                    tuple(sorted(said.parameters.items())),
+                    tuple(said.managed_resources),
+                    retry.backoff_limit_count,
+                    retry.backoff_base_seconds,
+                    retry.backoff_max_seconds,
+                    tuple((one.key, one.value_from_provisioning_class_detail) for one in updates),
+                )
+            )
+    if not found:
+        return checks
+    asked_first = {
+        name: flavors for name, flavors in checks.on_flavors.items() if all(name != one.name for one in found)
+    }
+    return replace(checks, on_flavors=asked_first, provisioning=tuple(found))
 
 
 def _policy(said: Preemption) -> PreemptionPolicy:
@@ -242,6 +271,7 @@ class Catalog(WrittenObjects):
         }
         self.queues = {}
         parents = {name: parent for name, (parent, _) in self.cohorts.items()}
+        known = {one.metadata.name: one for one in self.all(AdmissionCheck)}
         for one, usual in written:
             name = one.metadata.name
             queue = queue_in(one, self.windows.quotas_of(name) if name in temporary else usual)
@@ -250,7 +280,8 @@ class Catalog(WrittenObjects):
             if one.metadata.deletion_timestamp:
                 problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
-            self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
+            checks = provisioning_of(queue.checks, known) if queue.checks.on_flavors else queue.checks
+            self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort, checks=checks)
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
 
@@ -278,7 +309,10 @@ class Catalog(WrittenObjects):
         """Return the first problem that a queue has with the checks that it asks for."""
         if not queue.checks.on_flavors:
             return None
-        active = {one.metadata.name: is_true(one.status.conditions, "Active") for one in self.all(AdmissionCheck)}
+        active = {
+            one.metadata.name: one.spec.provisioning is not None or is_true(one.status.conditions, "Active")
+            for one in self.all(AdmissionCheck)
+        }
         return checks_problem(queue.checks.on_flavors, active, unreadable=self.all_unreadable(AdmissionCheck))
 
     def local_queue(self, namespace: str, name: str) -> LocalQueueTarget | None:

@@ -14,9 +14,11 @@ from tutti.api.core import OwnerReference, Pod
 from tutti.api.devices import Allocation
 from tutti.api.frameworks.starting import Directives
 from tutti.api.messages import shortened
+from tutti.api.provisioning import ProvisionedPods
 from tutti.api.selectors import Toleration
 
 DeviceClaimChange = Literal["allocate", "reserve", "free"]
+ExtendedClaimChange = Literal["make", "tell", "remove"]
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -85,6 +87,26 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     version: str = ""
     allocation: Allocation | None = None
     pods: list[tuple[str, str]] = []
+
+
+class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
+    """Write the claim of a pod for extended resources that devices stand in for; answered by `DeviceClaimWritten`.
+
+    Attributes:
+        uid: Of the claim; "" of one that is to be made.
+        change: `make`: create it; `tell`: have the status of its pod say which it is; `remove`: take it away.
+        pod: Name and uid of the pod.
+        requests: To make it: its requests by name, each with its class and how many devices.
+        mappings: To tell of it: the place of a container among init and other containers, resource and request.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    change: ExtendedClaimChange
+    pod: tuple[str, str]
+    requests: list[tuple[str, str, int]] = []
+    mappings: list[tuple[int, str, str]] = []
 
 
 class Evict(Decision, frozen=True, tag="evict"):
@@ -237,6 +259,28 @@ class DeletePodGroup(Decision, frozen=True, tag="delete-pod-group"):
     uid: str
 
 
+class CreateProvisioning(Decision, frozen=True, tag="create-provisioning"):
+    """Make a ProvisioningRequest and the PodTemplates of its pod sets; answered by `ProvisioningWritten`.
+
+    `owner` is kind, name and uid of the workload's object, with which all of it goes.
+    """
+
+    namespace: str
+    name: str
+    owner: tuple[str, str, str]
+    class_name: str
+    pods: list[ProvisionedPods]
+    parameters: dict[str, str] = {}
+
+
+class DeleteProvisioning(Decision, frozen=True, tag="delete-provisioning"):
+    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class AskExtender(Decision, frozen=True, tag="ask-extender"):
     """Ask an HTTP extender about a class of pods by one of them; answered by `ExtenderAnswered`.
 
@@ -285,6 +329,7 @@ AnyDecision = (
     | SelectNode
     | ReserveVolume
     | WriteDeviceClaim
+    | WriteExtendedClaim
     | Evict
     | Deactivate
     | StartOwner
@@ -297,6 +342,8 @@ AnyDecision = (
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup
+    | CreateProvisioning
+    | DeleteProvisioning
     | AskExtender
     | NotePluginFault
     | NoteFault

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from tutti.engine.records.decisions import DeviceClaimChange
+from tutti.engine.records.decisions import DeviceClaimChange, ExtendedClaimChange
 
 
 @dataclass(slots=True)
@@ -13,18 +14,30 @@ class DeviceWrite:
 
     Attributes:
         uid: Of the claim.
-        change: What is done with it; `allocate` stays so where pods were let use it afterwards.
+        change: What is done with it; `allocate` stays so where pods were let use it afterwards. While it is made (for
+            extended resources) it has no uid.
         asked: What was asked last, which is what the next answer is about.
         pods: Name and uid of those that were written as its users.
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
         failure: Why it could not be written, or "".
+        told: Of a claim for extended resources, whether its pod is being told which it is, and has been.
     """
 
     uid: str
-    change: DeviceClaimChange
-    asked: DeviceClaimChange
+    change: DeviceClaimChange | ExtendedClaimChange
+    asked: DeviceClaimChange | ExtendedClaimChange
     pods: list[tuple[str, str]] = field(default_factory=list)
     answered: bool = False
     version: str = ""
     failure: str = ""
+    told: Literal["", "asked", "done"] = ""
+
+
+@dataclass(slots=True)
+class PoolTrouble:
+    """What is the matter with a pool of devices, since when, Unix seconds, and whether that was told."""
+
+    text: str
+    since: float
+    told: bool = False

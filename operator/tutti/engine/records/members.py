@@ -327,6 +327,14 @@ class LostMember:
     recalled: bool = False
 
 
+def amounts_of(member: Member, charge: Charge | None) -> Amounts:
+    """Return what a member takes, and what of its charge it does not request: devices that quota counts."""
+    amounts = member.pod.pod_class.requests
+    if charge is None or all(name in amounts for _, name in charge.usage):
+        return amounts
+    return {**{name: amount for (_, name), amount in charge.usage.items()}, **amounts}
+
+
 @dataclass(frozen=True, slots=True)
 class PromisedReservation:
     """Room and quota kept for one member that does not exist yet."""

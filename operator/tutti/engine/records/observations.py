@@ -8,8 +8,6 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import msgspec
-
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
@@ -27,10 +25,14 @@ from tutti.api.storage import (
 from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
-
-
-class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
-    """Base of everything the engine can be told."""
+from tutti.engine.records.measurements import Measured
+from tutti.engine.records.observation import Observation
+from tutti.engine.records.provisioning import (
+    ProvisioningFollowed,
+    ProvisioningGone,
+    ProvisioningSeen,
+    ProvisioningWritten,
+)
 
 
 class PodSeen(Observation, frozen=True, tag="pod"):
@@ -336,7 +338,7 @@ class ClaimWritten(Observation, frozen=True, tag="claim-written"):
 
 
 class DeviceClaimWritten(Observation, frozen=True, tag="device-claim-written"):
-    """What became of a WriteDeviceClaim.
+    """What became of a WriteDeviceClaim or WriteExtendedClaim.
 
     Attributes:
         done: Whether it stands written now, under `version`.
@@ -427,30 +429,12 @@ class ExtenderAnswered(Observation, frozen=True, tag="extender-answered"):
     gone: bool = False
 
 
-class NodeFigures(msgspec.Struct, frozen=True, array_like=True):
-    """What was measured of a node, and when: Unix seconds, and a number per metric, None where there was none."""
-
-    at: float
-    values: list[float | None] = []
-
-
-class Measured(Observation, frozen=True, tag="measured"):
-    """Figures of nodes were read.
-
-    Attributes:
-        metrics: What was measured: `cpu` and `memory` and their deviations in percent of the machine, and others.
-        nodes: By the name of the node what came of each.
-    """
-
-    metrics: list[str]
-    nodes: dict[str, NodeFigures]
-
-
 class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
+OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
 DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
 
 if TYPE_CHECKING:

@@ -201,6 +201,9 @@ def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTo
     return topology.together or (group.name, pod_class)
 
 
+_TERMS = "selectors, affinity, spread constraints, tolerations, resource claims"
+
+
 def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
@@ -211,7 +214,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
     if total <= MOST_TERMS_TOGETHER:
         return None
     text = (
-        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations, resource claims), "
+        f"its unlike pods have {total} terms together ({_TERMS}), "
         f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
     )
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
@@ -220,7 +223,10 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
 def class_never_admitted(queue: Queue | None, pod_class: PodClass) -> Explanation | None:
     """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
     why = unplaceable(pod_class)
-    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.requests)
+    counted = pod_class.devices.counted
+    if queue is not None and why is None and counted is not None and counted.problem:
+        return Explanation(Gate.QUOTA, "DevicesNotCounted", counted.problem)
+    missing = [] if queue is None or why is not None else uncovered(queue, pod_class.charged)
     return not_covered(queue, missing) if queue is not None and missing else why
 
 
@@ -233,10 +239,7 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
     if pod_class.devices.problem:
         return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
     if pod_class.terms > MOST_TERMS:
-        text = (
-            f"a pod has {pod_class.terms} terms (selectors, affinity, spread constraints, tolerations, resource claims), "
-            f"and {MOST_TERMS} is the most that is weighed"
-        )
+        text = f"a pod has {pod_class.terms} terms ({_TERMS}), and {MOST_TERMS} is the most that is weighed"
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
     return None
 
@@ -257,7 +260,7 @@ def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
     """Return per resource what all pods of needs ask for, those beyond the required ones included."""
     total: dict[str, int] = {}
     for need in needs:
-        add_to(total, need.pod_class.requests, need.required + need.extra)
+        add_to(total, need.pod_class.charged, need.required + need.extra)
     return total
 
 
@@ -268,7 +271,7 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
     return PodSet(
         name,
         need.required,
-        {resource: amount for resource, amount in pod_class.requests.items() if resource != VIRTUAL},
+        {resource: amount for resource, amount in pod_class.charged.items() if resource != VIRTUAL},
         node_selector=pod_class.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=pod_class.spec.tolerations,
@@ -326,7 +329,7 @@ def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:
 def _is_alike(one: PodClass, other: PodClass) -> bool:
     """Whether pods of two classes ask the same of quota and flavors, whatever else tells them apart."""
     mine, theirs = one.spec, other.spec
-    if one.requests != other.requests or mine.node_selector != theirs.node_selector:
+    if one.charged != other.charged or mine.node_selector != theirs.node_selector:
         return False
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 

@@ -34,6 +34,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
+from tutti.engine.records.provisioning import Provisioning
 from tutti.quota.ordering import OrderKey, order_key, queued_at
 
 WorkloadKey = tuple[str, str, str]
@@ -174,6 +175,7 @@ class Workload:
         checks: What checks say of it, as its object has it.
         checks_round: Which round that is about.
         checks_told: The round and the checks that were last asked to be written as Pending.
+        provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
     """
 
     key: WorkloadKey
@@ -256,6 +258,7 @@ class Workload:
     checks: Sequence[AdmissionCheckState] = ()
     checks_round: int = 0
     checks_told: tuple[int, tuple[str, ...]] = (0, ())
+    provisioning: Sequence[Provisioning] = ()
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -85,11 +85,11 @@ def _pods(state: StatusState, queue: Queue, need: PodSetRequest, profile: Profil
     nodes, flavors, pod_class = state.cluster.nodes, state.catalog.flavors, need.pod_class
     ways = [
         FlavorOption(
-            usage_of(assignment, pod_class.requests, need.required),
+            usage_of(assignment, pod_class.charged, need.required),
             static_filter_result(pod_class, nodes, where_of(assignment, flavors), profile).mask,
         )
         for assignment in itertools.islice(
-            flavor_assignments(queue, flavors, pod_class.requests, pod_class.spec.tolerations), MOST_WAYS
+            flavor_assignments(queue, flavors, pod_class.charged, pod_class.spec.tolerations), MOST_WAYS
         )
     ]
     return EqualPods(need.required, nodes.vector(pod_class.requests), ways)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tutti.api import conditions as cond
 from tutti.api.conditions import Json, Status, condition_json
 from tutti.api.kinds import Object, PodGroup
+from tutti.api.kinds.provisioning import MOST_TOLD
 from tutti.api.messages import HAS, agreeing
 from tutti.api.resources import format_amount
 from tutti.engine.lifecycle.member_loss import describe_degraded
@@ -65,7 +66,7 @@ def status_of(
             "pendingReason": pending,
             **_group_admission(workload, told),
         }
-    wanted |= _ended_before(workload, told)
+    wanted |= _ended_before(workload, told) | _provisioning(workload, told)
     state.queue_positions.note(workload, pending)
     workload.status, news = _changed_status(state, told, wanted, conditions_of(state, workload))
     return news
@@ -183,6 +184,13 @@ def _ended_before(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
         return {}
     ended = [{"workload": name, "outcome": how} for name, how in workload.ended_before.items()]
     return {"after": ended or None}
+
+
+def _provisioning(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of nodes that have been asked for; nothing where none are, or were."""
+    if not (workload.provisioning or told.get("provisioning")):
+        return {}
+    return {"provisioning": [one.described() for one in workload.provisioning[-MOST_TOLD:]] or None}
 
 
 def _held(group: MemberGroup) -> dict[str, Any]:

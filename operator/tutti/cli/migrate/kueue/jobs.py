@@ -20,6 +20,7 @@ from tutti.cli.migrate.conforming import conform
 from tutti.cli.migrate.kueue import kinds, remarks, words
 from tutti.cli.migrate.kueue.kinds import mapping, take_over
 from tutti.cli.migrate.kueue.layouts import Layout, TemplatePlace, layout_of
+from tutti.cli.migrate.kueue.provisioning import KnownProvisioning
 from tutti.cli.migrate.kueue.resources import KnownQueues, say_uncovered, say_unplaceable
 from tutti.cli.migrate.report import NoteLevel, Notes
 
@@ -34,12 +35,14 @@ class Run:
         scheduler: The schedulerName that pods are given.
         unsupported: The fields that are left out because this version does not do them yet.
         queues: The queues in all of its files.
+        provisioning: What its files say of nodes that are asked for.
         used: The Workloads written so far, by namespace and name.
     """
 
     scheduler: str = "tutti"
     unsupported: Sequence[UnsupportedField] = UNSUPPORTED
     queues: KnownQueues = field(default_factory=KnownQueues)
+    provisioning: KnownProvisioning = field(default_factory=KnownProvisioning)
     used: set[tuple[str, str]] = field(default_factory=set)
 
 

@@ -16,13 +16,14 @@ from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, read_topo
 from tutti.api.model import GROUP
 from tutti.api.problems import path_of
 from tutti.cli.migrate.kueue import words
+from tutti.cli.migrate.kueue.provisioning import OF_KUEUE, KnownProvisioning, provisioning_check
 from tutti.cli.migrate.kueue.words import RANKED_BY_NAME
 from tutti.cli.migrate.report import NoteLevel, Notes
 
 OLD_FUNGIBILITY = {("whenCanBorrow", "Borrow"): "MayStopSearch", ("whenCanPreempt", "Preempt"): "MayStopSearch"}
 
 
-def cluster_queue(document: dict[str, Any], notes: Notes) -> None:
+def cluster_queue(document: dict[str, Any], notes: Notes, known: KnownProvisioning) -> None:
     """Rewrite the spec of a ClusterQueue."""
     spec = mapping(document, "spec")
     rename(spec, "cohort", "cohortName", notes, path="spec")
@@ -35,7 +36,7 @@ def cluster_queue(document: dict[str, Any], notes: Notes) -> None:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
     if not spec.get("admissionChecksStrategy", True):
         del spec["admissionChecksStrategy"]
-    elif "admissionChecksStrategy" in spec:
+    elif "admissionChecksStrategy" in spec and not known.covers(_check_names(spec)):
         notes.add(
             NoteLevel.CHANGED,
             "spec.admissionChecksStrategy",
@@ -44,21 +45,26 @@ def cluster_queue(document: dict[str, Any], notes: Notes) -> None:
         )
 
 
+def _check_names(spec: dict[str, Any]) -> list[str]:
+    """The checks that the spec of a ClusterQueue names."""
+    listed = mapping(spec, "admissionChecksStrategy").get("admissionChecks")
+    return [str(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
 OF_KUEUES_OWN: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "kueue.x-k8s.io/provisioning-request": (
-            "no capacity is asked for ahead of admission",
-            "for autoscaling: pods that lack a node are Unschedulable, which cluster autoscalers act on by themselves",
-        ),
         "kueue.x-k8s.io/multikueue": ("work is not sent to other clusters", "keep Kueue's manager for that"),
     }
 )
 """Controllers of checks that are part of Kueue: what is not done here, and what to do instead."""
 
 
-def admission_check(document: dict[str, Any], notes: Notes) -> None:
+def admission_check(document: dict[str, Any], notes: Notes, known: KnownProvisioning) -> None:
     """Say of an AdmissionCheck that its controller has to look elsewhere, or that there is none."""
     spec = mapping(document, "spec")
+    if spec.get("controllerName") == OF_KUEUE:
+        provisioning_check(spec, str(mapping(document, "metadata").get("name", "")), known, notes)
+        return
     own = OF_KUEUES_OWN.get(str(spec.get("controllerName")))
     if own is not None:
         why, do = own

@@ -2,22 +2,27 @@
 
 Kueue charges what its Configuration makes of requests: transformations make one resource of another, prefixes leave
 some out, and device classes stand for resource claims (Kueue 0.20, apis/config, type Resources). Here a pod is charged
-for what it requests. So queues and jobs are compared that are migrated in one run.
+for what it requests, and for devices by the same mappings. Queues and jobs are compared that are migrated in one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import yaml
+
 from tutti.api.model import GROUP
+from tutti.api.problems import path_of
+from tutti.cli.migrate.editing import compose, construct
 from tutti.cli.migrate.kueue import words
 from tutti.cli.migrate.kueue.kinds import mapping
 from tutti.cli.migrate.report import NoteLevel, Notes
 
 _QUEUE_GROUPS: Final = (words.GROUP, GROUP)
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_CONFIGURATIONS: Final = f"config.{words.GROUP}/"
 _HAMI: Final = frozenset({"nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"})
 """Resources by which HAMi is asked for parts of a device."""
 
@@ -29,10 +34,12 @@ class KnownQueues:
     Attributes:
         covered: The resources of which a ClusterQueue gives quota.
         cluster_queue: The ClusterQueue of each LocalQueue, by namespace and name.
+        mapped: The names under which a Configuration counts devices.
     """
 
     covered: dict[str, frozenset[str]] = field(default_factory=dict)
     cluster_queue: dict[tuple[str, str], str] = field(default_factory=dict)
+    mapped: set[str] = field(default_factory=set)
 
     def add(self, document: Mapping[str, Any]) -> None:
         """Take in a document, if it is a queue."""
@@ -40,12 +47,33 @@ class KnownQueues:
         whole = dict(document)
         spec, metadata = mapping(whole, "spec"), mapping(whole, "metadata")
         name = str(metadata.get("name", ""))
+        for configuration in configurations_in(whole):
+            mappings = mapping(configuration[1], "resources").get("deviceClassMappings")
+            named = mappings if isinstance(mappings, list) else ()
+            self.mapped.update(str(one.get("name", "")) for one in named if isinstance(one, dict))
         if group not in _QUEUE_GROUPS:
             return
         if document.get("kind") == "ClusterQueue":
             self.covered[name] = frozenset(resource for resource, _ in covered_resources(spec))
         elif document.get("kind") == "LocalQueue":
             self.cluster_queue[str(metadata.get("namespace", "")), name] = str(spec.get("clusterQueue", ""))
+
+
+def configurations_in(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield Kueue's Configurations in a document, and where each stands: it is one, or a ConfigMap with some in it."""
+    if document.get("kind") == "Configuration" and str(document.get("apiVersion", "")).startswith(_CONFIGURATIONS):
+        yield "", document
+    if (document.get("apiVersion"), document.get("kind")) != ("v1", "ConfigMap"):
+        return
+    for key, text in mapping(document, "data").items():
+        if not isinstance(text, str) or _CONFIGURATIONS not in text:
+            continue
+        try:
+            inner = construct(node) if (node := compose(text)) is not None else None
+        except yaml.YAMLError:
+            continue  # text that only mentions it; the document is told of as one that does
+        if isinstance(inner, dict) and inner.get("kind") == "Configuration":
+            yield "data" + path_of([str(key)]), inner
 
 
 def covered_resources(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -57,20 +85,21 @@ def covered_resources(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield str(resource), f"spec.resourceGroups[{index}].coveredResources[{place}]"
 
 
-def say_virtual(spec: dict[str, Any], notes: Notes) -> None:
-    """Tell of resources that no pod can request: only Kueue's Configuration makes them.
+def say_virtual(spec: dict[str, Any], notes: Notes, mapped: Collection[str]) -> None:
+    """Tell of resources that no pod can request, and that only Kueue's Configuration makes, but devices counted so.
 
     Rule: what a container requests is one of Kubernetes' own resources, or has a domain (Kubernetes 1.36,
     pkg/apis/core/validation, validateContainerResourceName).
     """
     for resource, path in covered_resources(spec):
-        if "/" in resource or resource in _NATIVE or resource.startswith("hugepages-"):
+        if "/" in resource or resource in _NATIVE or resource in mapped or resource.startswith("hugepages-"):
             continue
         happens = (
             f"{resource} is never used here: no pod can request it, and only a transformation or device class mapping "
             "of Kueue's Configuration makes it of what pods request"
         )
-        notes.add(NoteLevel.LOST, path, happens, "give quota of what pods request instead, or this limits nothing")
+        do = "give quota of what pods request instead, or count devices as it (resources.deviceClassMappings)"
+        notes.add(NoteLevel.LOST, path, happens, f"{do}, or this limits nothing")
 
 
 def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
@@ -78,9 +107,9 @@ def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
     spec = mapping(template, "spec")
     where = f"{path}." if path else ""
     if spec.get("resourceClaims"):
-        happens = "its devices count against no quota: Tutti places by them, and has no quota of device classes"
-        do = "bound devices by a ResourceQuota (CLASS.deviceclass.resource.k8s.io/devices) instead"
-        notes.add(NoteLevel.LOST, f"{where}spec.resourceClaims", happens, do)
+        happens = "its devices count against quota only where the operator's configuration names their classes"
+        do = "take resources.deviceClassMappings over into the TuttiConfiguration"
+        notes.add(NoteLevel.NOTE, f"{where}spec.resourceClaims", happens, do)
     parts = _HAMI.intersection(requested_resources(spec))
     if parts:
         happens = f"{', '.join(sorted(parts))}: parts of devices are handed out by HAMi's own scheduler only"

@@ -21,6 +21,7 @@ from tutti.cli.migrate.kueue.kinds import (
     resource_flavor,
     workload,
 )
+from tutti.cli.migrate.kueue.provisioning import KnownProvisioning, left_out
 from tutti.cli.migrate.kueue.resources import say_virtual
 from tutti.cli.migrate.report import NoteLevel, Notes
 
@@ -40,8 +41,6 @@ WRITTEN_BY_SERVER = (
 
 QUOTAS: Mapping[str, Callable[[dict[str, Any], Notes], None]] = MappingProxyType(
     {
-        "AdmissionCheck": admission_check,
-        "ClusterQueue": cluster_queue,
         "Cohort": cohort,
         "LocalQueue": as_it_is,
         "ResourceFlavor": resource_flavor,
@@ -51,12 +50,13 @@ QUOTAS: Mapping[str, Callable[[dict[str, Any], Notes], None]] = MappingProxyType
 )
 """Kinds that have an equal here, and how their specs are rewritten."""
 
+CHECKED: Mapping[str, Callable[[dict[str, Any], Notes, KnownProvisioning], None]] = MappingProxyType(
+    {"AdmissionCheck": admission_check, "ClusterQueue": cluster_queue}
+)
+"""The same of kinds that become what other documents say of checks, too."""
+
 WITHOUT_EQUAL: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "ProvisioningRequestConfig": (
-            "no capacity is asked for ahead of admission",
-            "let the cluster autoscaler act on Unschedulable pods",
-        ),
         "MultiKueueConfig": ("work is not sent to other clusters", "keep Kueue's manager for that"),
         "MultiKueueCluster": ("work is not sent to other clusters", "keep Kueue's manager for that"),
         "Configuration": (
@@ -66,6 +66,10 @@ WITHOUT_EQUAL: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Kinds that are left out: why, and what to do instead."""
+
+
+PROVISIONING_CONFIG = "ProvisioningRequestConfig"
+"""What has become part of the AdmissionCheck that names it."""
 
 
 class Rewritten(NamedTuple):
@@ -102,14 +106,23 @@ def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
 
 
 def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, run: Run) -> Rewritten:
+    if kind == PROVISIONING_CONFIG:
+        left_out(str(mapping(document, "metadata").get("name", "")), run.provisioning, notes)
+        return Rewritten([], None, notes)
     if kind in WITHOUT_EQUAL:
         why, do = WITHOUT_EQUAL[kind]
-        notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        ours = settings.as_ours(document, notes) if kind == "Configuration" else None
+        if ours is None:
+            notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
+        else:
+            happens = f"only its device class mappings are taken over: {why}"
+            notes.add(NoteLevel.LOST, "", happens, f"start the operator with it (--config), not kubectl; {do}")
         if kind == "Configuration":
             settings.say_settings(document, "", notes)
-        return Rewritten([], None, notes)
-    if version not in VERSIONS or (kind not in QUOTAS and kind != "Workload"):
-        do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join([*QUOTAS, 'Workload', *WITHOUT_EQUAL])}"
+        return Rewritten([], ours, notes)
+    if version not in VERSIONS or (kind not in {*QUOTAS, *CHECKED, "Workload"}):
+        known = sorted({*QUOTAS, *CHECKED, "Workload", PROVISIONING_CONFIG, *WITHOUT_EQUAL})
+        do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join(known)}"
         notes.add(NoteLevel.LOST, "apiVersion", f"left as it is: {version} {kind} is not known here", do)
         return Rewritten([], document, notes, known=False)
     owner = made_by_kueue(document) if kind == "Workload" else ""
@@ -121,9 +134,12 @@ def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, r
     _undress(document, notes)
     if kind == "Workload":
         workload(document, notes, scheduler=run.scheduler)
+    elif kind in CHECKED:
+        CHECKED[kind](document, notes, run.provisioning)
+        say_virtual(mapping(document, "spec"), notes, run.queues.mapped)
     else:
         QUOTAS[kind](document, notes)
-        say_virtual(mapping(document, "spec"), notes)
+        say_virtual(mapping(document, "spec"), notes, run.queues.mapped)
     conform(document, notes, unsupported=run.unsupported)
     return Rewritten([], document, notes)
 

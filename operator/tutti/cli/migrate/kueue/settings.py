@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import yaml
+from pydantic import ValidationError
 
-from tutti.api.problems import path_of
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.model import API_VERSION
+from tutti.api.problems import problems_of
 from tutti.cli.migrate.conforming import found
-from tutti.cli.migrate.editing import compose, construct
 from tutti.cli.migrate.kueue.kinds import mapping
-from tutti.cli.migrate.kueue.words import GROUP, LostWord
+from tutti.cli.migrate.kueue.resources import configurations_in
+from tutti.cli.migrate.kueue.words import LostWord
 from tutti.cli.migrate.report import NoteLevel, Notes
 
 SETTINGS: Mapping[str, LostWord] = MappingProxyType(
@@ -25,8 +27,9 @@ SETTINGS: Mapping[str, LostWord] = MappingProxyType(
             "give quota of what pods request; quota of what only a transformation makes limits nothing",
         ),
         "resources.deviceClassMappings": LostWord(
-            "resource claims (DRA) are not charged, and pods with claims wait",
-            "leave pods with claims to another scheduler",
+            "the operator has a setting of the same name, with the same fields",
+            "write it into the TuttiConfiguration as it stands",
+            NoteLevel.NOTE,
         ),
         "resources.excludeResourcePrefixes": LostWord(
             "nothing is left out: pods are charged for all that they request",
@@ -79,17 +82,29 @@ def say_settings(document: dict[str, Any], at: str, notes: Notes) -> None:
 
 def say_embedded(document: dict[str, Any], notes: Notes) -> bool:
     """Tell of a Configuration in the data of a ConfigMap; False where there is none."""
-    if (document.get("apiVersion"), document.get("kind")) != ("v1", "ConfigMap"):
-        return False
     any_found = False
-    for key, text in mapping(document, "data").items():
-        if not isinstance(text, str) or f"config.{GROUP}" not in text:
-            continue
-        try:
-            inner = construct(node) if (node := compose(text)) is not None else None
-        except yaml.YAMLError:
-            continue  # text that only mentions it; the document is told of as one that does
-        if isinstance(inner, dict) and inner.get("kind") == "Configuration":
-            say_settings(inner, "data" + path_of([str(key)]), notes)
-            any_found = True
+    for at, inner in configurations_in(document):
+        say_settings(inner, at, notes)
+        any_found = True
     return any_found
+
+
+def as_ours(document: dict[str, Any], notes: Notes) -> dict[str, Any] | None:
+    """Return the TuttiConfiguration that holds what both have of a Configuration; None where that is nothing."""
+    mappings = mapping(document, "resources").get("deviceClassMappings")
+    if not mappings:
+        return None
+    ours = {
+        "apiVersion": API_VERSION,
+        "kind": "TuttiConfiguration",
+        "resources": {"deviceClassMappings": mappings},
+    }
+    try:
+        TuttiConfiguration.model_validate(ours)
+    except ValidationError as error:
+        wrong = "; ".join(str(problem) for problem in problems_of(error, TuttiConfiguration))
+        notes.add(
+            NoteLevel.INVALID, "resources.deviceClassMappings", f"left out: {wrong}", "correct it, and migrate again"
+        )
+        return None
+    return ours

@@ -203,10 +203,10 @@ def cover_resources(case: UnplacedWorkload) -> Iterator[Change]:
     queue = case.queue
     if queue is None:
         return
-    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.pod_class.requests)}
+    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.pod_class.charged)}
     for need in case.needs:
         for name in missing:
-            missing[name] += need.pod_class.requests.get(name, 0) * need.required
+            missing[name] += need.pod_class.charged.get(name, 0) * need.required
     if missing:
         seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
         told = ", ".join(f"{format_amount(name, units)} {name}" for name, units in missing.items())

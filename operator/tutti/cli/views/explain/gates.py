@@ -22,6 +22,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
+from tutti.engine.lifecycle import provisioning
 from tutti.engine.lifecycle.checks import answers
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
@@ -50,7 +51,7 @@ def quota_uses(state: AdmissionState, queue: Queue, needs: Sequence[PodSetReques
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
-        add_to(asked, need.pod_class.requests, need.required)
+        add_to(asked, need.pod_class.charged, need.required)
     return tuple(
         _use(state, queue, (flavor, resource), asked[resource])
         for group in queue.groups
@@ -124,7 +125,7 @@ def ways_to_count(
     each = [
         list(
             itertools.islice(
-                flavor_assignments(queue, flavors, need.pod_class.requests, need.pod_class.spec.tolerations), MOST_WAYS
+                flavor_assignments(queue, flavors, need.pod_class.charged, need.pod_class.spec.tolerations), MOST_WAYS
             )
         )
         for need in needs
@@ -244,9 +245,13 @@ def _checks(way: GateContext, *, passed: bool) -> list[GateStep]:
     """Return how a workload stands with the admission checks of its queue; nothing where it has none to pass."""
     queue, workload = way.queue, way.workload
     asked = list(queue.checks.on_flavors) if isinstance(queue, Queue) else []
+    one = provisioning.current(workload)
+    made = [] if one is None else [f"ProvisioningRequest {one.request} is {one.phase}"]
+    if passed and made:
+        asked = [] if one is None else [*asked, one.check]
     if not asked:
         return []
-    said = [f"{one.name} is {one.state}" for one in answers(workload) if one.name in asked]
+    said = made + [f"{one.name} is {one.state}" for one in answers(workload) if one.name in asked]
     if passed and said:
         return [GateStep(Gate.CHECKS.value, GateOutcome.PASSED, ", ".join(said[:MOST_CHECKS]))]
     names = ", ".join(asked[:MOST_CHECKS])

@@ -187,7 +187,7 @@ def _wheres(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[FlavorConst
     ways: list[FlavorByResource] = [{}]
     if case.queue is not None:
         flavors = case.state.catalog.flavors
-        found = flavor_assignments(case.queue, flavors, need.pod_class.requests, need.pod_class.spec.tolerations)
+        found = flavor_assignments(case.queue, flavors, need.pod_class.charged, need.pod_class.spec.tolerations)
         ways = list(itertools.islice(found, MOST_WAYS))
     for given in ways:
         yield ask_for(case.state, need, given, required=need.required).where

@@ -1,0 +1,60 @@
+"""Where the nodes of a flavor have no room: whether its quota is held, and nodes are asked for, instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tutti.engine.admission.attempt import AdmissionAttempt, terms_of
+from tutti.engine.lifecycle.provisioning import current, why_not_asked
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.workloads import Phase
+from tutti.quota.assignment import WorkloadAssignment
+from tutti.quota.flavors import PodSet
+
+
+def asks_for_nodes(
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment,
+    why: Explanation,
+) -> Explanation | None:
+    """Have the quota of chosen flavors held, and nodes asked for, where these have none and a check has them made.
+
+    Args:
+        attempt: Takes in what is to be held (`held`), and what is to be asked for (`provisions`).
+        needs: The pods that must have a node.
+        pod_sets: What each of them asks of quota.
+        choice: The flavors.
+        why: Why they have no nodes there.
+
+    Returns:
+        None where that is done; otherwise `why`, with why it is not.
+    """
+    workload, queue = attempt.workload, attempt.queue
+    waits = workload.phase is Phase.WAITING and why.gate is Gate.PLACEMENT
+    if queue is None or not waits or attempt.probes or not attempt.may_ask or workload.key[0] == "Pod":
+        return why
+    if current(workload) is not None:
+        return why  # nodes were made for it, and it waits until there is room on them
+    terms = terms_of(attempt, needs, pod_sets, choice)
+    flavors = tuple(sorted({flavor for given in terms.given for flavor in given.values()}))
+    for check in queue.checks.provisioning:
+        each = zip(needs, terms.given, strict=True)
+        concerned = [need for need, given in each if check.concerns(given.values(), need.pod_class.requests)]
+        if not concerned:
+            continue
+        if not workload.uid:
+            return why  # it can be asked for once there is an object that tells of it
+        against = why_not_asked(attempt.state, workload, check, flavors, [need.pod_class for need in concerned])
+        if against:
+            return msgspec.structs.replace(why, message=f"{why.message}; {against}")
+        if workload.held_since is None:
+            charges = zip(needs, terms.charges, strict=True)
+            attempt.held = [(need.group, need.required, charge) for need, charge in charges if charge is not None]
+        attempt.provisions = check, flavors
+        return None
+    return why

@@ -1,0 +1,426 @@
+"""ProvisioningRequests: who has quota and finds no nodes has a cluster autoscaler asked for them, with the quota held.
+
+An AdmissionCheck with `provisioning` is no check that is asked first. Where the nodes of a flavor that it is for have
+no room, the quota is held without nodes (`checks.py`: the same phase, clocks and status), and a request is made. Once
+it is Provisioned, nodes are looked for again. One that fails, that the autoscaler takes back, or that does not come in
+time gives the quota back; it is asked again after a pause and, when that has failed too often, in these flavors no
+more, so that the next ones have their turn.
+
+How far that has come stands in `status.provisioning`, in the same write as the quota. The name of a request follows
+from its workload, the flavors and the number of the try, so whoever finds the status after a process that was killed
+between any two writes makes the same request, and finds it made. A request that no status names is removed.
+
+Rules: Kueue 0.20, pkg/controller/admissionchecks/provisioning/controller.go, but for three. Nothing is asked for where
+nodes have room; a flavor that is given up leaves the others to be tried (there the workload is set inactive); and of
+capacity that is revoked under running work, the work is taken out and waits again (there it is set inactive as well).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tutti.api.conditions import timestamp
+from tutti.api.messages import HAS, all_of, counted
+from tutti.api.provisioning import (
+    ACCEPTED,
+    BOOKING_EXPIRED,
+    CAPACITY_REVOKED,
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    FAILED,
+    MOST_POD_SETS,
+    PROVISIONED,
+    ProvisioningRequest,
+)
+from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.eviction import evict
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.provisioned_pods import pods_of
+from tutti.engine.records.decisions import CreateProvisioning, DeleteProvisioning
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.members import Additions, MemberGroup
+from tutti.engine.records.provisioning import (
+    Provisioning,
+    ProvisioningFollowed,
+    ProvisioningGone,
+    ProvisioningPhase,
+    ProvisioningSeen,
+    ProvisioningWritten,
+    provisioning_request_name,
+)
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
+from tutti.quota.flavors import QueueChecks
+from tutti.quota.provisioning import ProvisioningCheck
+
+PENDING = "ProvisioningPending"
+NO_ROOM = "WaitingForProvisionedNodes"
+
+WRITE_AGAIN_SECONDS = 10.0
+"""How long after a request could not be written, or removed, that is tried again."""
+_ADOPT_SECONDS = 10.0
+"""For how long a request of an earlier process is left alone that its workload may yet come to ask for."""
+
+
+# What the engine is told.
+
+
+def request_seen(state: LifecycleState, seen: ProvisioningSeen) -> None:
+    """Take in a request as it is now."""
+    _touch(state, state.requests.put(seen.found))
+
+
+def request_gone(state: LifecycleState, gone: ProvisioningGone) -> None:
+    """Take in that a request does not exist any more."""
+    _touch(state, state.requests.drop(gone.namespace, gone.name))
+
+
+def requests_followed(state: LifecycleState, told: ProvisioningFollowed) -> None:
+    """Take in whether requests are seen; whoever waits for nodes may ask for them now, or may not any more."""
+    if state.requests.followed == told.followed:
+        return
+    state.requests.followed = told.followed
+    for key, workload in state.workloads.items():
+        if workload.phase in (Phase.WAITING, Phase.CHECKING):
+            state.touch(key)
+
+
+def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
+    """Take in what became of a write."""
+    if told.owner is None:
+        if told.problem:
+            state.requests.leaving.discard(told.uid)
+        return
+    key = (told.owner[0], told.namespace, told.owner[1])
+    workload = state.workloads.get(key)
+    one = None if workload is None else current(workload)
+    if workload is None or one is None or one.request != told.name:
+        return
+    one.asked, one.trouble = False, told.problem
+    state.touch(key)
+    if told.final and workload.held_since is not None:
+        _fail(state, workload, one, f"it could not be made: {told.problem}")
+    elif told.problem:
+        one.not_before = state.now + WRITE_AGAIN_SECONDS
+        state.set_alarm(workload, one.not_before)
+
+
+def _touch(state: LifecycleState, key: tuple[str, str, str] | None) -> None:
+    if key is not None and key in state.workloads:
+        state.touch(key)
+
+
+# What a workload has asked for.
+
+
+def current(workload: Workload) -> Provisioning | None:
+    """Return what is under way for a workload, if anything is."""
+    return next((one for one in workload.provisioning if one.is_under_way), None)
+
+
+def found_in(workload: Workload, check: ProvisioningCheck, flavors: tuple[str, ...]) -> Provisioning | None:
+    """Return what has been asked for a workload in some flavors under the present terms; None: nothing yet."""
+    wanted = (check.name, flavors, check.terms)
+    return next((one for one in workload.provisioning if (one.check, one.flavors, one.terms) == wanted), None)
+
+
+def begin(state: LifecycleState, workload: Workload, check: ProvisioningCheck, flavors: tuple[str, ...]) -> None:
+    """Have nodes asked for that a workload needs, which holds the quota of these flavors."""
+    before = next((one for one in workload.provisioning if (one.check, one.flavors) == (check.name, flavors)), None)
+    one = Provisioning(check.name, flavors, check.terms, 0 if before is None else before.attempt)
+    if before is not None and before.terms == check.terms:
+        one.failures = before.failures
+    one.attempt += 1
+    one.phase, one.since = ProvisioningPhase.PENDING, state.now
+    one.request = provisioning_request_name(workload.key[2], workload.uid, (check.name, *flavors), one.attempt)
+    workload.provisioning = [*(known for known in workload.provisioning if known is not before), one]
+    if workload.phase is Phase.WAITING:
+        transit(workload, Transition.HOLD)
+    explain(workload, None)
+    state.touch(workload.key)
+
+
+def addition(state: LifecycleState, workload: Workload, group: MemberGroup) -> Additions | None:
+    """Return what is added to the pods of a group whose nodes have been provisioned; None: nothing."""
+    one = current(workload)
+    check = None if one is None else _check_of(state, workload, one)
+    if one is None or check is None or one.phase is not ProvisioningPhase.PROVISIONED:
+        return None
+    classes = {id(m.pod.pod_class): m.pod.pod_class for m in group.members.values()}
+    known = [*classes.values(), *([group.promised] if group.promised is not None else [])]
+    if not any(check.concerns(one.flavors, pod_class.requests) for pod_class in known):
+        return None
+    said = {CONSUME_ANNOTATION: one.request, CLASS_ANNOTATION: check.class_name}
+    return Additions({}, said, tuple(sorted(one.node_labels.items())), ())
+
+
+def _check_of(state: LifecycleState, workload: Workload, one: Provisioning) -> ProvisioningCheck | None:
+    """Return the check by which nodes were asked for, where it still asks for the same."""
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    known = () if queue is None else queue.checks.provisioning
+    return next((check for check in known if (check.name, check.terms) == (one.check, one.terms)), None)
+
+
+def ready_at(workload: Workload) -> float:
+    """Return since when a workload has had nodes provisioned, Unix seconds; 0 where it has none."""
+    one = current(workload)
+    return one.since if one is not None and one.phase is ProvisioningPhase.PROVISIONED else 0.0
+
+
+# A workload that holds quota.
+
+
+def go_on(state: LifecycleState, workload: Workload, checks: QueueChecks) -> bool:
+    """Follow the request of a workload that holds quota and has passed its checks; returns whether it waits on."""
+    one = current(workload)
+    if one is None:
+        return False
+    check = _check_of(state, workload, one)
+    if check is None:
+        _give_back(state, workload, one, f"AdmissionCheck {one.check} asks for something else now")
+        return True
+    seen = _request_of(state, workload, one)
+    wrong = _what_failed(one, seen)
+    if wrong:
+        _fail(state, workload, one, wrong)
+        return True
+    one.was_seen = one.was_seen or seen is not None
+    if one.phase is ProvisioningPhase.PROVISIONED:
+        if seen is not None:
+            one.node_labels = _node_labels(check, seen)
+        return False
+    if seen is not None and seen.says(PROVISIONED) is not None:
+        _provisioned(state, workload, one, check, seen)
+        return False
+    until = (workload.held_since or state.now) + checks.pending_seconds
+    if workload.deadline != until:
+        workload.deadline = until
+        state.timers.add(workload)
+    if seen is None and state.now < until:
+        _ask(state, workload, one, check)
+    explain(workload, _waits_for(state, workload, one, check, seen))
+    return True
+
+
+def _what_failed(one: Provisioning, seen: ProvisioningRequest | None) -> str:
+    """Return why a request will not do while its workload has no nodes yet; "" where it may."""
+    if seen is None:
+        return "it is gone: somebody has deleted it" if one.was_seen else ""
+    if seen.changed:
+        return "somebody has changed its spec"
+    for kind, text in (
+        (FAILED, "it has failed"),
+        (CAPACITY_REVOKED, "its capacity was taken back"),
+        (BOOKING_EXPIRED, "its booking has expired before there was room for all pods"),
+    ):
+        found = seen.says(kind)
+        if found is not None:
+            return f"{text} ({kind}: {found.message})" if found.message else f"{text} ({kind})"
+    return ""
+
+
+def _provisioned(
+    state: LifecycleState, workload: Workload, one: Provisioning, check: ProvisioningCheck, seen: ProvisioningRequest
+) -> None:
+    said = seen.says(PROVISIONED)
+    assert said is not None  # asked by the caller
+    one.phase, one.message = ProvisioningPhase.PROVISIONED, said.message
+    one.since = min(state.now, said.since) if said.since else state.now
+    one.node_labels = _node_labels(check, seen)
+    text = f"ProvisioningRequest {one.request} is Provisioned; nodes are looked for, and the quota is kept meanwhile"
+    state.announce(workload, "Normal", "Provisioned", text)
+    state.touch(workload.key)
+
+
+def _node_labels(check: ProvisioningCheck, seen: ProvisioningRequest) -> dict[str, str]:
+    """Return the labels that nodes have which were made for a request."""
+    return {key: seen.details[detail] for key, detail in check.selectors if detail in seen.details}
+
+
+def _ask(state: LifecycleState, workload: Workload, one: Provisioning, check: ProvisioningCheck) -> None:
+    """Have the request made, unless that is under way, or has failed just now."""
+    if one.asked or one.was_seen or state.now < one.not_before or not state.requests.followed:
+        if state.now < one.not_before:
+            state.set_alarm(workload, one.not_before)
+        return
+    pods = pods_of(state, workload, check)
+    if not pods or len(pods) > MOST_POD_SETS:
+        _fail(state, workload, one, f"its pods are of {len(pods)} kinds, and a request has 1 to {MOST_POD_SETS}")
+        return
+    one.asked = True
+    kind, namespace, name = workload.key
+    owner = (kind, name, workload.uid)
+    state.out.append(CreateProvisioning(namespace, one.request, owner, check.class_name, pods, dict(check.parameters)))
+    total = sum(part.count for part in pods)
+    text = f"{counted(total, 'pod', verb=HAS)} quota and no nodes"
+    text += f"; ProvisioningRequest {one.request} asks for them (class {check.class_name}, {_of(one, check)})"
+    state.announce(workload, "Normal", "ProvisioningRequested", text)
+
+
+def _of(one: Provisioning, check: ProvisioningCheck) -> str:
+    return f"request {one.failures + 1} of {check.retries + 1}"
+
+
+def _waits_for(
+    state: LifecycleState,
+    workload: Workload,
+    one: Provisioning,
+    check: ProvisioningCheck,
+    seen: ProvisioningRequest | None,
+) -> Explanation:
+    """Say what a workload waits for that holds quota until its nodes are made."""
+    pods = sum(group.held.pods for group in workload.groups.values() if group.held is not None)
+    text = f"quota is reserved in flavor {', '.join(one.flavors)}, where no nodes have room for {all_of(pods, 'pod')}; "
+    text += f"ProvisioningRequest {one.request} asks for nodes (class {check.class_name}, {_of(one, check)})"
+    if not state.requests.followed:
+        text += f": {NOT_FOLLOWED}"
+    elif one.trouble:
+        text += f": it could not be made yet: {one.trouble}"
+    elif seen is None:
+        text += ": it is being made"
+    else:
+        accepted, provisioned = seen.says(ACCEPTED), seen.conditions.get(PROVISIONED)
+        told = provisioned.message if provisioned is not None else ""
+        text += ": accepted, and not provisioned yet" if accepted is not None else ": no autoscaler has accepted it yet"
+        text += f" ({told})" if told else ""
+    if workload.deadline is not None:
+        text += f"; given back at {timestamp(workload.deadline)} otherwise"
+    details = {"request": one.request, "attempt": str(one.failures + 1), "attempts": str(check.retries + 1)}
+    return Explanation(Gate.CHECKS, PENDING, text, {**details, "pods": str(pods), "class": check.class_name})
+
+
+NOT_FOLLOWED = (
+    "the server does not serve provisioningrequests.autoscaling.x-k8s.io v1, or the operator may not read them "
+    "(component provisioning-requests)"
+)
+
+
+# Its end.
+
+
+def give_up_late(state: LifecycleState, workload: Workload, checks: QueueChecks) -> bool:
+    """Give up the request of a workload that has held quota for as long as it may; returns whether it had one."""
+    one = current(workload)
+    if one is None:
+        return False
+    if one.phase is ProvisioningPhase.PENDING:
+        text = f"it was not provisioned within {checks.pending_seconds} s of the reservation of its quota"
+        _fail(state, workload, one, f"{text} (pendingTimeoutSeconds)")
+    else:
+        text = f"there was no room for all pods within {checks.placement_seconds} s of its being provisioned"
+        _fail(state, workload, one, f"{text} (placementTimeoutSeconds)")
+    return True
+
+
+def _fail(state: LifecycleState, workload: Workload, one: Provisioning, why: str) -> None:
+    """Count a failure and give the quota back, or have what runs leave; ask again later, or there no more."""
+    check = _check_of(state, workload, one)
+    one.failures += 1
+    one.since, one.message, one.asked, one.trouble = state.now, why, False, ""
+    retries = 0 if check is None else check.retries
+    text = (
+        f"ProvisioningRequest {one.request} (request {one.failures} of {retries + 1}): {why}; its quota is given back"
+    )
+    if one.failures > retries or check is None:
+        one.phase, one.retry_at = ProvisioningPhase.GIVEN_UP, 0.0
+        text += f", and nothing more is asked for in flavor {', '.join(one.flavors)}"
+        evict(state, workload, EvictionReason.ADMISSION_CHECK, text)
+        state.announce(workload, "Warning", "ProvisioningGivenUp", text)
+        return
+    one.phase, one.retry_at = ProvisioningPhase.FAILED, state.now + check.pause_after(one.failures)
+    text += f" and asked for again at {timestamp(one.retry_at)}"
+    evict(state, workload, EvictionReason.ADMISSION_CHECK, text)
+    workload.attempts += 1
+    workload.not_before = max(workload.not_before, one.retry_at)
+    state.timers.add(workload)
+
+
+def _give_back(state: LifecycleState, workload: Workload, one: Provisioning, why: str) -> None:
+    """Have a workload begin anew that asks for what is not asked for any more; that is no failure."""
+    _withdraw(state, one)
+    evict(state, workload, EvictionReason.ADMISSION_CHECK, f"{why}; its quota is given back")
+    state.touch(workload.key)
+
+
+def _withdraw(state: LifecycleState, one: Provisioning) -> None:
+    one.phase, one.since, one.asked, one.trouble, one.was_seen = (
+        ProvisioningPhase.WITHDRAWN,
+        state.now,
+        False,
+        "",
+        False,
+    )
+
+
+def _request_of(state: LifecycleState, workload: Workload, one: Provisioning) -> ProvisioningRequest | None:
+    found = state.requests.of(workload.key[1], workload.uid).get(one.request)
+    return None if found is None or found.deleting else found
+
+
+# Whatever phase it is in.
+
+
+def settle(state: LifecycleState, workload: Workload) -> None:
+    """Have what is under way agree with the phase of a workload, and remove the requests that nobody needs."""
+    requests = state.requests.of(workload.key[1], workload.uid)
+    if not (workload.provisioning or requests):
+        return
+    one = current(workload)
+    if one is not None and workload.held_since is None:
+        if workload.phase in ADMITTED:
+            _heed_revocation(state, workload, one)
+        else:
+            one.failures = 0 if one.phase is ProvisioningPhase.PROVISIONED else one.failures  # it had its nodes
+            _withdraw(state, one)
+    if not workload.active and workload.held_since is None:
+        for known in workload.provisioning:
+            if known.phase in (ProvisioningPhase.FAILED, ProvisioningPhase.GIVEN_UP):
+                _withdraw(state, known)
+                known.failures, known.retry_at = 0, 0.0
+    for found in list(requests.values()):
+        if found.uid not in state.requests.leaving and not found.deleting and _is_needless(state, workload, found):
+            state.requests.leaving.add(found.uid)
+            state.out.append(DeleteProvisioning(found.namespace, found.name, found.uid))
+
+
+def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisioning) -> None:
+    """Take out what runs, or is about to, on capacity that is taken back."""
+    seen = _request_of(state, workload, one)
+    revoked = None if seen is None else seen.says(CAPACITY_REVOKED)
+    if revoked is not None:
+        _fail(state, workload, one, f"its capacity was taken back ({CAPACITY_REVOKED}: {revoked.message})")
+
+
+def _is_needless(state: LifecycleState, workload: Workload, found: ProvisioningRequest) -> bool:
+    """Whether a request of a workload is to be removed."""
+    if workload.phase is Phase.FINISHED or not workload.active:
+        return True
+    one = next((known for known in workload.provisioning if known.request == found.name), None)
+    if one is not None and one.is_under_way:
+        return False
+    if one is not None and one.phase is not ProvisioningPhase.WITHDRAWN:
+        ended = any(found.says(kind) is not None for kind in (FAILED, CAPACITY_REVOKED, BOOKING_EXPIRED))
+        return not ended or workload.phase is not Phase.WAITING  # what has failed says why while it waits
+    if one is None and workload.phase is Phase.WAITING and workload.explanation is None:
+        state.set_alarm(workload, state.now + _ADOPT_SECONDS)
+        return False  # perhaps an earlier process was killed before it could say that it had asked
+    return True
+
+
+def why_not_asked(
+    state: LifecycleState,
+    workload: Workload,
+    check: ProvisioningCheck,
+    flavors: tuple[str, ...],
+    classes: Iterable[object],
+) -> str:
+    """Return why no nodes are asked for in some flavors although none has room; "" where they may be."""
+    if not state.requests.followed:
+        return f"nodes are not asked for: {NOT_FOLLOWED}"
+    kinds = len(set(classes))
+    if kinds > MOST_POD_SETS:
+        return f"nodes are not asked for: its pods are of {kinds} kinds, and a request has at most {MOST_POD_SETS}"
+    known = found_in(workload, check, flavors)
+    if known is not None and known.phase is ProvisioningPhase.GIVEN_UP:
+        tries = counted(known.failures, "request")
+        return f"nodes are not asked for any more after {tries}; the last, {known.request}: {known.message}"
+    return ""
