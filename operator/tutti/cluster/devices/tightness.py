@@ -16,10 +16,10 @@ from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, Pick
 from tutti.cluster.devices.pools import CounterKey
 
-Place = tuple[int, int]
+DevicePlace = tuple[int, int]
 """A pool of an offer, and a device in it."""
 
-Spot = tuple[int, AttributeValue]
+DeviceSpot = tuple[int, AttributeValue]
 """A NUMA node or a PCIe root: which attribute of NEAR, and its value."""
 
 _WHOLE: Final = 1000
@@ -28,13 +28,13 @@ _USE_COUNTS, _NEARNESS_COUNTS = 3, 2
 
 
 def tightest_first(
-    free: Sequence[Place],
+    free: Sequence[DevicePlace],
     wanted: int,
     offer: Offer,
     picks: Sequence[Pick],
     left: Sequence[Mapping[CounterKey, int]],
     consumed: Sequence[Mapping[int, tuple[int, ...]]],
-) -> list[Place]:
+) -> list[DevicePlace]:
     """Return devices in the order in which they are to be tried.
 
     Args:
@@ -51,7 +51,7 @@ def tightest_first(
     wide = {at for at, _ in given}
     totals = [dict(pool.counters) for pool in offer.pools]
 
-    def key(place: Place) -> tuple[object, ...]:
+    def key(place: DevicePlace) -> tuple[object, ...]:
         number, device = place
         kind = kinds[number][device]
         far = [at in wide and (at, value) not in given for at, value in enumerate(kind.near)]
@@ -79,11 +79,11 @@ def tightness_of(picks: Sequence[Pick], offer: Offer, after: Sequence[LocalUse])
     return points // (_USE_COUNTS + _NEARNESS_COUNTS)
 
 
-def _spots(kind: DeviceKind) -> list[Spot]:
+def _spots(kind: DeviceKind) -> list[DeviceSpot]:
     return [(at, value) for at, value in enumerate(kind.near) if value is not None]
 
 
-def _fit(room: Mapping[Spot, int], spot: Spot, wanted: int) -> tuple[bool, int]:
+def _fit(room: Mapping[DeviceSpot, int], spot: DeviceSpot, wanted: int) -> tuple[bool, int]:
     """Return what orders places that hold so many free devices: the fewest that are enough, or else the most."""
     count = room[spot]
     return (False, count) if count >= wanted else (True, -count)

@@ -22,9 +22,9 @@ from tutti.cluster.devices.search import SearchTooLong
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Counts, Mask
 
-MOST_REQUESTS: Final = 2
+MOST_TOLD: Final = 2
 """So many requests are told of, those that lack most."""
-MOST_TRIED: Final = 6
+MOST_LEFT_OUT: Final = 6
 """So many selectors and constraints are left out on trial."""
 MOST_TEXT: Final = 80
 """Characters of a name or an expression."""
@@ -58,9 +58,9 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
     short = where & (room > given) & nodes.present
     told = [_Tally.of(nodes, program, way, where & nodes.present, short) for way in _first_ways(program.claims)]
     told.sort(key=lambda one: one.most - one.wanted)
-    parts = [one.text for one in told[:MOST_REQUESTS]]
-    if len(told) > MOST_REQUESTS:
-        parts.append(f"and {counted(len(told) - MOST_REQUESTS, 'request')} more")
+    parts = [one.text for one in told[:MOST_TOLD]]
+    if len(told) > MOST_TOLD:
+        parts.append(f"and {counted(len(told) - MOST_TOLD, 'request')} more")
     help_ = next(_left_out(nodes, needs, required, room), "")
     if help_:
         parts.append(f"with {help_} left out it would fit")
@@ -100,7 +100,7 @@ class _Tally(NamedTuple):
             if short[row]:
                 free[here] += 1
         most = max((count for count in free if count < wanted), default=max(free, default=0))
-        name = quoted(way.device_class)
+        name = plainly(way.device_class)
         text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
         text += f"; {taken} {agreeing(taken, IS)} taken"
         if tainted:
@@ -111,7 +111,7 @@ class _Tally(NamedTuple):
         return cls(text, wanted, most)
 
 
-def quoted(text: str) -> str:
+def plainly(text: str) -> str:
     """Return a tenant's text as it may stand in a sentence."""
     plain = " ".join(escape_controls(text).replace("`", "'").split())
     return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 3]}..."
@@ -135,7 +135,7 @@ def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Count
     tried = 0
     for text, claims in _variants(needs.claims):
         tried += 1
-        if tried > MOST_TRIED:
+        if tried > MOST_LEFT_OUT:
             return
         fewer = msgspec.structs.replace(needs, claims=claims)
         view = nodes.device_view(fewer)
@@ -158,9 +158,9 @@ def _variants(claims: Sequence[ClaimAsk]) -> Iterator[tuple[str, tuple[ClaimAsk,
                     ways = (*request.ways[:number], rest, *request.ways[number + 1 :])
                     requests = (*claim.requests[:place], replace(request, ways=ways), *claim.requests[place + 1 :])
                     fewer = replace(claim, requests=requests)
-                    yield f"`{quoted(expression)}`", (*claims[:at], fewer, *claims[at + 1 :])
+                    yield f"`{plainly(expression)}`", (*claims[:at], fewer, *claims[at + 1 :])
     for at, claim in enumerate(claims):
         for index, one in enumerate(claim.constraints):
             kind = "distinctAttribute" if one.distinct else "matchAttribute"
             fewer = replace(claim, constraints=(*claim.constraints[:index], *claim.constraints[index + 1 :]))
-            yield f"{kind} {quoted(one.attribute)}", (*claims[:at], fewer, *claims[at + 1 :])
+            yield f"{kind} {plainly(one.attribute)}", (*claims[:at], fewer, *claims[at + 1 :])
