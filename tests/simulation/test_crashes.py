@@ -61,13 +61,6 @@ STORIES = {
     "a gang whose members claim devices": story(
         cluster(), devices(count=2), with_devices(gang("g", 3, queue="q1")), heal_at=20
     ),
-    "a gang that shares a claim and cannot be bound whole for a while": story(
-        cluster(),
-        devices(shared="ours"),
-        with_devices(gang("g", 3, queue="q1", seconds=10), shared="ours"),
-        [Step(0.0, "trouble", REFUSED)],
-        heal_at=40,
-    ),
 }
 
 
