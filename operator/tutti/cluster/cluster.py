@@ -62,6 +62,7 @@ class Cluster:
         self._kins = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
+        self._cards = self.nodes.card_holders
         self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
         self.device_users = PodsByDevice(
@@ -88,6 +89,8 @@ class Cluster:
             self.nodes.load.put_node(name, row, self._capacity(node))
         if new:
             self._name(new)
+        if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
+            self.freed += 1
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
@@ -124,6 +127,7 @@ class Cluster:
             if record.uses:
                 self._claimants.lose_node(record)
         self.device_users.lose_node(name)
+        self._cards.lose_node(name)
         for number, pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.follower.gone((name, number))
@@ -170,6 +174,8 @@ class Cluster:
         record.device_uses = device_uses
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
+        if self.classes.shares_cards:
+            self._cards.seen(pod, record, ours=keep)
         record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()
@@ -278,6 +284,7 @@ class Cluster:
             if record.uses:
                 self._claimants.reserve(record)
             self.device_users.pledge(record)
+            self._cards.pledge(record)
             self.follower.seen(record)
         self._may_help()
 
@@ -293,6 +300,7 @@ class Cluster:
         self.nodes.numa.touch(self.nodes.names[row])
         hold = self._occupants.hold(self.nodes.names[row], pod_class)
         self.device_users.hold(hold, pod_class.signature)
+        self._cards.hold(hold, pod_class)
         self.follower.kept(hold, pod_class)
         if self.nodes.load:
             self.nodes.load.hold(row, pod_class, 1)
@@ -321,6 +329,7 @@ class Cluster:
         self.follower.gone(hold)
         self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self.device_users.adopt(hold, record.pod_class.signature)
+        self._cards.adopt(hold, record.pod_class)
         if self.nodes.load:
             self.nodes.load.hold(row, pod_class, -1)
         self.assume(record, row)
@@ -329,6 +338,7 @@ class Cluster:
         """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
         self._charge_hold(pod_class, hold[0], 1 if back else -1)
         self.device_users.lend(hold, back=back)
+        self._cards.lend(hold, back=back)
         if self.nodes.numa:
             self.nodes.numa.lend(pod_class, hold[0], back=back)
 
@@ -339,6 +349,7 @@ class Cluster:
             self._charge_hold(pod_class, hold[0], -1)
             self.nodes.numa.touch(hold[0])
             self.device_users.end_hold(hold)
+            self._cards.end_hold(hold)
             self.freed += 1
             self.follower.gone(hold)
 
@@ -352,7 +363,14 @@ class Cluster:
             record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
         )
         return self.classes.of(
-            of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, devices=devices, waits=False
+            of.spec,
+            record.namespace,
+            of.labels,
+            owner=of.owner,
+            volumes=volumes,
+            devices=devices,
+            cards=of.cards,
+            waits=False,
         )
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
@@ -449,6 +467,8 @@ class Cluster:
         if not place:
             return
         self._occupants.remove(place, record)
+        if self.classes.shares_cards:
+            self._cards.release(record.key, place)
         if self.nodes.load:
             self.nodes.load.leave(record.key, place)
         row = self.nodes.rows.get(place)

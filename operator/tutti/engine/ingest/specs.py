@@ -134,17 +134,16 @@ def _promised(
         return None
     try:
         spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
-        labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
+        meta = msgspec.convert((template.get("metadata") or {}), ObjectMeta)
     except msgspec.ValidationError as error:
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
     # What was not there at its start is looked at when the pods come.
-    return (
-        None
-        if has_claims(spec) and workload.managed is None
-        else state.cluster.classes.of(spec, workload.key[1], labels)
-    )
+    if has_claims(spec) and workload.managed is None:
+        return None
+    cards = state.cluster.classes.card_needs(spec, meta.annotations)
+    return state.cluster.classes.of(spec, workload.key[1], meta.labels, cards=cards)
 
 
 def _read_pod_group(
