@@ -15,6 +15,6 @@ def recounted(cluster: Cluster) -> NDArray[np.int64]:
     for record in cluster.pods.values():
         if record.place in rows:
             out[rows[record.place]] += cluster.nodes.vector(record.held)
-    for (node, _), pod_class in cluster.holds():
+    for (node, _), pod_class in cluster.held.all():
         out[rows[node]] += cluster.nodes.vector(pod_class.requests)
     return out

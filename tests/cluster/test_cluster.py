@@ -163,26 +163,26 @@ def test_held_room_is_handed_over_or_given_back():
     cluster = Cluster()
     cluster.put_node(node("n"))
     pod_class = cluster.classes.of(pod("p").spec, "default")
-    first, second = (cluster.hold(pod_class, take(cluster, "n", 1)) for _ in range(2))
+    first, second = (cluster.held.hold(pod_class, take(cluster, "n", 1)) for _ in range(2))
     assert used(cluster, "n") == 2
     record = cluster.put_pod(pod("p"), keep=True)
-    cluster.adopt(first, record)
+    cluster.held.adopt(first, record)
     assert (used(cluster, "n"), record.assumed) == (2, "n")
-    cluster.release(second)
-    cluster.release(second)  # once is enough
+    cluster.held.release(second)
+    cluster.held.release(second)  # once is enough
     assert used(cluster, "n") == 1
-    assert not cluster.is_held(first)
+    assert not cluster.held.is_held(first)
 
 
 def test_held_room_is_lost_with_its_node_even_if_the_node_comes_back():
     cluster = Cluster()
     cluster.put_node(node("n"))
-    hold = cluster.hold(cluster.classes.of(pod("p").spec, "default"), take(cluster, "n", 1))
-    assert cluster.is_held(hold)
+    hold = cluster.held.hold(cluster.classes.of(pod("p").spec, "default"), take(cluster, "n", 1))
+    assert cluster.held.is_held(hold)
     cluster.remove_node("n")
     cluster.put_node(node("n"))
-    assert not cluster.is_held(hold)
-    cluster.release(hold)
+    assert not cluster.held.is_held(hold)
+    cluster.held.release(hold)
     assert used(cluster, "n") == 0
 
 
@@ -271,7 +271,7 @@ class Interleavings(RuleBasedStateMachine):
     def hold(self, on: str, gpus: int) -> None:
         if on in self.cluster.nodes.rows:
             pod_class = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
-            self.holds.append((self.cluster.hold(pod_class, take(self.cluster, on, gpus)), pod_class))
+            self.holds.append((self.cluster.held.hold(pod_class, take(self.cluster, on, gpus)), pod_class))
 
     @rule(data=st.data(), name=PODS)
     def end_hold(self, data: st.DataObject, name: str) -> None:
@@ -279,10 +279,15 @@ class Interleavings(RuleBasedStateMachine):
             return
         hold, pod_class = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
         record = self.cluster.pods.get(("default", name))
-        if record is not None and record.placeable and record.pod_class is pod_class and self.cluster.is_held(hold):
-            self.cluster.adopt(hold, record)
+        if (
+            record is not None
+            and record.placeable
+            and record.pod_class is pod_class
+            and self.cluster.held.is_held(hold)
+        ):
+            self.cluster.held.adopt(hold, record)
         else:
-            self.cluster.release(hold)
+            self.cluster.held.release(hold)
 
     @rule(on=NODES, gpus=st.integers(1, 3))
     def try_in_vain(self, on: str, gpus: int) -> None:

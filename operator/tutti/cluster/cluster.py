@@ -9,7 +9,7 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -24,9 +24,10 @@ from tutti.cluster.classification import Classifier, PodsByClaim
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.devices.asks import NO_DEVICES
+from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Hold, Nobody, PodColumns, PodFollower, PodsByNode
+from tutti.cluster.placed_pods import Nobody, PodColumns, PodFollower, PodsByNode
 from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
 from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -42,6 +43,7 @@ class Cluster:
         pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        held: Room that is kept for pods that do not exist yet.
         device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
         follower: Who is told of pods.
@@ -68,6 +70,7 @@ class Cluster:
         self.device_users = PodsByDevice(
             self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
         )
+        self.held = HeldRoom(self.nodes, self._occupants, self.device_users, self)
 
     def put_node(self, node: Node) -> list[PodRecord]:
         """Add or change a node, and charge it with the pods already known to be there.
@@ -208,7 +211,7 @@ class Cluster:
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a namespace or change its labels."""
         self.nodes.namespaces.put_namespace(name, labels)
-        self._may_help()
+        self.note_neighbour()
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""
@@ -218,7 +221,7 @@ class Cluster:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
             self.watch_labels(selector_keys(found.selector))
-            self._may_help()
+            self.note_neighbour()
 
     def watch_labels(self, keys: Iterable[str]) -> None:
         """Note that a selector reads these label keys, and class those who wait by them from now on."""
@@ -228,7 +231,7 @@ class Cluster:
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
         if self.nodes.namespaces.drop_selecting(kind, namespace, name):
-            self._may_help()
+            self.note_neighbour()
 
     def put_storage(self, seen: StorageObject) -> list[PodKey]:
         """Add or change a storage object; returns the pods whose volumes it concerns."""
@@ -286,72 +289,12 @@ class Cluster:
             self.device_users.pledge(record)
             self._cards.pledge(record)
             self.follower.seen(record)
-        self._may_help()
+        self.note_neighbour()
 
     def forget(self, record: PodRecord) -> None:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
         if not record.node and record.assumed:
             self._move(record, node="", assumed="")
-
-    def hold(self, pod_class: PodClass, row: int) -> Hold:
-        """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
-        self.nodes.label_index.add(pod_class.pod_signature, row)
-        self._may_help()
-        self.nodes.numa.touch(self.nodes.names[row])
-        hold = self._occupants.hold(self.nodes.names[row], pod_class)
-        self.device_users.hold(hold, pod_class.signature)
-        self._cards.hold(hold, pod_class)
-        self.follower.kept(hold, pod_class)
-        if self.nodes.load:
-            self.nodes.load.hold(row, pod_class, 1)
-        return hold
-
-    def holds(self) -> Iterator[tuple[Hold, PodClass]]:
-        """Yield all room that is kept, and for pods of which class."""
-        return self._occupants.holds()
-
-    def is_held(self, hold: Hold) -> bool:
-        """Whether held room is still held: it is lost with its node."""
-        return self._occupants.is_held(hold)
-
-    def held_for(self, namespace: str) -> Mapping[str, int]:
-        """Return what is held for pods of a namespace that do not exist yet, in scheduling units."""
-        return self._occupants.held_for(namespace)
-
-    def take_unheld(self) -> list[str]:
-        """Return the namespaces for whose pods less is held since this was last asked."""
-        return self._occupants.take_unheld()
-
-    def adopt(self, hold: Hold, record: PodRecord) -> None:
-        """Give room that is still held to a pod of the held class that has come to exist."""
-        pod_class, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
-        assert pod_class is not None
-        self.follower.gone(hold)
-        self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
-        self.device_users.adopt(hold, record.pod_class.signature)
-        self._cards.adopt(hold, record.pod_class)
-        if self.nodes.load:
-            self.nodes.load.hold(row, pod_class, -1)
-        self.assume(record, row)
-
-    def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
-        """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
-        self._charge_hold(pod_class, hold[0], 1 if back else -1)
-        self.device_users.lend(hold, back=back)
-        self._cards.lend(hold, back=back)
-        if self.nodes.numa:
-            self.nodes.numa.lend(pod_class, hold[0], back=back)
-
-    def release(self, hold: Hold) -> None:
-        """Give back held room; nothing happens where the node is gone."""
-        pod_class = self._occupants.end(hold)
-        if pod_class is not None:
-            self._charge_hold(pod_class, hold[0], -1)
-            self.nodes.numa.touch(hold[0])
-            self.device_users.end_hold(hold)
-            self._cards.end_hold(hold)
-            self.freed += 1
-            self.follower.gone(hold)
 
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
@@ -409,7 +352,7 @@ class Cluster:
             return
         row = self.nodes.rows.get(record.place)
         if row is not None:
-            self._may_help()
+            self.note_neighbour()
         if alike and stays and self._kins.rename(pod_signature, labels):
             self.nodes.label_index.relabel(pod_signature, labels)
             return
@@ -438,7 +381,7 @@ class Cluster:
         """Note that what has changed may let a pod be placed."""
         self.freed += 1
 
-    def _may_help(self) -> None:
+    def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
             self.freed += 1
@@ -484,14 +427,7 @@ class Cluster:
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, 1)
-            self._may_help()
-
-    def _charge_hold(self, pod_class: PodClass, node: str, sign: int) -> None:
-        row = self.nodes.rows[node]
-        self.nodes.charge(row, pod_class.requests, pod_class.weight, sign)
-        self.nodes.label_index.add(pod_class.pod_signature, row, count=sign)
-        if self.nodes.load:
-            self.nodes.load.hold(row, pod_class, sign)
+            self.note_neighbour()
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)

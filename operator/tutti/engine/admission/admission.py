@@ -422,5 +422,5 @@ def _assign(state: AdmissionState, taken: list[Taken]) -> None:
         for member in members if one.charge is not None else ():
             member.charge = one.charge
         for row in rows[len(members) :]:
-            node, number = state.cluster.hold(one.need.pod_class, row)
+            node, number = state.cluster.held.hold(one.need.pod_class, row)
             one.need.group.holds.append(PromisedReservation(one.need.pod_class, node, number, one.charge))

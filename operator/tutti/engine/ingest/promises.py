@@ -48,7 +48,7 @@ def forget_promises(state: IngestState, key: WorkloadKey) -> None:
 
 def look_at_unpaid(state: IngestState) -> None:
     """Have those looked at again that nobody paid for, where less is held for others of their namespace than was."""
-    for namespace in state.cluster.take_unheld() if state.unpaid else ():
+    for namespace in state.cluster.held.take_unheld() if state.unpaid else ():
         allowances_changed(state, namespace)
 
 
@@ -80,7 +80,7 @@ def _may_be_made(state: IngestState, namespace: str, promising: Sequence[MemberG
         missing = max(0, group.min_count - len(group.members))
         wanted.update({name: amount * missing for name, amount in group.promised.requests.items()})
     asked = [name for name, amount in wanted.items() if amount]
-    wanted.update(state.cluster.held_for(namespace))
+    wanted.update(state.cluster.held.of_namespace(namespace))
     for hold in (hold for group in promising for hold in group.holds):
         wanted.subtract(hold.pod_class.requests)
     rooms = [(name, room) for allowance in allowances.values() for name, room in allowance.items()]

@@ -159,7 +159,7 @@ def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
                 continue
             standing.remove(hold)
             handed.add(id(hold))
-            state.cluster.adopt((hold.node, hold.number), pod)
+            state.cluster.held.adopt((hold.node, hold.number), pod)
             member.charge = hold.charge
         if handed:
             group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
@@ -321,7 +321,7 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
 
 
 def _stands(state: LifecycleState, hold: PromisedReservation) -> bool:
-    return state.cluster.is_held((hold.node, hold.number))
+    return state.cluster.held.is_held((hold.node, hold.number))
 
 
 def _release_holds(state: LifecycleState, group: MemberGroup) -> None:
@@ -331,7 +331,7 @@ def _release_holds(state: LifecycleState, group: MemberGroup) -> None:
 
 def _release(state: LifecycleState, group: MemberGroup, hold: PromisedReservation) -> None:
     group.holds.remove(hold)
-    state.cluster.release((hold.node, hold.number))
+    state.cluster.held.release((hold.node, hold.number))
     if hold.charge is not None:
         state.refund(hold.charge)
 

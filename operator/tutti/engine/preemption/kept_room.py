@@ -161,11 +161,11 @@ class _Trial:
 def without_holds(state: PreemptionState, gangs: Sequence[Workload]) -> Iterator[None]:
     """Have the room of holds free for a while."""
     holds = [hold for one in gangs for group in one.groups.values() for hold in group.holds]
-    held = [hold for hold in holds if state.cluster.is_held((hold.node, hold.number))]
+    held = [hold for hold in holds if state.cluster.held.is_held((hold.node, hold.number))]
     for hold in held:
-        state.cluster.lend(hold.pod_class, (hold.node, hold.number))
+        state.cluster.held.lend(hold.pod_class, (hold.node, hold.number))
     try:
         yield
     finally:
         for hold in held:
-            state.cluster.lend(hold.pod_class, (hold.node, hold.number), back=True)
+            state.cluster.held.lend(hold.pod_class, (hold.node, hold.number), back=True)

@@ -214,7 +214,7 @@ class ThrottleBook:
         for record in cluster.pods.values():
             if "" in spaces or record.namespace in spaces:
                 self.seen(record)
-        for hold, pod_class in cluster.holds():
+        for hold, pod_class in cluster.held.all():
             self.kept(hold, pod_class)
 
     @property
