@@ -498,3 +498,21 @@ def test_the_lock_of_a_pod_that_is_no_more_closes_no_node():
     world.hold_binds = True
     world.run()
     assert [bind.node for bind in world.pending_binds] == ["a"]
+
+
+def test_room_for_members_yet_to_be_made_is_kept_on_cards_and_handed_over():
+    world = HamiWorld()
+    world.machine("a", 1)
+    asked = {"cpu": "1", "memory": "1Gi", GPU: "1", MEMORY: "8000"}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": asked}}]}}
+    world.workload("job", {"name": "w", "count": 2, "template": template})
+    labels = {"scheduling.tutti.dev/workload": "job", "scheduling.tutti.dev/pod-group": "w"}
+    world.card_pod("w-0", 8000, labels=labels)
+    world.run()
+    world.card_pod("other", 8000)
+    world.run()
+    assert "other" not in world.where()
+    world.card_pod("w-1", 8000, labels=labels)
+    world.run()
+    assert set(world.where()) == {"w-0", "w-1"}
+    assert world.taken("a") == [(16000, 0, 2)]
