@@ -207,9 +207,7 @@ def holder(story: Story, device: str) -> str:
 
 
 def evicted(story: Story, pod: str) -> None:
-    """Wait until a pod is evicted for a taint of its device; in the embedded control plane nobody does that."""
-    if story.cluster.kind == "embedded":
-        story.core.delete_namespaced_pod(pod, story.namespace)
+    """Wait until a pod is evicted for a taint of its device."""
     story.wait(lambda: pod not in story.living("train"), "the pod on the failing device to go")
 
 
@@ -235,3 +233,31 @@ def test_a_gang_whose_device_fails_is_whole_again_with_another_device(story: Sto
     assert failing not in taken(story)
     assert len({*taken(story)}) == 4
     assert before.items() - story.living("train").items() == {(lost, before[lost])}
+
+
+def test_who_runs_stays_where_a_driver_has_vanished_and_nobody_else_comes(story: Story, api: Any) -> None:
+    device_class = publish(story, api, 2)
+    template(story, 1, device_class)
+    story.start_operator()
+    gang(story, 2)
+    story.wait(lambda: len(story.where("train")) == 2, "the whole gang to be bound")
+    where = story.where("train")
+    node = where["train-0"]
+
+    custom = client.CustomObjectsApi(story.api)
+    found = custom.get_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    custom.delete_cluster_custom_object(*VERSION, "resourceslices", f"{story.namespace}-{node}")
+    entry = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    for number in range(2):
+        story.pod(f"late-{number}", selector={"kubernetes.io/hostname": node}, device_claims=entry)
+    story.wait(lambda: story.pod_condition("late-0")[0], "the driver to be missed")
+    assert story.where("late") == {}
+    assert story.where("train") == where
+
+    again = {key: found[key] for key in ("apiVersion", "kind", "spec")} | {
+        "metadata": {"name": found["metadata"]["name"]}
+    }
+    custom.create_cluster_custom_object(*VERSION, "resourceslices", again)
+    free = 2 - list(where.values()).count(node)
+    story.wait(lambda: len(story.where("late")) == free, "whoever has room to come when the driver is back")
+    assert len(taken(story)) == len(set(taken(story))) == 2 + free

@@ -1,8 +1,8 @@
 """What every job framework's object must stand: too little room or quota, an operator that dies, owners seen late.
 
 The objects, and what their controllers make of them step by step, are those of `e2e.harness.plays`. They are told on
-any cluster, so on a real API server (envtest) and on real kubelets, too; only owners seen late take the embedded one,
-as no other server holds back what it has to tell.
+any cluster, so on a real API server (envtest) and on real kubelets, too; only owners seen late take the embedded one:
+no other server holds back what it has to tell.
 """
 
 from __future__ import annotations

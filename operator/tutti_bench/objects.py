@@ -59,6 +59,10 @@ class Created(msgspec.Struct, frozen=True):
     uid: str
 
 
+_SAME_IN: Final = {"resource.k8s.io/v1beta2": "resource.k8s.io/v1"}
+"""Versions whose objects look the same in another, which is taken where the API server does not serve the first."""
+
+
 class Objects:
     """The objects of a benchmark, by the collection they are in, in the order in which they were made.
 
@@ -88,6 +92,8 @@ class Objects:
         known = self._kinds.get(version, {})
         if kind not in known:
             known = self._kinds[version] = await self._discover(version)
+        if kind not in known and version in _SAME_IN:
+            return await self.resource({**document, "apiVersion": _SAME_IN[version]})
         if kind not in known:
             raise Refused(f"the API server serves no {kind} in {version}")
         return known[kind]
@@ -145,7 +151,7 @@ class Objects:
         """
         resource, where = await self._place(document, namespace)
         meta = {key: value for key, value in document.get("metadata", {}).items() if key != "namespace"}
-        body = msgspec.json.encode({**document, "metadata": meta})
+        body = msgspec.json.encode({**document, "apiVersion": resource.api_version, "metadata": meta})
         query = {"fieldValidation": "Strict"} if strict else None
         path = resource.path(where or None)
         try:

@@ -454,9 +454,9 @@ async def test_objects_are_replaced_in_whole_or_in_part(bench):
     assert nodes.all()[0]["status"]["capacity"] == {"cpu": "9"}
 
 
-async def test_devices_and_claims_are_published(bench):
-    claim = bench.template("claim.yaml", """
-apiVersion: resource.k8s.io/v1
+@pytest.mark.parametrize("version", ["v1", "v1beta2"])  # they look the same; servers have the second switched off
+async def test_devices_and_claims_are_published(bench, version):
+    claim = bench.template("claim.yaml", f"apiVersion: resource.k8s.io/{version}" + """
 kind: ResourceClaim
 metadata: {name: "claim-{{.Index}}"}
 spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}

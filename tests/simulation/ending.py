@@ -38,6 +38,11 @@ def unfinished(world: World) -> list[str]:
     return [name for gang in _wanted(world) for name in _not_succeeded(world, gang)]
 
 
+def orphaned(world: World) -> list[str]:
+    """Claims that have devices though no pod uses them any more."""
+    return world.devices.orphans()
+
+
 def untold(world: World) -> list[str]:
     """What objects still say though it is over: gangs that have not finished, queues that are in use."""
     left = [f"{one['metadata']['name']} has not finished" for one in _peopled(world) if not _is_over(one)]
@@ -56,6 +61,12 @@ def silent(world: World) -> list[str]:
 def leftovers(world: World) -> list[str]:
     """What is still there after the users have deleted everything of theirs: objects made for them, and memory."""
     left = [f"{one['kind']} {one['metadata']['name']} is left" for one in _gangs(world)]
+    left += [
+        f"claim {one['metadata']['name']} is left"
+        for one in world.devices.claims()
+        if one["metadata"].get("ownerReferences")
+    ]
+    left += world.devices.orphans()
     for replica in world.operators.values():
         if replica.engine is not None and replica.alive:
             state = replica.engine.state

@@ -97,6 +97,8 @@ async def _end_well(world: World) -> None:
     await world.end_the_endless()
     if not await _becomes(world, ending.unfinished, "has not ended though nothing hinders it", PATIENCE_SECONDS):
         return
+    if not await _becomes(world, ending.orphaned, "has devices that nobody uses", SETTLING_SECONDS):
+        return
     if not await _becomes(world, ending.untold, "is over and not told so", SETTLING_SECONDS):
         return
     if not await _becomes(world, ending.silent, "is wrong and not told so", SETTLING_SECONDS):

@@ -53,6 +53,10 @@ URGENT = 0.2
 """How often there are pods that are more important than others, whatever their queues."""
 
 
+CLAIMS = 0.35
+"""How often machines have devices that pods claim; drawn apart, so that all else of a seed is as without."""
+
+
 LATE = 0.3
 """How often a gang's room is given back because a promised member does not come."""
 
@@ -103,6 +107,8 @@ def drawn(seed: int) -> Scenario:
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
     steps += _latecomer(draw) if draw.random() < LATE else []
     steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
+    apart = random.Random(f"{seed}/devices")
+    steps += _devices(apart) if apart.random() < CLAIMS else []
     steps += [Step(at, do, args) for at, do, args in waiting_steps(seed)]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
@@ -228,6 +234,53 @@ def _contests(draw: random.Random) -> list[Step]:
         about = {"gang": high, "how": how, "queue": "q2" if reclaims else "q3", "size": size, "least": size}
         steps.append(Step(at, "gang", {**about, "priority": 10}))
         steps += [_plain_member(at, high, rank, gpus, round(draw.uniform(1, 30), 1)) for rank in range(size)]
+    return steps
+
+
+def _devices(draw: random.Random) -> list[Step]:
+    """Gangs whose members claim devices, each its own or all one, another scheduler beside us, and what befalls devices."""
+    steps = [Step(0.0, "driver", {})]
+    steps += [Step(0.0, "claim_template", {"name": f"of-{count}", "count": count}) for count in (1, 2)]
+    for number in range(draw.randint(1, 3)):
+        name, size, count = f"d{number}", draw.randint(1, 3), draw.choice((1, 1, 2))
+        begin, spread = draw.uniform(1, 80), draw.choice((0.0, 0.5, 10.0))
+        about = {"gang": name, "how": draw.choice(("PodGroup", "Workload", "Pod")), "queue": draw.choice(QUEUES)}
+        least = draw.randint(1, size) if about["how"] != "Pod" else size
+        steps.append(Step(begin, "gang", {**about, "size": size, "least": least, "priority": draw.choice((0, 10))}))
+        shares = draw.random() < 0.2
+        if shares:
+            steps.append(Step(begin, "claim", {"name": name, "count": 1}))
+        entry = {"resourceClaimName": name} if shares else {"resourceClaimTemplateName": f"of-{count}"}
+        for rank in range(size):
+            seconds = round(draw.uniform(1, 40), 1)
+            step = _plain_member(begin + draw.uniform(0, spread), name, rank, draw.choice((0, 1)), seconds)
+            spec = {"resourceClaims": [{"name": "device", **entry}]}
+            steps.append(Step(step.at, "member", {**step.args, "spec": spec}))
+        if draw.random() < 0.2:
+            steps.append(Step(begin + draw.uniform(0, 40), "cancel", {"gang": name}))
+    for number in range(draw.choice((0, 3, 8))):
+        taken = {"node": draw.choice(sorted(NODES)), "seconds": round(draw.uniform(2, 30), 1)}
+        steps.append(Step(draw.uniform(1, 120), "rival_claim", {"name": f"rc{number}", **taken}))
+    for _ in range(draw.choice((0, 1, 2))):
+        at, node, device = draw.uniform(1, 110), draw.choice(sorted(NODES)), {"device": f"gpu-{draw.randint(0, 1)}"}
+        effect = {"effect": draw.choice(("NoSchedule", "NoExecute"))}
+        steps.append(Step(at, "taint_device", {"node": node, **device, **effect}))
+        steps.append(Step(at + draw.uniform(1, 40), "untaint_device", {"node": node, **device}))
+    for _ in range(draw.choice((0, 0, 1))):
+        at, node = draw.uniform(1, 110), draw.choice(sorted(NODES))
+        steps += [
+            Step(at, "driver_gone", {"node": node}),
+            Step(at + draw.uniform(1, 40), "driver_back", {"node": node}),
+        ]
+    for _ in range(draw.choice((0, 1, 3))):
+        trouble = {"what": draw.choice(("resourceclaims", "resourceclaims/status")), "method": "PATCH"}
+        how = draw.choice(("refuse", "spoil", "lose", "swallow", "hold"))
+        trouble |= {"how": how, "code": draw.choice(CODES), "seconds": 1.5, "times": draw.choice((1, 2, 6))}
+        steps.append(Step(draw.uniform(0, 120), "trouble", trouble))
+    if draw.random() < 0.5:
+        at, what = draw.uniform(0, 100), draw.choice(("resourceclaims", "resourceslices"))
+        lag = {"what": what, "seconds": round(draw.uniform(0.2, 15), 1)}
+        steps += [Step(at, "lag", lag), Step(at + draw.uniform(1, 30), "lag", {"what": what, "seconds": 0.0})]
     return steps
 
 

@@ -35,7 +35,7 @@ from tutti_sim.store.store import Store
 
 Json = dict[str, Any]
 
-CONTROLLERS = ("garbage-collector", "pod-garbage", "volume-binder")
+CONTROLLERS = ("garbage-collector", "pod-garbage", "volume-binder", "resource-claim", "device-taint-eviction")
 QUARANTINE_SECONDS = 10.0
 STRICT_EVERY = 10
 """One seed of so many is run on a server that checks schemas and keeps managedFields."""

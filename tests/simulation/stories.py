@@ -95,6 +95,19 @@ def _with_claim(step: Step) -> Step:
     return Step(step.at, step.do, {**step.args, "spec": {"volumes": [volume]}})
 
 
+def devices(*, shared: str = "", count: int = 1) -> list[Step]:
+    """Machines with devices, a template of claims for so many of them, and a claim that pods share, if it has a name."""
+    steps = [Step(0.0, "driver", {}), Step(0.0, "claim_template", {"name": "devices", "count": count})]
+    return steps + ([Step(0.0, "claim", {"name": shared, "count": count})] if shared else [])
+
+
+def with_devices(steps: list[Step], *, shared: str = "") -> list[Step]:
+    """Members that have a claim each, made from the template, or share one."""
+    entry = {"resourceClaimName": shared} if shared else {"resourceClaimTemplateName": "devices"}
+    spec = {"spec": {"resourceClaims": [{"name": "device", **entry}]}}
+    return [Step(one.at, one.do, {**one.args, **spec}) if one.do == "member" else one for one in steps]
+
+
 def story(*parts: list[Step], seed: int = 0, heal_at: float = 10.0) -> Scenario:
     """A scenario of these parts."""
     return Scenario(seed, [step for part in parts for step in part], heal_at=heal_at)

@@ -15,7 +15,7 @@ import pytest
 from tests.drawing import SEARCHES
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.stories import claims, cluster, gang, on, story, with_claims
+from tests.simulation.stories import claims, cluster, devices, gang, on, story, with_claims, with_devices
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
@@ -57,6 +57,16 @@ STORIES = {
     ),
     "a gang whose members go where a volume is": story(
         cluster(), claims("g", 3, volumes=4), with_claims(gang("g", 3, queue="q1", gpus=2))
+    ),
+    "a gang whose members claim devices": story(
+        cluster(), devices(count=2), with_devices(gang("g", 3, queue="q1")), heal_at=20
+    ),
+    "a gang that shares a claim and cannot be bound whole for a while": story(
+        cluster(),
+        devices(shared="ours"),
+        with_devices(gang("g", 3, queue="q1", seconds=10), shared="ours"),
+        [Step(0.0, "trouble", REFUSED)],
+        heal_at=40,
     ),
 }
 
@@ -152,5 +162,7 @@ def test_the_stories_are_full_of_writes_of_every_kind():
         ("POST", "leases"),
         ("PATCH", "persistentvolumeclaims"),
         ("PATCH", "persistentvolumes"),
+        ("PATCH", "resourceclaims"),
+        ("PATCH", "resourceclaims/status"),
     ):
         assert wanted in written

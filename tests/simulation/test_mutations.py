@@ -15,6 +15,8 @@ from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
 from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.devices.ledger import DeviceLedger
+from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine.engine import Engine
@@ -158,6 +160,17 @@ def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pod_sets, "_missing", wrongly)
 
 
+def devices_go_unwritten(patch: pytest.MonkeyPatch) -> None:
+    """What a claim is to get is taken for written before it is."""
+    patch.setattr(binding, "prepare_devices", lambda *_: {})
+
+
+def held_devices_are_free(patch: pytest.MonkeyPatch) -> None:
+    """What claims say they have is free for others."""
+    patch.setattr(DeviceLedger, "take", lambda *_: None)
+    patch.setattr(DeviceLedger, "free", lambda *_: None)
+
+
 BREAKAGES: dict[str, Break] = {
     "a gated member counts as one that can be bound": placeable_but("gated", PodPhase.GATED),
     "a gang is satisfied with one member less": one_member_less,
@@ -185,6 +198,9 @@ BREAKAGES: dict[str, Break] = {
     "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
     "members leave one by one though their gang needs them": always(by_priority, "_leaves_whole", False),
     "successors are placed one by one": successors_come_one_by_one,
+    "pods are bound before their claims have devices": devices_go_unwritten,
+    "devices that claims have are free": held_devices_are_free,
+    "who comes to share a claim chooses for himself": nothing(DevicePromises, "_share"),
 }
 
 
@@ -201,6 +217,9 @@ SHOWN_IN = {
     "members that end on dead nodes count": 5,
     "members leave one by one though their gang needs them": 11,
     "successors are placed one by one": 7,
+    "pods are bound before their claims have devices": 15,
+    "devices that claims have are free": 8,
+    "who comes to share a claim chooses for himself": 15,
 }
 """Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
 

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.devices import Devices
 from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machines import Machines
@@ -55,6 +56,7 @@ class World:
         self.server = Server(seed)
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
+        self.devices = Devices(self.server, loop, self.complain)
         self.waits = Waits(self.server, loop, self.complain, self._about)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
@@ -92,7 +94,9 @@ class World:
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
         doer: Any = next(
-            one for one in (self.mistakes, self.machines, self.waits, self) if hasattr(one, f"do_{action}")
+            one
+            for one in (self.mistakes, self.machines, self.devices, self.waits, self)
+            if hasattr(one, f"do_{action}")
         )
         await getattr(doer, f"do_{action}")(**args)
 
@@ -313,6 +317,7 @@ class World:
         self.network.doubled.clear()
         self.network.slowness = 1.0
         await self.machines.heal()
+        await self.devices.heal()
         await self.mistakes.mend_all()
         for gang in self.gangs.values():
             for name in gang.members:

@@ -6,7 +6,6 @@ tolerates for ever, of several the shortest time counts, from when the taint was
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -70,7 +69,7 @@ class DeviceTaintEvictions:
         if claim is None or due is None:
             self._worker.forget(place)
             return
-        left = due - time.time()
+        left = due - clock.moment()
         if left > 0:
             self._worker.later(left, place)
             return
@@ -112,7 +111,7 @@ def _tainted(spec: Json) -> Iterable[tuple[tuple[str, str, str], list[Json]]]:
 
 def _gone_at(taint: Json, tolerations: Iterable[Json]) -> float | None:
     """The moment at which a taint ends the use of a device; None for never."""
-    since = clock.parse_time(taint["timeAdded"]).timestamp() if taint.get("timeAdded") else time.time()
+    since = clock.parse_time(taint["timeAdded"]).timestamp() if taint.get("timeAdded") else clock.moment()
     matching = [one for one in tolerations if one.get("effect") == "NoExecute" and _tolerates(one, taint)]
     if not matching:
         return since

@@ -178,6 +178,52 @@ def test_a_claim_that_several_share_is_given_its_devices_once_and_all_go_there()
     assert replays(world)
 
 
+def test_pods_that_come_one_after_the_other_share_a_claim():
+    world = with_devices()
+    world.devices.make_claim("ours", asks_for(2))
+    for name in ("first", "second", "third", "fourth"):
+        world.pod(name, gpus=0, device_claims=("ours",))
+        world.run()
+        assert name in world.where()
+
+    assert len(set(world.where().values())) == 1
+    assert [one.name for one in world.devices.claim("ours").status.reserved_for] == [
+        "first",
+        "second",
+        "third",
+        "fourth",
+    ]
+    assert replays(world)
+
+
+@pytest.mark.parametrize("gone", ["", "first", "second"])
+def test_who_comes_to_share_a_claim_that_is_being_given_its_devices_goes_where_these_are(gone):
+    world = with_devices(nodes=4)
+    world.devices.held = True
+    world.devices.make_claim("ours", asks_for(2))
+    world.pod("first", gpus=0, device_claims=("ours",))
+    world.run()
+    world.pod("second", gpus=0, cpu="2", device_claims=("ours",))
+    world.run()
+    if gone:
+        world.delete(gone)
+        world.run()
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+
+    nodes = {one.partition("/")[0] for one in world.devices.results("ours")}
+    assert set(world.where()) == {"first", "second"} - {gone}
+    assert set(world.where().values()) == nodes
+    assert len(world.devices.taken()) == 2
+    world.devices.make_claim("rest", asks_for(6))
+    world.pod("rest", gpus=0, device_claims=("rest",), selector={"kubernetes.io/hostname": next(iter(nodes))})
+    world.run()
+    assert "rest" in world.where()  # nothing else is held there
+    assert replays(world)
+
+
 def test_what_cannot_be_written_is_given_back_and_tried_again():
     world = with_devices()
     world.devices.conflicts = {"g-1"}

@@ -215,6 +215,41 @@ def test_a_class_that_gets_another_name_lets_pods_go():
     assert set(world.where()) == {"p"}
 
 
+def test_devices_are_held_for_members_that_are_yet_to_be_made():
+    world = world_of(nodes=1)
+    requests = {"cpu": "1", "memory": "1Gi", **ASKED}
+    template = {"spec": {"schedulerName": "tutti", "containers": [{"name": "c", "resources": {"requests": requests}}]}}
+    world.workload("w", {"count": 2, "template": template}, scheduleTimeoutSeconds=60)
+    world.run()
+    assert world.why("Workload", "w").reason == "WaitingForMembers"
+    assert world.devices.written == []
+
+    world.pod("other", gpus=0, extended=ASKED)
+    world.run()
+    assert world.where() == {}  # all four devices are held
+
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w", gpus=0, extended=ASKED)
+        world.run()
+    assert set(world.where()) == {"w-0", "w-1"}
+    assert len(set(world.devices.taken())) == 4
+    assert not world.replay().differences
+
+
+def test_devices_that_were_held_for_members_who_do_not_come_are_free_again():
+    world = world_of(nodes=1)
+    requests = {"cpu": "1", "memory": "1Gi", **ASKED}
+    template = {"spec": {"schedulerName": "tutti", "containers": [{"name": "c", "resources": {"requests": requests}}]}}
+    world.workload("w", {"count": 2, "template": template}, scheduleTimeoutSeconds=30)
+    world.run()
+    world.pod("other", gpus=0, extended=ASKED)
+    world.run()
+    world.remove_object("Workload", "w")
+    world.run()
+
+    assert set(world.where()) == {"other"}
+
+
 def test_quota_counts_the_resource_once():
     world = world_of()
     world.flavor()

@@ -10,8 +10,10 @@ A claim that several pods use is given its devices once, with the first of them;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
 
 from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
@@ -154,9 +156,28 @@ class DevicePromises:
         return pod in self._bound
 
     def shared(self, claim: str) -> ClaimAllotment | None:
-        """Return what a claim (namespace/name) that several pods use is to get; None where it is open."""
-        found = self._shared.get(claim)
+        """Return what a claim (namespace/name) that several pods use is to get; None where it is open.
+
+        One that was promised when a single pod used it is shared from now on.
+        """
+        found = self._shared.get(claim) or self._share(claim)
         return None if found is None else found.allotment
+
+    def _share(self, claim: str) -> _SharedChoice | None:
+        """Have what a single pod was promised for a claim kept for all who come to use it."""
+        namespace, _, name = claim.partition("/")
+        promise = self._of_claim.get((namespace, name))
+        if promise is None:
+            return None
+        sole = promise.allotment
+        promise.allotment = replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
+        found = self._shared[claim] = _SharedChoice(promise.allotment)
+        for pod in promise.pods:
+            promises, earmark = self._of_pod[pod]
+            own = tuple(one for one in earmark.own if one is not sole)
+            self._of_pod[pod] = (promises, Earmark(own, (*earmark.shared, claim)))
+            found.users += 1
+        return found
 
     def earmark(self, signature: bytes, node: str, allotments: Iterable[ClaimAllotment], shares: Iterable[str]) -> None:
         """Take devices, and keep them for the next pod of a class that is assumed to be on a node.

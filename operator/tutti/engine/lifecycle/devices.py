@@ -53,6 +53,9 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     """Take in a slice, class or claim of devices, and look at the workloads that it concerns."""
     if isinstance(found, DeviceClass):
         class_seen(state, found)
+        for workload in state.workloads.values():
+            if any(group.promised is not None for group in workload.groups.values()):
+                state.touch(workload.key)  # devices may stand in for what its members are to ask for
     state.touch_pods(state.cluster.device_users.put(found))
 
 
