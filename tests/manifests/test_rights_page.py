@@ -76,6 +76,21 @@ def with_zones():
     }
 
 
+def with_cards():
+    """What is granted besides where GPUs are shared by HAMi; that pods may be patched, several components grant."""
+    file = ROOT / "manifests" / "components" / "hami" / "rule.yaml"
+    rules = [patch["value"] for patch in yaml.safe_load(file.read_text())]
+    found = {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert found == {("", "nodes", "get"), ("", "nodes", "patch"), ("", "pods", "patch")}
+    return found - {("", "pods", "patch")}
+
+
 def to_measure():
     """What is granted besides where profiles go by what metrics.k8s.io says."""
     file = ROOT / "manifests" / "components" / "measurements" / "rule.yaml"
@@ -97,7 +112,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
         for verb in words(verbs)
     ]
     assert len(listed) == len(set(listed))
-    by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes()
+    by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes() | with_cards()
     assert set(listed) == granted() | with_own_certificate() | by_component
 
 

@@ -213,6 +213,13 @@ class ThrottlesSettings(Model):
     """Whether an override leaves the usual threshold to what it does not name; in kube-throttler that is unlimited."""
 
 
+class HamiSettings(Model):
+    """GPUs that pods share by HAMi: its device plugin tells of cards, and is told here who gets which parts."""
+
+    weight: Annotated[int, Field(ge=1, le=100)] = 10
+    """What it counts that a pod fills the tightest hole, against other scores, of which each has up to 100 points."""
+
+
 class TuttiConfiguration(Model):
     """Everything an administrator can set."""
 
@@ -249,6 +256,8 @@ class TuttiConfiguration(Model):
     conventions: Conventions = Conventions()
     frameworks: Annotated[list[FrameworkKind], Field(max_length=MOST_FRAMEWORKS)] = []
     """Kinds of your own that make pods, beside those that are known, or in place of one of these (docs/frameworks)."""
+    hami: HamiSettings | None = None
+    """Left out: what HAMi says of cards is not looked at; `{}`: pods share them (docs/howto/gpu-sharing.md)."""
     resources: ResourcesSettings = ResourcesSettings()
     throttles: ThrottlesSettings | None = None
     """Left out: throttles are not looked at."""

@@ -15,7 +15,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from tutti.api import kai
+from tutti.api.cards import NO_CARDS, CardNeeds
 from tutti.api.core import Container, PodSpec
+from tutti.api.hami import counted_requests, read_needs
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -80,6 +83,8 @@ class Feature:
     """Something that zones of nodes may have too little of; it counts where any node tells of its zones."""
     DEVICES = 1 << 18
     """Claims on devices, or extended resources that devices can stand in for."""
+    CARDS = 1 << 19
+    """Parts of cards that pods share."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -99,6 +104,7 @@ class PodClass:
         owner: Their owner, where they are spread by its selector because they do not say how.
         volumes: What their volumes ask of a node.
         devices: What they ask of the devices of a node.
+        cards: What they ask of the cards of a node that pods share.
         cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
         pod_signature: What others see of them, as far as any selector reads it.
         features: Which plugins they may concern: bits of `Feature`, those of pods.
@@ -119,6 +125,7 @@ class PodClass:
     weight: Scored = (0, 0)
     volumes: VolumeNeeds = NO_VOLUMES
     devices: DeviceNeeds = NO_DEVICES
+    cards: CardNeeds = NO_CARDS
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
     pod_signature: PodSignature = field(init=False)
@@ -132,7 +139,7 @@ class PodClass:
         self.pod_signature = PodSignature(self.namespace, self.labels, self.inter_pod)
         self.features = _features(self)
         self.terms = count_terms(self.spec) + (term_count(self.devices) if self.devices.claims else 0)
-        self.refusal = self.problem or self.volumes.problem or self.devices.problem
+        self.refusal = self.problem or self.volumes.problem or self.devices.problem or self.cards.problem
         counted = self.devices.counted
         self.charged = self.requests if counted is None else counted.of(self.requests)
         spreads = self.spec.topology_spread_constraints
@@ -159,6 +166,7 @@ def _features(pod_class: PodClass) -> int:
         Feature.DISKS: constraints.disks,
         Feature.CLAIMS: pod_class.volumes is not NO_VOLUMES,
         Feature.DEVICES: pod_class.devices is not NO_DEVICES,
+        Feature.CARDS: pod_class.cards is not NO_CARDS,
         Feature.POD_AFFINITY: constraints.affinity or constraints.anti_affinity,
         Feature.PREFERRED_POD_AFFINITY: constraints.preferred,
         Feature.SPREAD: spec.topology_spread_constraints,
@@ -196,12 +204,14 @@ class ClassBook:
     Attributes:
         watched: The label keys that some selector reads; it only grows.
         strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
+        shares_cards: Whether cards are shared as HAMi does, so that pods may ask for parts of them.
         reads_limits: Whether somebody estimates by their limits what pods will use, so that these tell classes apart.
     """
 
     def __init__(self) -> None:
         self.reads_limits = False
         self.watched: set[str] = set()
+        self.shares_cards = False
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._claiming: weakref.WeakSet[PodClass] = weakref.WeakSet()
@@ -236,12 +246,15 @@ class ClassBook:
         owner: Owner | None = None,
         volumes: VolumeNeeds = NO_VOLUMES,
         devices: DeviceNeeds = NO_DEVICES,
+        cards: CardNeeds | None = None,
         waits: bool = True,
     ) -> PodClass:
         """Return the class of pods with this spec, namespace, labels, owner and needs of their volumes and devices.
 
-        With `waits` they may be waiting for a node.
+        With `waits` they may be waiting for a node. What they need of cards is read from the spec where it is None.
         """
+        if cards is None:
+            cards = self.card_needs(spec, {})
         copies = self._copies_of(spec)
         heard = not self.watched.isdisjoint(labels)
         seen = {key: value for key, value in labels.items() if key in self.watched} if heard else NO_LABELS
@@ -252,8 +265,9 @@ class ClassBook:
             or (known.namespace, known.labels, known.owner) != (namespace, seen, owner)
             or known.volumes is not volumes
             or known.devices is not devices
+            or (known.cards is not cards and known.cards != cards)
         ):
-            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes, devices=devices)
+            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes, devices=devices, cards=cards)
             copies.latest = weakref.ref(known)
         if waits and (known.needs_other_pods or self.strict_defaults):
             self._minding.add(known)
@@ -262,6 +276,14 @@ class ClassBook:
         if waits and devices is not NO_DEVICES:
             self._wanting.add(known)
         return known
+
+    def card_needs(self, spec: PodSpec, annotations: Mapping[str, str]) -> CardNeeds:
+        """Return what a pod asks of cards that pods share."""
+        why = kai.refusal(annotations) if annotations else ""
+        if why:
+            return CardNeeds(problem=why, reason=kai.REASON)
+        found = read_needs(spec, annotations) if self.shares_cards else NO_CARDS
+        return found if found.asked or found.problem else NO_CARDS
 
     def watch(self, keys: Iterable[str]) -> None:
         """Note that a selector reads these label keys."""
@@ -288,15 +310,24 @@ class ClassBook:
         owner: Owner | None,
         volumes: VolumeNeeds,
         devices: DeviceNeeds,
+        cards: CardNeeds,
     ) -> PodClass:
         """Return the class of pods of a spec with these, begun where there is none."""
         more: tuple[object, ...] = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
         more = (owner, volumes, devices) if devices is not NO_DEVICES else more
+        more = (owner, volumes, devices, cards) if cards is not NO_CARDS else more
         signature = _ENCODER.encode((copies.written, namespace, labels, *more))
         known = self._known.get(signature)
         if known is None:
             known = _new_class(
-                copies.essence, signature, namespace, labels, owner=owner, volumes=volumes, devices=devices
+                copies.essence,
+                signature,
+                namespace,
+                labels,
+                owner=owner,
+                volumes=volumes,
+                devices=devices,
+                cards=cards,
             )
             self._known[signature] = known
         return known
@@ -311,12 +342,14 @@ def _new_class(
     owner: Owner | None,
     volumes: VolumeNeeds,
     devices: DeviceNeeds,
+    cards: CardNeeds = NO_CARDS,
 ) -> PodClass:
     requests: Amounts = {}
     scored = weight = (0, 0)
     problem = ""
     try:
         requests, scored, weight = pod_requests(essence), scored_requests(essence), scored_weight(essence)
+        requests = counted_requests(requests, cards) if cards.asked else requests
     except AmountError as error:
         requests, problem = {}, str(error)
     return PodClass(
@@ -332,6 +365,7 @@ def _new_class(
         owner=owner,
         volumes=volumes,
         devices=devices,
+        cards=cards,
     )
 
 

@@ -72,9 +72,20 @@ class Classifier:
             if device_uses or self._devices.book.asked_by_name:
                 scheduler = pod.spec.scheduler_name
                 devices = self._devices.needs(key, meta.uid, device_uses, pod.spec, scheduler=scheduler)
+        if record is not None and record.place:
+            cards = record.pod_class.cards
+        else:
+            cards = self._classes.card_needs(pod.spec, meta.annotations)
         owner = owner_of(meta.owner_references)
         return self._classes.of(
-            pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, devices=devices, waits=waits
+            pod.spec,
+            meta.namespace,
+            meta.labels,
+            owner=owner,
+            volumes=volumes,
+            devices=devices,
+            cards=cards,
+            waits=waits,
         )
 
     def by_labels(self) -> None:
@@ -102,7 +113,13 @@ class Classifier:
             devices = self._devices.needs(record.key, record.uid, uses, before.spec, scheduler=scheduler)
         labels = record.pod_signature.labels
         now = self._classes.of(
-            before.spec, record.namespace, labels, owner=before.owner, volumes=volumes, devices=devices
+            before.spec,
+            record.namespace,
+            labels,
+            owner=before.owner,
+            volumes=volumes,
+            devices=devices,
+            cards=before.cards,
         )
         self.assign(record, now)
         return now is not before

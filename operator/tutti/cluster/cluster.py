@@ -64,6 +64,7 @@ class Cluster:
         self._kins = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
+        self._cards = self.nodes.card_holders
         self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
         self.device_users = PodsByDevice(
@@ -91,6 +92,8 @@ class Cluster:
             self.nodes.load.put_node(name, row, self._capacity(node))
         if new:
             self._name(new)
+        if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
+            self.freed += 1
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
@@ -127,6 +130,7 @@ class Cluster:
             if record.uses:
                 self._claimants.lose_node(record)
         self.device_users.lose_node(name)
+        self._cards.lose_node(name)
         for number, pod_class in self._occupants.end_all(name):
             self.nodes.label_index.add(pod_class.pod_signature, row, count=-1)
             self.follower.gone((name, number))
@@ -173,6 +177,8 @@ class Cluster:
         record.device_uses = device_uses
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
+        if self.classes.shares_cards:
+            self._cards.seen(pod, record, ours=keep)
         record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()
@@ -281,6 +287,7 @@ class Cluster:
             if record.uses:
                 self._claimants.reserve(record)
             self.device_users.pledge(record)
+            self._cards.pledge(record)
             self.follower.seen(record)
         self.note_neighbour()
 
@@ -299,7 +306,14 @@ class Cluster:
             record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
         )
         return self.classes.of(
-            of.spec, record.namespace, of.labels, owner=of.owner, volumes=volumes, devices=devices, waits=False
+            of.spec,
+            record.namespace,
+            of.labels,
+            owner=of.owner,
+            volumes=volumes,
+            devices=devices,
+            cards=of.cards,
+            waits=False,
         )
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
@@ -396,6 +410,8 @@ class Cluster:
         if not place:
             return
         self._occupants.remove(place, record)
+        if self.classes.shares_cards:
+            self._cards.release(record.key, place)
         if self.nodes.load:
             self.nodes.load.leave(record.key, place)
         row = self.nodes.rows.get(place)

@@ -48,6 +48,7 @@ class HeldRoom:
         nodes.numa.touch(name)
         hold = self._occupants.hold(name, pod_class)
         self._device_users.hold(hold, pod_class.signature)
+        nodes.card_holders.hold(hold, pod_class)
         self._owner.follower.kept(hold, pod_class)
         if nodes.load:
             nodes.load.hold(row, pod_class, 1)
@@ -76,6 +77,7 @@ class HeldRoom:
         self._owner.follower.gone(hold)
         self._nodes.label_index.add(pod_class.pod_signature, row, count=-1)
         self._device_users.adopt(hold, record.pod_class.signature)
+        self._nodes.card_holders.adopt(hold, record.pod_class)
         if self._nodes.load:
             self._nodes.load.hold(row, pod_class, -1)
         self._owner.assume(record, row)
@@ -84,6 +86,7 @@ class HeldRoom:
         """Have the room of a held pod free for others for a while, or taken again; the hold itself stands."""
         self._charge(pod_class, hold[0], 1 if back else -1)
         self._device_users.lend(hold, back=back)
+        self._nodes.card_holders.lend(hold, back=back)
         if self._nodes.numa:
             self._nodes.numa.lend(pod_class, hold[0], back=back)
 
@@ -94,6 +97,7 @@ class HeldRoom:
             self._charge(pod_class, hold[0], -1)
             self._nodes.numa.touch(hold[0])
             self._device_users.end_hold(hold)
+            self._nodes.card_holders.end_hold(hold)
             self._owner.freed += 1
             self._owner.follower.gone(hold)
 

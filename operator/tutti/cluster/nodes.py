@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from tutti.api.core import ContainerImage, Node
 from tutti.api.resources import Amounts
 from tutti.api.selectors import Taint, parse_integer
+from tutti.cluster.cards.columns import CardColumns
+from tutti.cluster.cards.holders import CardHolders
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
 from tutti.cluster.devices.asks import DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
@@ -155,6 +157,8 @@ class NodeColumns:
         volumes: Storage, and who uses it.
         devices: Devices, and who holds them.
         numa: The NUMA zones of the nodes that tell of them.
+        cards: The cards that pods share, of the nodes that tell of them.
+        card_holders: Who has which parts of these.
         load: What nodes were measured to use, where a profile asks for it.
     """
 
@@ -179,6 +183,8 @@ class NodeColumns:
         self.volumes = VolumeState()
         self.devices = DeviceState()
         self.numa = NumaColumns(self.rows, self.names)
+        self.cards = CardColumns(self.rows, self.names)
+        self.card_holders = CardHolders(self.cards)
         self.load = LoadColumns(self.rows)
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
@@ -238,6 +244,7 @@ class NodeColumns:
         row = self.rows.pop(name)
         if self.numa:
             self.numa.empty(row)
+        self.cards.empty(row, name)
         if self.load:
             self.load.empty(row)
         self._present[row] = False

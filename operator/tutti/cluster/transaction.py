@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.cards import NO_CARDS
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.devices.asks import NO_DEVICES
@@ -91,6 +92,11 @@ class Transaction:
             self._nodes.numa.hold(pod_class, rows, counts, 1)
             self._zoned.append(placed)
             self._log.append(self._unzone)
+        if pod_class.cards is not NO_CARDS:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                node = self._nodes.names[row]
+                for _ in range(self._nodes.card_holders.allot(pod_class, row, node, count)):
+                    self._log.append(partial(self._nodes.card_holders.withdraw, pod_class, node))
         if self._nodes.load:
             self._nodes.load.take(rows, counts, pod_class, 1)
             self._loaded.append(placed)

@@ -43,6 +43,7 @@ class State(QueueState, StatusState):
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
+        self.cluster.classes.shares_cards = self.catalog.shares_cards = self.configuration.hami is not None
         self.cluster.nodes.devices.tight_schedulers = packing_devices(self.configuration)
         self.rules = rules_of(self.configuration)
         measurements, load = self.configuration.measurements, self.cluster.nodes.load

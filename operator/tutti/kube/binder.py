@@ -33,6 +33,7 @@ from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_r
 from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeaseTerm, no_term
 from tutti.kube.fetching import read_pod
 from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.node_lock import lock_node, unlock_node
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from tutti.kube.retry import Backoff, retrying, settling
 
@@ -107,10 +108,16 @@ class Binder:
                 wrong = await self._amend(bind)
                 if wrong is not None:
                     return wrong
+            if bind.node_lock:
+                why = await lock_node(self._client, bind, fence=self._fence)
+                if why:
+                    return self._refused(BindResult(BindOutcome.FAILED, why))
             await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence)
             result = _BOUND  # nearly always
         except WireError as error:
             result = await self._go_on(bind, body, path, after=error)
+            if bind.node_lock and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
+                await unlock_node(self._client, bind, fence=self._fence)
         finally:
             self._seconds.observe(perf_counter() - began)
         outcome, message = result
@@ -136,6 +143,10 @@ class Binder:
             if not wrong:
                 return None
             result = BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
+        return self._refused(result)
+
+    def _refused(self, result: BindResult) -> BindResult:
+        """Count a bind that was never sent."""
         self._counts[result.outcome].inc()
         return result
 

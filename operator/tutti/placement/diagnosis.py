@@ -18,7 +18,8 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
-from tutti.placement.plugins import node_affinity, numa
+from tutti.placement.plugins import node_affinity, numa, shared_cards
+from tutti.placement.plugins.card_shortage import card_shortage
 from tutti.placement.plugins.device_shortage import device_shortage
 from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
 from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
@@ -142,7 +143,7 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
         return FitError(ask.pod_class.problem, 0, ask.required, never=ask.pod_class.problem)
     if nodes.count == 0:
         return FitError(NO_NODES, 0, ask.required)
-    waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem
+    waiting = ask.pod_class.volumes.problem or ask.pod_class.devices.problem or ask.pod_class.cards.problem
     if waiting:
         return FitError(refusal_message(nodes.count, waiting), 0, ask.required)
     fault = filter_nodes(ask.pod_class, nodes, ask.where, profile).fault if has_faults(ask.pod_class, nodes) else ""
@@ -165,6 +166,7 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
             _flavor_lacks(nodes, ask, reasons),
             _zones_lack(nodes, ask, profile),
             _devices_lack(nodes, ask, profile),
+            _cards_lack(nodes, ask, profile),
         ),
         fits=fits,
         wanted=ask.required,
@@ -199,6 +201,7 @@ def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitEr
             _flavor_lacks(nodes, ask, said.reasons),
             _zones_lack(nodes, ask, profile),
             _devices_lack(nodes, ask, profile),
+            _cards_lack(nodes, ask, profile),
         )
         text = _sentences(fit_error_message(nodes.count, said.reasons), lacks, f"{text}.")
     never = found.message if found.never else _never_fits(nodes, ask, profile)
@@ -216,6 +219,24 @@ def _zones_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     if not nodes.numa:
         return ""
     return _ruled_out_by_zones(nodes, ask, profile) or _limited_by_zones(nodes, ask, profile)
+
+
+def _cards_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say what cards that pods share lack: of the nodes that are ruled out for them, or where too few would fit."""
+    if not ask.pod_class.features & Feature.CARDS:
+        return ""
+    among = np.zeros(len(nodes), dtype=np.bool_)
+    for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
+        if rejection.reason == shared_cards.TOO_FULL:
+            among |= hit
+    if among.any():
+        return card_shortage(ask.pod_class, nodes, among)
+    plain = replace(ask, topology=None)
+    with Transaction(nodes) as trial:
+        room = feasible_capacity(nodes, trial, plain, profile, most=max(1, ask.required)).room
+    if int(room.sum()) >= ask.required:
+        return ""
+    return f"Cards have room for {int(room.sum())} of {ask.required} pods."
 
 
 def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
@@ -288,7 +309,11 @@ def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
     stood_in = {one.resource for one in ask.pod_class.devices.extended}
-    asked = {name: amount for name, amount in ask.pod_class.requests.items() if name not in stood_in}
+    asked = {
+        name: amount
+        for name, amount in ask.pod_class.requests.items()
+        if name not in stood_in and not profile.fit.is_ignored(name)
+    }
     for name, largest in too_large(nodes, asked).items():
         asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")

@@ -33,7 +33,7 @@ from tutti.placement.framework import (
     Rows,
     Scores,
 )
-from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.profile import Profile
 from tutti.placement.sequential import SequentialChoice, preferred_scores
 
@@ -77,7 +77,7 @@ class NodeChoice:
         """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
-    def _by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
+    def _by_packing(self, wanted: int, packing: Packing) -> Counts:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
         if not self.room.any():
             return np.zeros(len(self.room), dtype=np.int64)

@@ -27,7 +27,7 @@ from tutti.placement.framework import (
     PreScoreState,
     Rejection,
 )
-from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.devices import DynamicResources
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
 from tutti.placement.plugins.leaving_nodes import LeavingNodes
@@ -88,9 +88,9 @@ class Profile:
     )
     changing: tuple[NodeScorer, ...] = (DynamicResources(),)
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
-    packing: AcceleratorPacking | None = None
+    packing: Packing | None = None
 
-    def packing_of(self, pod_class: PodClass) -> AcceleratorPacking | None:
+    def packing_of(self, pod_class: PodClass) -> Packing | None:
         """Return how pods of a class are packed; None where they are scored by how full a node is as all others."""
         return self.packing if self.packing is not None and self.packing.concerns(pod_class) else None
 

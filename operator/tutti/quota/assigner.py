@@ -38,7 +38,7 @@ from tutti.quota.assignment import (
     PodSetGroupAssignment,
     WorkloadAssignment,
 )
-from tutti.quota.flavors import VIRTUAL, Flavor, PodSet, Queue, by_topology_only, mismatch
+from tutti.quota.flavors import VIRTUAL, Flavor, PodSet, Queue, by_topology_only, is_limited, mismatch
 from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode, PreemptionPolicy, is_better, stops
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, add_to, borrowing_level
 
@@ -96,7 +96,11 @@ class PodSetRequests:
             concerned: dict[int, list[str]] = {}
             for name in sorted(requests.keys() & indexes.keys()):
                 concerned.setdefault(indexes[name], []).append(name)
-            uncovered = any(amount for name, amount in requests.items() if name not in indexes)
+            uncovered = any(
+                amount and (not queue.shares_cards or is_limited(name, indexes))
+                for name, amount in requests.items()
+                if name not in indexes
+            )
             self.groups.append(PodSetGroup(number, members, totals, requests, concerned, uncovered))
 
     def mismatch(

@@ -11,10 +11,11 @@ nothing but such flavors all pods are placed by topology.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tutti.api.hami import OF_MEMORY, UNOFFERED
 from tutti.api.selectors import (
     HARD_EFFECTS,
     LabelSelector,
@@ -111,6 +112,7 @@ class Queue:
         protects: Whether gangs that do not say so themselves are kept from scale-down while they run.
         max_moves: How many running pods are moved at most so that one of its workloads fits.
         movable: Whether what runs in it may be moved where it does not say otherwise.
+        shares_cards: Whether pods share cards as with HAMi, so that it limits of these what it has quota of.
         problem: Why it is inactive, if it is.
     """
 
@@ -139,6 +141,7 @@ class Queue:
     protects: bool = False
     max_moves: int = 0
     movable: bool = False
+    shares_cards: bool = False
     problem: QuotaProblem | None = None
 
     def cross_queue_priority(self, priority: int) -> int:
@@ -153,7 +156,19 @@ FlavorByResource = dict[str, str]
 def uncovered(queue: Queue, requests: Mapping[str, int]) -> list[str]:
     """Return the resources asked for that the queue has no quota of."""
     covered = {name for group in queue.groups for name in group.covered}
-    return [name for name, amount in requests.items() if amount > 0 and name != VIRTUAL and name not in covered]
+    missing = [name for name, amount in requests.items() if amount > 0 and name != VIRTUAL and name not in covered]
+    return [name for name in missing if not queue.shares_cards or is_limited(name, covered)]
+
+
+def is_limited(name: str, covered: Container[str]) -> bool:
+    """Whether a resource that a queue has no quota of cannot be had in it.
+
+    How much of cards pods may share is limited where a queue says so: its memory in MiB or in percent of cards, or
+    both. A queue that says one of these lets nobody by who asks in the other; one that says neither limits neither.
+    """
+    if name in OF_MEMORY:
+        return any(one in covered for one in OF_MEMORY)
+    return name not in UNOFFERED
 
 
 def flavor_assignments(

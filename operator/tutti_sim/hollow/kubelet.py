@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from tutti.api.hami import UNOFFERED
 from tutti_sim.hollow import statuses
 from tutti_sim.hollow.fate import Fate, Fates
 from tutti_sim.hollow.nodes import is_hollow, is_off, ready_again
@@ -90,11 +91,12 @@ def lacking(asked: Amounts, used: Amounts, allocatable: Mapping[str, str]) -> tu
 
     The order is that of kube-scheduler's fit (pods, cpu, memory, ephemeral storage, then by name), which the kubelet
     asks; of several reasons it tells the first. A resource that the node does not have at all is refused too: a real
-    kubelet leaves that to the device plugin, but whoever bound the pod has made a mistake that should be seen.
+    kubelet leaves that to the device plugin, but whoever bound the pod has made a mistake that should be seen. What
+    HAMi's pods ask of cards, no node offers: of that the kubelet knows nothing.
     """
     for name in sorted(asked, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one)):
         have, taken = amount(allocatable.get(name, "0")), used.get(name, Fraction(0))
-        if asked[name] > 0 and taken + asked[name] > have:
+        if asked[name] > 0 and taken + asked[name] > have and name not in UNOFFERED:
             scale = 1000 if name == "cpu" else 1
             text = (
                 f"Pod was rejected: Node didn't have enough resource: {name}, requested: {int(asked[name] * scale)}, "

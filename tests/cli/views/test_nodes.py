@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from tests.cli.views import scene
-from tutti.cli.views.nodes import ModelUse, devices, top
+from tests.engine.hami_world import HamiWorld
+from tests.engine.world import GPU
+from tutti.cli.views.nodes import CardSum, ModelUse, devices, draw_top, top
 
 
 def of(*made: scene.Json, label: str | None = None) -> dict[str, ModelUse]:
@@ -86,3 +91,25 @@ def test_a_node_tells_what_keeps_pods_off():
         ("a", True, ("t0=x:NoSchedule", "t1=x:NoSchedule", "t2=x:NoSchedule", "and 1 more")),
         ("b", False, ("cordoned", "unreachable")),
     ]
+
+
+def test_cards_that_pods_share_are_told_with_their_holes():
+    world = HamiWorld()
+    world.machine("a", 2)
+    world.machine("b", 1, health=False)
+    world.card_pod("first", 10000, cores=60)
+    world.run()
+
+    found = top(world.engine.state, [GPU])
+
+    assert [(one.node, one.index, one.used_memory, one.hole, one.note) for one in found.cards] == [
+        ("a", 0, 10000, 6000, ""),
+        ("a", 1, 0, 16000, ""),
+        ("b", 0, 0, 0, "unhealthy"),
+    ]
+    assert found.all_cards == CardSum(3, 1, 48000, 10000, 22000, 16000, 27)
+    page = Console(width=160, file=io.StringIO())
+    page.print(draw_top(found, by_node=True))
+    drawn = page.file.getvalue()
+    assert "the largest hole is 16000 MiB, and 27 % of what is free is on cards that somebody uses" in drawn
+    assert "60/100" in drawn

@@ -78,6 +78,49 @@ class ModelUse(msgspec.Struct, frozen=True, rename="camel"):
     holes: Mapping[int, int]
 
 
+class CardUse(msgspec.Struct, frozen=True, rename="camel"):
+    """One card that pods share.
+
+    Attributes:
+        memory, used_memory, hole: MiB; the hole is what one more pod could have of it at most.
+        cores, used_cores: Percent of its compute.
+        slots, used_slots: How many may use it, and do.
+        note: Why nobody new goes there, or "".
+    """
+
+    node: str
+    index: int
+    id: str
+    model: str
+    memory: int
+    used_memory: int
+    hole: int
+    cores: int
+    used_cores: int
+    slots: int
+    used_slots: int
+    note: str
+
+
+class CardSum(msgspec.Struct, frozen=True, rename="camel"):
+    """All cards that pods share: how far their memory is in pieces.
+
+    Attributes:
+        cards: How many there are; `whole` of them nobody uses.
+        memory, used_memory, free: MiB.
+        largest_hole: MiB, the most that is free on one card.
+        fragmentation: In percent, how much of what is free is on cards that somebody uses: nobody can have it whole.
+    """
+
+    cards: int
+    whole: int
+    memory: int
+    used_memory: int
+    free: int
+    largest_hole: int
+    fragmentation: int
+
+
 class PoolInTrouble(msgspec.Struct, frozen=True, rename="camel"):
     """A pool of devices (dynamic resource allocation) with which something is the matter."""
 
@@ -87,11 +130,20 @@ class PoolInTrouble(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Top(msgspec.Struct, frozen=True, rename="camel"):
-    """All models, all nodes that offer any of the resources asked for, and pools of devices that are in trouble."""
+    """What nodes offer.
+
+    Attributes:
+        nodes: All that offer any of the resources asked for.
+        pools: Pools of devices that are in trouble.
+        cards: The cards that pods share.
+        all_cards: The same together; None where pods share none.
+    """
 
     models: tuple[ModelUse, ...]
     nodes: tuple[NodeUse, ...]
     pools: tuple[PoolInTrouble, ...] = ()
+    cards: tuple[CardUse, ...] = ()
+    all_cards: CardSum | None = None
 
 
 def devices(state: CoreState) -> list[str]:
@@ -123,7 +175,41 @@ def top(state: CoreState, resources: Sequence[str], label: str | None = None) ->
         for model in sorted({models[at] for at in which.tolist()}):
             mine = np.array([at for at in which.tolist() if models[at] == model], dtype=np.int64)
             by_model.append(_of_model(model, resource, offers[mine], used[mine], open_to[mine]))
-    return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)))
+    cards = _cards(state)
+    told = _sum_of(cards) if cards else None
+    return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)), cards, told)
+
+
+def _cards(state: CoreState) -> tuple[CardUse, ...]:
+    """Return the cards that pods share, by the name of their node and their number there."""
+    nodes, found = state.cluster.nodes, state.cluster.nodes.cards
+    if not found:
+        return ()
+    found.sync()
+    out: list[CardUse] = []
+    for name in sorted(found.told):
+        row = nodes.rows.get(name)
+        for at, card in enumerate(found.cards[row] if row is not None else ()):
+            used = int(found.used_memory[row, at]), int(found.used_cores[row, at]), int(found.used_slots[row, at])
+            is_open = not card.closed and used[2] < card.slots
+            hole = max(0, card.memory - used[0]) if is_open else 0
+            sizes = (card.memory, used[0], hole, card.cores, used[1], card.slots, used[2])
+            out.append(CardUse(name, card.index, card.id, card.model, *sizes, card.closed))
+    return tuple(out)
+
+
+def _sum_of(cards: Sequence[CardUse]) -> CardSum:
+    free = sum(one.hole for one in cards)
+    begun = sum(one.hole for one in cards if one.used_slots)
+    return CardSum(
+        len(cards),
+        sum(not one.used_slots and not one.note for one in cards),
+        sum(one.memory for one in cards),
+        sum(one.used_memory for one in cards),
+        free,
+        max((one.hole for one in cards), default=0),
+        begun * 100 // free if free else 0,
+    )
 
 
 def _pools(state: CoreState) -> Iterator[PoolInTrouble]:
@@ -189,9 +275,39 @@ def draw_top(found: Top, *, by_node: bool, page: PageWidth = WIDE) -> Renderable
     parts: list[RenderableType] = [_models(found, page) if found.models else Text("No node offers any of that.")]
     if by_node and found.models:
         parts += [Text(), _nodes(found, page)]
+    if found.all_cards is not None:
+        parts += [Text(), _card_sum(found.all_cards)]
+        if by_node:
+            parts.append(_card_table(found.cards, page))
     if found.pools:
         parts += [Text(), _pools_in_trouble(found, page)]
     return Group(*parts)
+
+
+def _card_sum(one: CardSum) -> RenderableType:
+    return Text(
+        f"CARDS: {one.whole} of {one.cards} whole, {one.used_memory} of {one.memory} MiB used; the largest hole is "
+        f"{one.largest_hole} MiB, and {one.fragmentation} % of what is free is on cards that somebody uses"
+    )
+
+
+def _card_table(cards: Sequence[CardUse], page: PageWidth) -> RenderableType:
+    numbers = ("CARD", "USED MiB", "OF", "HOLE", "CORES", "SLOTS")
+    drawn = table("NODE", "CARD", "MODEL", "USE", *numbers[1:], "", right=numbers, wraps=("",), page=page)
+    for one in cards:
+        drawn.add_row(
+            one.node,
+            str(one.index),
+            one.model or "-",
+            _bar(one.used_memory, one.memory, page),
+            str(one.used_memory),
+            str(one.memory),
+            str(one.hole),
+            f"{one.used_cores}/{one.cores}",
+            f"{one.used_slots}/{one.slots}",
+            Text(one.note, BAD),
+        )
+    return drawn
 
 
 def _pools_in_trouble(found: Top, page: PageWidth) -> RenderableType:

@@ -135,21 +135,22 @@ def _promised(
         return None
     try:
         spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
-        labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
+        meta = msgspec.convert((template.get("metadata") or {}), ObjectMeta)
     except msgspec.ValidationError as error:
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
     # What was not there at its start is looked at when the pods come.
-    return None if has_claims(spec) and workload.managed is None else _class_of(state, spec, workload.key[1], labels)
+    return None if has_claims(spec) and workload.managed is None else _class_of(state, spec, workload.key[1], meta)
 
 
-def _class_of(state: IngestState, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
+def _class_of(state: IngestState, spec: PodSpec, namespace: str, meta: ObjectMeta) -> PodClass:
     """Return the class of pods that are yet to be made; devices may stand in for extended resources of theirs."""
     cluster, devices = state.cluster, NO_DEVICES
     if cluster.nodes.devices.book.classes:
         devices = cluster.nodes.devices.needs((namespace, ""), "", (), spec, scheduler=spec.scheduler_name)
-    return cluster.classes.of(spec, namespace, labels, devices=devices)
+    cards = cluster.classes.card_needs(spec, meta.annotations)
+    return cluster.classes.of(spec, namespace, meta.labels, devices=devices, cards=cards)
 
 
 def _read_pod_group(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.pools import PoolKey
+from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
 from tutti.engine.records.plugins import PluginHold
@@ -24,6 +25,8 @@ class LifecycleState(CoreState):
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
         device_writes: What is being written on claims on devices.
+        card_turns: The pod with parts of cards whose bind is out, by the node.
+        card_waits: Workloads that wait until others of a node have been given theirs, by the node.
         requests: What has been asked of cluster autoscalers, as it is seen.
         device_pools: What is the matter with pools of devices.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
@@ -34,6 +37,8 @@ class LifecycleState(CoreState):
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
+    card_turns: dict[str, PodKey] = field(default_factory=dict)
+    card_waits: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     requests: ProvisioningRequests = field(default_factory=ProvisioningRequests)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.engine.lifecycle import LifecycleState, reservation
+from tutti.engine.lifecycle.card_binds import card_annotations, prepare_cards
 from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
@@ -36,6 +37,8 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 
+_NO_CARDS: tuple[dict[str, str], str, str] = ({}, "", "")
+
 
 def send_binds(state: LifecycleState, workload: Workload) -> None:
     """Bind every member that has a reserved node and has not been sent there yet, as soon as its claims are bound.
@@ -48,28 +51,35 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     devices = prepare_devices(state, workload)
     if volumes is None or devices is None:
         return
-    unready = {**volumes, **devices}
+    cards = prepare_cards(state, workload)
+    if cards is None:
+        return
+    unready = {**volumes, **devices, **cards}
     name = workload.name
-    protecting = protects(state, workload)
+    protecting, sharing = protects(state, workload), bool(state.cluster.nodes.cards)
     annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
+            told_cards, lock, replaced = card_annotations(state, workload, member) if sharing else _NO_CARDS
             member.sent, member.unknown = True, False
             adds = workload.checks or workload.provisioning
             added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
             if added is not None:
-                told = {**added.annotations, **_annotations(member)}
+                told = {**added.annotations, **_annotations(member), **told_cards}
                 told |= annotations_at_bind(workload, member) if protecting else {}
                 more = dict(added.labels), list(added.tolerations)
-                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more))
+                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock, replaced))
                 continue
             said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
                 said = annotations[id(member.charge)] = _annotations(member)
             if protecting:
                 said = {**said, **annotations_at_bind(workload, member)}
-            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
+            if lock:
+                said = {**said, **told_cards}
+            about = (pod.namespace, pod.name, pod.uid, pod.assumed, name)
+            state.out.append(Bind(*about, said, node_lock=lock, replaces_lock=replaced))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         open_bind_window(state, workload)
     explain(workload, None)

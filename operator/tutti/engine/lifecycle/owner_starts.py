@@ -121,7 +121,13 @@ def _addition(state: LifecycleState, group: MemberGroup) -> Directives:
                 ],
             )
             promised[id(known)] = state.cluster.classes.of(
-                spec, known.namespace, known.labels, owner=known.owner, volumes=known.volumes, waits=False
+                spec,
+                known.namespace,
+                known.labels,
+                owner=known.owner,
+                volumes=known.volumes,
+                cards=known.cards,
+                waits=False,
             )
         group.holds[index] = replace(hold, pod_class=promised[id(known)])
     written: tuple[dict[str, Any], ...] = tuple(msgspec.to_builtins(one) for one in tolerations)

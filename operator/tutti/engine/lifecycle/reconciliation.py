@@ -11,6 +11,7 @@ from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     LifecycleState,
     binding,
+    card_binds,
     checks,
     devices,
     eviction,
@@ -104,7 +105,12 @@ def start(state: LifecycleState, workload: Workload) -> bool:
 
 def next_held_due(state: LifecycleState) -> float | None:
     """Return when what holds reservations must be looked at again, Unix seconds; None: not at all."""
-    times = (permits.next_permit_due(state), devices.next_late_due(state), next_telling_due(state))
+    times = (
+        permits.next_permit_due(state),
+        devices.next_late_due(state),
+        next_telling_due(state),
+        card_binds.next_answer_due(state),
+    )
     return min((time for time in times if time is not None), default=None)
 
 
@@ -114,6 +120,7 @@ def take_due(state: LifecycleState) -> list[Workload]:
     free_ended(state)
     remove_left_over(state)
     watch_pools(state)
+    card_binds.look_again(state)
     out = []
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
@@ -138,7 +145,10 @@ def _time_out_claims(state: LifecycleState, workload: Workload) -> bool:
         binding.time_out_volumes(state, workload)
     if awaits_devices:
         devices.time_out_devices(state, workload)
-    return volumes or awaits_devices
+    awaits_turn = workload.phase is Phase.RESERVED and card_binds.has_turns(state, workload)
+    if awaits_turn:
+        card_binds.time_out_turns(state, workload)
+    return volumes or awaits_devices or awaits_turn
 
 
 def expire(state: LifecycleState, workload: Workload) -> None:

@@ -16,7 +16,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.cards import NO_CARDS
 from tutti.api.conditions import timestamp
+from tutti.api.hami import UNOFFERED
 from tutti.api.messages import HAS, IS, WAS, agreeing, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
@@ -299,11 +301,12 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     if pod_class is promised:
         return True
     plain = [one for one in pod_class.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices) == (
+    alike = (pod_class.namespace, pod_class.labels, pod_class.volumes, pod_class.devices, pod_class.cards) == (
         promised.namespace,
         promised.labels,
         promised.volumes,
         promised.devices,
+        promised.cards,
     )
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
@@ -312,7 +315,9 @@ def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
     """Whether a node has less than is taken of anything that pods of a class ask for."""
     nodes = state.cluster.nodes
     row = nodes.rows[node]
-    asked = nodes.vector(pod_class.requests) > 0
+    shares = pod_class.cards is not NO_CARDS  # what is asked of cards no node offers
+    offered = {name: n for name, n in pod_class.requests.items() if not (shares and name in UNOFFERED)}
+    asked = nodes.vector(offered) > 0
     short = (nodes.requested[row] > nodes.allocatable[row]) & asked
     for one in pod_class.devices.extended:  # devices may stand in for what a node does not offer
         column = nodes.resource_index.column(one.resource)

@@ -210,6 +210,7 @@ class Catalog(WrittenObjects):
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
         parts: What was offered of each flavor and resource of which some quota is a part.
         windows: The queues and cohorts of which other quotas hold at times.
+        shares_cards: Whether pods share cards, as `Queue` has it.
     """
 
     def __init__(self) -> None:
@@ -225,6 +226,7 @@ class Catalog(WrittenObjects):
         self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
         self.windows = QuotaWindows()
+        self.shares_cards = False
         self._priority_classes: dict[str, PriorityClass] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
@@ -275,7 +277,7 @@ class Catalog(WrittenObjects):
         for one, usual in written:
             name = one.metadata.name
             queue = queue_in(one, self.windows.quotas_of(name) if name in temporary else usual)
-            queue = replace(queue, most=self.windows.most_of(name, now))
+            queue = replace(queue, most=self.windows.most_of(name, now), shares_cards=self.shares_cards)
             problem = self._queue_problem(queue, caught, parents)
             if one.metadata.deletion_timestamp:
                 problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.hami import UNOFFERED
 from tutti.api.load import LoadArgs, Measurements
 from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
@@ -19,6 +20,7 @@ from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAff
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
 from tutti.placement.plugins.numa import NumaAlignment
 from tutti.placement.plugins.numa_scores import NumaScore
+from tutti.placement.plugins.shared_cards import CardPacking, SharedCards, TightestCard
 from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
@@ -31,7 +33,22 @@ S = TypeVar("S")
 
 def profiles_of(configuration: TuttiConfiguration) -> dict[str, Profile]:
     """Return the profile of each schedulerName, in the order in which they are written."""
-    return {one.scheduler_name: profile_of(one) for one in configuration.profiles}
+    found = {one.scheduler_name: profile_of(one) for one in configuration.profiles}
+    if configuration.hami is None:
+        return found
+    weight = configuration.hami.weight
+    return {name: _sharing_cards(one, weight) for name, one in found.items()}
+
+
+def _sharing_cards(profile: Profile, weight: int) -> Profile:
+    """Return a profile whose pods share cards."""
+    return replace(
+        profile,
+        fit=replace(profile.fit, ignored=profile.fit.ignored | UNOFFERED),
+        inter_pod=(*profile.inter_pod, SharedCards()),
+        changing=(*profile.changing, TightestCard(weight=weight)),
+        packing=CardPacking(profile.packing, weight=weight),
+    )
 
 
 def packing_devices(configuration: TuttiConfiguration) -> frozenset[str]:

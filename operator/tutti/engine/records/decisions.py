@@ -29,7 +29,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
     `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
-    `tolerations`, the pod gets these first; one that has another value of a label is not bound.
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound. With `node_lock` the
+    node is locked for it first, as HAMi does; the lock `replaces_lock` gives way, and one of a pod that is no more.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -41,6 +42,8 @@ class Bind(Decision, frozen=True, tag="bind"):
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
     tolerations: list[Toleration] = []
+    node_lock: str = ""
+    replaces_lock: str = ""
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):

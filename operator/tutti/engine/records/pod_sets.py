@@ -238,6 +238,8 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", pod_class.volumes.problem)
     if pod_class.devices.problem:
         return Explanation(Gate.PLACEMENT, "DevicesNotReady", pod_class.devices.problem)
+    if pod_class.cards.problem:
+        return Explanation(Gate.PLACEMENT, pod_class.cards.reason, pod_class.cards.problem)
     if pod_class.terms > MOST_TERMS:
         text = f"a pod has {pod_class.terms} terms ({_TERMS}), and {MOST_TERMS} is the most that is weighed"
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,36 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, Rows, Scores, at_rows
 from tutti.placement.plugins.node_resources import longest_match
+
+
+class Packing(Protocol):
+    """What keeps accelerators in whole nodes, and stands in for other scores by how full a node is."""
+
+    @property
+    def weight(self) -> int:
+        """How much this counts against the other scores."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        """Whether pods of the class are packed."""
+        ...
+
+    def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
+        """Score as an `AllocationScorer`."""
+        ...
+
+    def in_use(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, more: Counts) -> Scores:
+        """Return the percentage in use with so many more pods on each row, int64[k] or int64[m, k]."""
+        ...
+
+    def gathering(self, pod_class: PodClass, nodes: NodeColumns, room: Counts, wanted: int) -> Gathering:
+        """Begin the choice of nodes for `wanted` pods, where int64[rows] `room` says how many each could take."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +108,7 @@ class AcceleratorPacking:
 
     def gathering(self, pod_class: PodClass, nodes: NodeColumns, room: Counts, wanted: int) -> Gathering:
         """Begin the choice of nodes for `wanted` pods, where int64[rows] `room` says how many each could take."""
-        return Gathering(self, pod_class, nodes, max(1, min(int(room.max(initial=0)), wanted)))
+        return Gathering.begun(self, pod_class, nodes, room, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +124,15 @@ class Gathering:
         most: The most pods that one node could take at the beginning.
     """
 
-    packing: AcceleratorPacking
+    packing: Packing
     pod_class: PodClass
     nodes: NodeColumns
     most: int
+
+    @classmethod
+    def begun(cls, packing: Packing, pod_class: PodClass, nodes: NodeColumns, room: Counts, wanted: int) -> Gathering:
+        """Begin the choice of nodes for `wanted` pods, where int64[rows] `room` says how many each could take."""
+        return cls(packing, pod_class, nodes, max(1, min(int(room.max(initial=0)), wanted)))
 
     def worth(self, rows: Rows, base: Scores, placed: Counts | int, takes: Counts) -> Scores:
         """Return int64[k]: what each row is worth to the next pod, in `most`ths of a point.

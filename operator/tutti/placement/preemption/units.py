@@ -181,6 +181,7 @@ class SimulatedRemoval:
         self._weight = columns.weight(slots, axis)
         self._records = columns.at(slots) if seen else []
         self._of_zones = columns.at(slots) if cluster.nodes.numa else []
+        self._of_cards = columns.at(slots) if cluster.nodes.cards else []
         self._holders = cluster.device_users.holders if cluster.nodes.devices.catalog else None
         self._with_devices = [] if self._holders is None else list(filter(self._holders.concerns, columns.at(slots)))
 
@@ -214,6 +215,8 @@ class SimulatedRemoval:
             self._holders.lift(self._with_devices, back=sign > 0)
         for record in self._of_zones:
             nodes.numa.lift(record.place, record.key, back=sign > 0)
+        for record in self._of_cards:
+            nodes.cards.lift(record.key, record.place, back=sign > 0)
         for record, row in zip(self._records, self._row.tolist(), strict=False):
             nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
             if record.uses and sign > 0:

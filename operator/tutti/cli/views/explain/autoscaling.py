@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from tutti.api.core import PodSpec
 from tutti.api.messages import agreeing, counted
 from tutti.cli.views.explain.gates import ways_to_count
+from tutti.cluster.classes import Feature
 from tutti.engine.admission import AdmissionState
 from tutti.engine.admission.attempt import ask_for
 from tutti.engine.records.explanation import Explanation
@@ -78,6 +79,8 @@ def _hidden(state: AdmissionState, queue: Queue | None, needs: Sequence[PodSetRe
         yield f"flavor {flavor} keeps them to nodes with its labels"
     if any(one.node_resource_topology_match is not None for one in state.configuration.profiles):
         yield "a pod has to fit into NUMA zones (have nodes added whose zones are large enough)"
+    if any(need.pod_class.features & Feature.CARDS for need in needs):
+        yield "no node offers what is asked of shared GPUs, so it adds none for that (have nodes added by hand)"
     if state.configuration.extenders:
         yield "an extender has a say (see what it answers)"
 

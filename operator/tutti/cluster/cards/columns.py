@@ -1,0 +1,223 @@
+"""The cards of all nodes as columns, and who has which part of them.
+
+One row per node as in `NodeColumns`, cards in the order in which their node tells them, padded to as many as the node
+with most of them has. What is taken is kept by pod (`Grant`): the columns are sums of that, and are worked out anew
+for a node whose cards change. A part of a card that its node does not tell of is taken nowhere, and comes back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.cards import Card, CardWishes, NodeCards, Parts, peak_use
+from tutti.api.hami import CORDON, LINKS, REGISTER, NodeLock, read_cards, read_lock
+
+Amount = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+NO_NUMA: Final = -1
+
+
+@dataclass(slots=True, eq=False)
+class Grant:
+    """What one pod has of the cards of a node, or is to get.
+
+    Attributes:
+        node: The name of the node.
+        parts: Per container, init containers first.
+        first: How many of these are init containers.
+        use: Of each card, by its id: MiB, percent of compute, slots.
+    """
+
+    node: str
+    parts: Parts
+    first: int = 0
+    use: dict[str, tuple[int, int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.use = peak_use(self.parts, self.first)
+
+
+class CardColumns:
+    """The cards of all nodes. `sync` before anything is read of them, in each turn.
+
+    Attributes:
+        told: What nodes tell of their cards, by name.
+        locks: Who has locked a node, by its name.
+        silent: The nodes whose plugin does not answer.
+        version: Grows whenever anything here changes.
+        cards: Per row, the cards; none where a node tells of none.
+        memory, cores, slots: int64[rows, cards], what each card has; 0 where a node has no more cards.
+        used_memory, used_cores, used_slots: int64[rows, cards], what of it is taken.
+        open: bool[rows, cards], which cards take anybody new.
+        numa: int64[rows, cards], the NUMA node of each; NO_NUMA where a node has no more cards.
+    """
+
+    def __init__(self, rows: Mapping[str, int], names: Sequence[str]) -> None:
+        self._rows = rows
+        self._names = names
+        self.told: dict[str, NodeCards] = {}
+        self.locks: dict[str, NodeLock] = {}
+        self.version = 0
+        self.silent: dict[str, None] = {}
+        self._texts: dict[str, tuple[str | None, ...]] = {}
+        self._grants: dict[str, dict[Hashable, Grant]] = {}
+        self._stale: dict[str, None] = {}
+        self._emptied: dict[int, None] = {}
+        self._places: dict[int, dict[str, int]] = {}
+        self._allowed: dict[CardWishes, tuple[int, Mask]] = {}
+        self._layout = 0
+        self.cards: list[tuple[Card, ...]] = []
+        self._make(0, 0)
+
+    def __bool__(self) -> bool:
+        """Whether any node tells of cards."""
+        return bool(self.told)
+
+    def read(self, name: str, annotations: Mapping[str, str]) -> bool:
+        """Take in what the annotations of a node say of its cards, and who has locked it.
+
+        Returns:
+            Whether others than before may go there: it has other cards, or its lock is gone or another's.
+        """
+        before, lock = self.locks.get(name), read_lock(annotations)
+        if lock is not None:
+            self.locks[name] = lock
+        else:
+            self.locks.pop(name, None)
+        texts = annotations.get(REGISTER), annotations.get(LINKS), annotations.get(CORDON)
+        if self._texts.get(name, (None,) * len(texts)) == texts:
+            return before != lock
+        self._texts[name] = texts
+        found = read_cards(annotations)
+        if found is None:
+            self.told.pop(name, None)
+            self._texts.pop(name)
+        else:
+            self.told[name] = found
+        self._stale[name] = None
+        self.version += 1
+        return True
+
+    def empty(self, row: int, name: str) -> None:
+        """Forget the cards of a node that is gone; what pods have there is known until they are gone, too."""
+        known = self.told.pop(name, None)
+        self._texts.pop(name, None)
+        self.locks.pop(name, None)
+        if known is None:
+            return
+        self._stale.pop(name, None)
+        self._emptied[row] = None
+        self.version += 1
+
+    def problem_of(self, name: str) -> str:
+        """Return why the cards of a node cannot be used; "" where they can, or it tells of none."""
+        found = self.told.get(name)
+        return "" if found is None else found.problem
+
+    def take(self, who: Hashable, grant: Grant) -> None:
+        """Have somebody have parts of cards."""
+        self._grants.setdefault(grant.node, {})[who] = grant
+        self._charge(grant, 1)
+
+    def free(self, who: Hashable, node: str) -> Grant | None:
+        """Take back what somebody has on a node; returns it, None where that was nothing."""
+        there = self._grants.get(node)
+        found = None if there is None else there.pop(who, None)
+        if found is not None:
+            self._charge(found, -1)
+            if not there:
+                del self._grants[node]
+        return found
+
+    def of(self, who: Hashable, node: str) -> Grant | None:
+        """Return what somebody has on a node."""
+        return self._grants.get(node, {}).get(who)
+
+    def on_node(self, name: str) -> Mapping[Hashable, Grant]:
+        """Return who has what on a node."""
+        return self._grants.get(name, {})
+
+    def lift(self, who: Hashable, node: str, *, back: bool) -> None:
+        """Have what somebody has be free while a question is asked, or taken again."""
+        found = self.of(who, node)
+        if found is not None:
+            self._charge(found, 1 if back else -1)
+
+    def sync(self) -> None:
+        """Bring the columns up to date with what nodes tell."""
+        if not self._stale and not self._emptied and len(self.cards) == len(self._names):
+            return
+        width = max((len(one.cards) for one in self.told.values()), default=0)
+        if width > self.memory.shape[1] or len(self._names) > self.memory.shape[0]:
+            self._make(len(self._names), max(width, self.memory.shape[1]))
+            self._stale |= dict.fromkeys(self.told)
+        self._layout += 1
+        for row in self._emptied:
+            if row < len(self.cards):
+                self._fill(row, NodeCards())
+        self._emptied.clear()
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            place = self._rows.get(name)
+            if place is not None:
+                self._fill(place, self.told.get(name, NodeCards()))
+                for grant in self._grants.get(name, {}).values():
+                    self._charge(grant, 1)
+
+    def allowed(self, wishes: CardWishes) -> Mask:
+        """Return bool[rows, cards]: which cards a pod of these wishes may have, and which take anybody new at all."""
+        self.sync()
+        known = self._allowed.get(wishes)
+        if known is not None and known[0] == self._layout:
+            return known[1]
+        if len(self._allowed) >= 256:  # noqa: PLR2004 - as many as tenants make up
+            self._allowed.clear()
+        mask = self.open.copy()
+        for row, cards in enumerate(self.cards if wishes.narrow else ()):
+            for at, card in enumerate(cards):
+                mask[row, at] &= wishes.allow(card)
+        self._allowed[wishes] = (self._layout, mask)
+        return mask
+
+    def links_of(self, name: str) -> Mapping[str, Mapping[str, int]]:
+        """Return how well the cards of a node are linked, by their ids."""
+        found = self.told.get(name)
+        return {} if found is None else found.links
+
+    def _make(self, rows: int, width: int) -> None:
+        self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots = (
+            np.zeros((rows, width), dtype=np.int64) for _ in range(6)
+        )
+        self.open = np.zeros((rows, width), dtype=np.bool_)
+        self.numa = np.full((rows, width), NO_NUMA, dtype=np.int64)
+        self.cards = [()] * rows
+        self._places = {}
+
+    def _fill(self, row: int, told: NodeCards) -> None:
+        for column in (self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots):
+            column[row] = 0
+        self.open[row], self.numa[row] = False, NO_NUMA
+        self.cards[row] = told.cards
+        self._places[row] = {card.id: at for at, card in enumerate(told.cards)}
+        for at, card in enumerate(told.cards):
+            self.memory[row, at], self.cores[row, at], self.slots[row, at] = card.memory, card.cores, card.slots
+            self.open[row, at], self.numa[row, at] = not card.closed, card.numa
+
+    def _charge(self, grant: Grant, sign: int) -> None:
+        self.version += 1
+        row = self._rows.get(grant.node)
+        if row is None or row >= len(self.cards) or grant.node in self._stale:
+            return  # it is counted when the node is worked out
+        places = self._places.get(row, {})
+        for card, (memory, cores, slots) in grant.use.items():
+            at = places.get(card)
+            if at is not None:
+                self.used_memory[row, at] += sign * memory
+                self.used_cores[row, at] += sign * cores
+                self.used_slots[row, at] += sign * slots

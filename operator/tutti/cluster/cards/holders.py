@@ -1,0 +1,147 @@
+"""Who has which parts of cards: pods on nodes, pods that have a node in memory only, and room held for others.
+
+What a transaction chooses is earmarked until the pods of the class are assumed to be there, or it is rolled back. From
+then on a pod has what it was given until it has no place any more, whatever its annotations come to say. Of pods that
+this process has not placed, these say what they have: so it is after a restart, and for pods of HAMi's own scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from itertools import count
+
+from tutti.api.cards import NO_CARDS, CardNeeds, CardPart, Parts
+from tutti.api.core import Pod
+from tutti.api.hami import ALLOCATED, ALLOCATING, BIND_PHASE, BOUND_AT, NODE, read_parts, read_seconds
+from tutti.cluster.cards.columns import CardColumns, Grant
+from tutti.cluster.cards.fitting import choose_parts
+from tutti.cluster.classes import PodClass
+from tutti.cluster.placed_pods import Hold
+from tutti.cluster.pods import PodKey, PodRecord
+
+
+class CardHolders:
+    """Keeps what is taken of cards.
+
+    Attributes:
+        allocating: Pods that their kubelet has not started and whose plugin has not answered yet: the node, and since
+            when in Unix seconds.
+    """
+
+    def __init__(self, columns: CardColumns) -> None:
+        self._columns = columns
+        self._earmarks: dict[tuple[bytes, str], list[int]] = {}
+        self._numbers = count()
+        self.allocating: dict[PodKey, tuple[str, float]] = {}
+
+    def allot(self, pod_class: PodClass, row: int, node: str, number: int) -> int:
+        """Keep parts of cards for the next pods of a class that are assumed on a row; returns for how many of them."""
+        grants = choose_parts(self._columns, pod_class.cards, row, node, number)
+        for grant in grants:
+            mark = next(self._numbers)
+            self._columns.take(mark, grant)
+            self._earmarks.setdefault((pod_class.signature, node), []).append(mark)
+        return len(grants)
+
+    def withdraw(self, pod_class: PodClass, node: str) -> None:
+        """Undo the last that was allotted for a class on a node."""
+        marks = self._earmarks[pod_class.signature, node]
+        self._columns.free(marks.pop(), node)
+        if not marks:
+            del self._earmarks[pod_class.signature, node]
+
+    def pledge(self, record: PodRecord) -> None:
+        """Give a pod what was kept for its class on the node where it is assumed."""
+        if record.pod_class.cards is not NO_CARDS:
+            self._hand_over(record.pod_class.signature, record.assumed, record.key)
+
+    def of(self, record: PodRecord) -> Grant | None:
+        """Return what a pod has on its node."""
+        return self._columns.of(record.key, record.place)
+
+    def seen(self, pod: Pod, record: PodRecord, *, ours: bool) -> None:
+        """Take in what a pod on a node says of the cards that it has, unless that is known better.
+
+        Args:
+            pod: As it is seen.
+            record: What is known of it.
+            ours: Whether it is placed from here: what it asks for is how much it has, whatever it has come to say.
+        """
+        said = pod.metadata.annotations
+        is_new = bool(record.node) and record.started is None and not record.terminated and record.pod_class.cards.asked
+        if is_new and said.get(BIND_PHASE) == ALLOCATING and said.get(NODE) == record.node:
+            self.allocating[record.key] = record.node, read_seconds(said.get(BOUND_AT, ""))
+        else:
+            self.allocating.pop(record.key, None)
+        if not record.node or record.terminated or self.of(record) is not None:
+            return
+        if ALLOCATED in said and said.get(NODE) == record.node:
+            number = len(pod.spec.init_containers) + len(pod.spec.containers)
+            parts = read_parts(said, number)
+            if ours:
+                parts = self._as_asked(parts, record.pod_class.cards, record.node)
+            if any(parts):
+                self._columns.take(record.key, Grant(record.node, parts, len(pod.spec.init_containers)))
+
+    def release(self, key: PodKey, node: str) -> None:
+        """Free what a pod has on a node that it leaves."""
+        self.allocating.pop(key, None)
+        self._columns.free(key, node)
+
+    def hold(self, hold: Hold, pod_class: PodClass) -> None:
+        """Keep what was kept for a class on a node for the pod that room is held for."""
+        self._hand_over(pod_class.signature, hold[0], hold)
+
+    def adopt(self, hold: Hold, pod_class: PodClass) -> None:
+        """Keep what held room has for the next pod of a class that is assumed there."""
+        grant = self._columns.free(hold, hold[0])
+        if grant is not None:
+            mark = next(self._numbers)
+            self._columns.take(mark, grant)
+            self._earmarks.setdefault((pod_class.signature, hold[0]), []).append(mark)
+
+    def end_hold(self, hold: Hold) -> None:
+        """Free what held room has."""
+        self._columns.free(hold, hold[0])
+
+    def lend(self, hold: Hold, *, back: bool) -> None:
+        """Have what held room has be free for a while, or held again."""
+        self._columns.lift(hold, hold[0], back=back)
+
+    def lose_node(self, name: str) -> None:
+        """Free what room had that was held on a node that is gone."""
+        for who in [who for who in self._columns.on_node(name) if isinstance(who, tuple) and isinstance(who[1], int)]:
+            self._columns.free(who, name)
+
+    def _hand_over(self, signature: bytes, node: str, who: Hashable) -> None:
+        marks = self._earmarks.get((signature, node))
+        if not marks:
+            return
+        grant = self._columns.free(marks.pop(0), node)
+        if not marks:
+            del self._earmarks[signature, node]
+        if grant is not None:
+            self._columns.take(who, grant)
+
+    def _as_asked(self, parts: Parts, needs: CardNeeds, node: str) -> Parts:
+        """Return the cards that a pod says it has, with as much of each as it asks for, and no more cards than that."""
+        told = self._columns.told.get(node)
+        memory: Mapping[str, int] = {} if told is None else {card.id: card.memory for card in told.cards}
+        out: list[tuple[CardPart, ...]] = []
+        for at, demand in enumerate(needs.containers):
+            mine = parts[at] if at < len(parts) and demand is not None else ()
+            if demand is None:
+                out.append(())
+                continue
+            named = list(dict.fromkeys(part.card for part in mine))[: demand.count]
+            amounts = {part.card: part.memory for part in mine}
+            out.append(
+                tuple(
+                    CardPart(
+                        card, demand.memory_of(memory[card]) if card in memory else demand.memory or amounts[card],
+                        demand.cores,
+                    )
+                    for card in named
+                )
+            )  # fmt: skip
+        return tuple(out)

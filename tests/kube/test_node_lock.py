@@ -1,0 +1,93 @@
+"""A node is locked for one pod as HAMi's scheduler locks it, and nobody's lock is written over that still counts."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from tutti.api.hami import LOCK, NODE
+from tutti.engine.records.decisions import Bind
+from tutti.kube.binder import Binder, BindOutcome
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.credentials import Access, Credentials
+from tutti.kube.fencing import unfenced
+from tutti.kube.resources import NODES, PODS
+from tutti_sim.cluster import EmbeddedCluster
+
+MINE = "2026-01-01T00:00:00Z,default,p"
+
+
+@pytest.fixture
+async def client():
+    """A cluster in which nobody else looks after pods."""
+    async with EmbeddedCluster(nodes=1, seed=1, controllers=False) as embedded:
+        access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
+        async with Client(Credentials.fixed(access)) as client:
+            yield client
+
+
+async def node(client):
+    return json.loads(await client.request("GET", NODES.path(None)))["items"][0]
+
+
+async def lock(client):
+    return (await node(client))["metadata"].get("annotations", {}).get(LOCK)
+
+
+async def locked(client, text):
+    path = NODES.path(None, (await node(client))["metadata"]["name"])
+    body = msgspec.json.encode({"metadata": {"annotations": {LOCK: text}}})
+    await client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+
+async def pod(client, name):
+    spec = {"schedulerName": "x", "containers": [{"name": "c", "image": "i"}]}
+    body = msgspec.json.encode({"metadata": {"name": name}, "spec": spec})
+    return json.loads(await client.request("POST", PODS.path("default"), body=body))
+
+
+async def bound(client, *, replaces="", uid=""):
+    """Bind pod p with the lock of its node; returns what became of it."""
+    found = await pod(client, "p")
+    where = (await node(client))["metadata"]["name"]
+    about = ("default", "p", uid or found["metadata"]["uid"], where)
+    return await Binder(client, fence=unfenced).bind(Bind(*about, node_lock=MINE, replaces_lock=replaces))
+
+
+async def test_a_pod_is_bound_with_its_node_locked_and_itself_labelled(client):
+    assert (await bound(client)).outcome is BindOutcome.BOUND
+    assert await lock(client) == MINE
+    found = json.loads(await client.request("GET", PODS.path("default", "p")))
+    assert found["metadata"]["labels"][NODE] == found["spec"]["nodeName"]
+
+
+async def test_the_lock_of_a_pod_that_exists_stays_and_nothing_is_bound(client):
+    await pod(client, "q")
+    await locked(client, "2026-01-01T00:00:00Z,default,q")
+    result = await bound(client)
+    assert result.outcome is BindOutcome.FAILED
+    assert "locked for pod default/q" in result.message
+    assert await lock(client) == "2026-01-01T00:00:00Z,default,q"
+
+
+@pytest.mark.parametrize(
+    ("found", "replaces"),
+    [
+        ("2026-01-01T00:00:00Z,default,gone", ""),
+        ("2026-01-01T00:00:00Z,default,q", "2026-01-01T00:00:00Z,default,q"),
+        ("nonsense", "nonsense"),
+    ],
+)
+async def test_a_lock_of_nobody_and_one_that_was_decided_on_give_way(client, found, replaces):
+    await pod(client, "q")
+    await locked(client, found)
+    assert (await bound(client, replaces=replaces)).outcome is BindOutcome.BOUND
+    assert await lock(client) == MINE
+
+
+async def test_a_pod_that_is_not_bound_gives_the_lock_back(client):
+    result = await bound(client, uid="another")
+    assert result.outcome not in (BindOutcome.BOUND, BindOutcome.ALREADY_HERE)
+    assert await lock(client) is None
