@@ -134,7 +134,8 @@ def test_a_gang_shares_cards_though_the_operator_is_killed_between_the_writes(st
     assert {pod.metadata.labels[NODE] for pod in story.pods("serve")} == {plugin.node}
     assert plugin.lock() == ""
     story.wait(
-        lambda: "Cards have room for 1 of 4 pods." in story.why("late").get("message", ""), "the other to say what it lacks"
+        lambda: "Cards have room for 1 of 4 pods." in story.why("late").get("message", ""),
+        "the other to say what it lacks",
     )
     assert not story.where("late")
 

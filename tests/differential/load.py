@@ -34,7 +34,7 @@ from tutti.cluster.expected_use import (
 from tutti.engine.reading.profiles import estimates_of, profiles_of
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.plugins import load_risk, measured_load
-from tutti.placement.plugins.load_risk import Commitment, Load
+from tutti.placement.plugins.load_risk import Commitment, MeasuredAmounts
 from tutti.placement.plugins.measured_load import LoadThresholds, MeasuredLoad
 
 Case = dict[str, Any]
@@ -457,9 +457,9 @@ def _last(metrics: list[Case] | None, kind: str, operators: tuple[str, ...]) -> 
     return mine[-1] if mine else None
 
 
-def _load(numbers: Case) -> Load:
+def _load(numbers: Case) -> MeasuredAmounts:
     keys = ("capacity", "request", "usedAverage", "usedDeviation")
-    return Load(*(np.array([float(numbers[key])]) for key in keys))
+    return MeasuredAmounts(*(np.array([float(numbers[key])]) for key in keys))
 
 
 def _container(said: Case) -> Container:

@@ -105,7 +105,7 @@ class Measurements(Model):
         return {**USUAL_QUERIES, **self.queries}
 
 
-class Threshold(Model):
+class LoadThreshold(Model):
     """Nodes beyond a bound take no new pods."""
 
     metric: MetricName
@@ -116,7 +116,7 @@ class Threshold(Model):
     """Nodes that are below it are ruled out."""
 
     @model_validator(mode="after")
-    def check_bound(self) -> Threshold:
+    def check_bound(self) -> LoadThreshold:
         """A bound on one side."""
         if (self.above is None) == (self.below is None):
             raise ValueError(f"the threshold of {self.metric} needs either above or below")
@@ -187,7 +187,7 @@ class LoadArgs(Model):
     """LeastUsed: how much the resource counts once more of which least is left."""
     power: Power | None = None
     """Peaks: what machines draw."""
-    thresholds: Annotated[list[Threshold], Field(max_length=16)] = []
+    thresholds: Annotated[list[LoadThreshold], Field(max_length=16)] = []
     """Nodes beyond any of these take no new pods; load falls, so nobody is taken out for it."""
     RULES: ClassVar = (
         ValidationRule(

@@ -24,7 +24,7 @@ _EXACT: Final = 1e-14
 _lgamma = np.frompyfunc(lgamma, 1, 1)
 
 
-class Load(NamedTuple):
+class MeasuredAmounts(NamedTuple):
     """One resource of nodes: float64 arrays of equal shape, in its unit.
 
     Attributes:
@@ -39,7 +39,7 @@ class Load(NamedTuple):
     deviation: Floats
 
 
-def mean_and_deviation(load: Load) -> tuple[Floats, Floats]:
+def mean_and_deviation(load: MeasuredAmounts) -> tuple[Floats, Floats]:
     """Return how much of each node would be used and by how much that varies, both as parts of it within 0..1."""
     there = load.capacity > 0
     capacity = np.where(there, load.capacity, 1.0)
@@ -49,7 +49,7 @@ def mean_and_deviation(load: Load) -> tuple[Floats, Floats]:
     return np.where(there, mean, 0.0), np.where(there, np.clip(deviation / capacity, 0, 1), 0.0)
 
 
-def variation_score(load: Load, margin: float, sensitivity: float) -> Floats:
+def variation_score(load: MeasuredAmounts, margin: float, sensitivity: float) -> Floats:
     """Return 0..100: better where little is used and that varies little (LoadVariationRiskBalancing)."""
     mean, deviation = mean_and_deviation(load)
     margin = margin if margin >= 0 else 1.0

@@ -21,7 +21,7 @@ from tutti.cluster.expected_use import CPU, MEMORY, NAMES, FreshColumn
 from tutti.cluster.load import LoadColumns
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Rejection, Rows, Scores
-from tutti.placement.plugins.load_risk import Commitment, Load, overcommit_risk, variation_score
+from tutti.placement.plugins.load_risk import Commitment, MeasuredAmounts, overcommit_risk, variation_score
 
 Floats = NDArray[np.float64]
 Policy = Literal[
@@ -152,7 +152,7 @@ class MeasuredLoad:
             used, deviation = self._used(nodes, at, rows)
             more = load.use_of(pod_class).requests[at] * many + _unmeasured(load, at, rows)
             offered = np.broadcast_to(_offered(nodes, at, rows), lowest.shape)
-            said = Load(offered, more.astype(np.float64), np.nan_to_num(used), np.nan_to_num(deviation))
+            said = MeasuredAmounts(offered, more.astype(np.float64), np.nan_to_num(used), np.nan_to_num(deviation))
             score = variation_score(said, self.rules.margin, self.rules.sensitivity)
             lowest = np.where(np.isnan(used) & np.isnan(deviation), lowest, np.minimum(lowest, score))
         return _half_up(np.where(np.isinf(lowest), 0.0, lowest))
