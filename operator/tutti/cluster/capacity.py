@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from tutti.api.core import Node
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.selectors import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.pods import readable_amounts
+from tutti.cluster.requests import POD_LEVEL
 
 UNSCHEDULABLE_TAINTS = frozenset(
     f"node.kubernetes.io/{state}"
@@ -45,6 +48,13 @@ def is_working(node: Node) -> bool:
     """Whether a node runs pods and tells what becomes of them: it is ready, reachable and not out of service."""
     unready = any(one.type == "Ready" and one.status in ("False", "Unknown") for one in node.status.conditions)
     return not unready and not any(taint.key in BROKEN_TAINTS for taint in node.spec.taints)
+
+
+def machine_capacity(node: Node) -> tuple[int, int]:
+    """Return the cpu, in milli-cores, and memory of a machine; of what it does not say it has what it offers."""
+    there = {**node.status.allocatable, **node.status.capacity}
+    said = readable_amounts({name: there[name] for name in POD_LEVEL if name in there}, [])
+    return min(said.get("cpu", 0), MOST_AMOUNT), min(said.get("memory", 0), MOST_AMOUNT)
 
 
 def allocatable_of_nodes(nodes: NodeColumns, labels: LabelPairs) -> NDArray[np.int64]:

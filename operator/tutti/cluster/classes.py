@@ -9,9 +9,9 @@ pods that wait are classed anew (`Cluster`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -21,8 +21,8 @@ from tutti.api.core import Container, PodSpec
 from tutti.api.hami import counted_requests, read_needs
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
-from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds, term_count
+from tutti.cluster.pod_terms import count_terms
 from tutti.cluster.requests import POD_LEVEL, Scored, is_guaranteed, pod_requests, scored_requests, scored_weight
 from tutti.cluster.signatures import (
     NO_LABELS,
@@ -40,8 +40,6 @@ T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _MOST_SPECS = 1024
 """Of so many specs at most it is remembered what matters of them."""
-_VALUES_PER_TERM: Final = 64
-"""So many values of one requirement cost as much as a term."""
 
 
 class Feature:
@@ -412,45 +410,3 @@ def _plain(container: Container, *, pinned: bool) -> Container:
     limits = {name: said[name] for name in POD_LEVEL if name in said} if pinned else {}
     kept = msgspec.structs.replace(container.resources, limits=limits)
     return msgspec.structs.replace(container, name="", resources=kept)
-
-
-def count_terms(spec: PodSpec) -> int:
-    """Return how many terms a pod has.
-
-    Each of these counts: a label of the node selector, a requirement of a node affinity term, a pod affinity term and
-    each further requirement of its selectors, a spread constraint, a toleration.
-    """
-    return sum(_terms(spec)) + len(spec.node_selector) + len(spec.tolerations)
-
-
-def _terms(spec: PodSpec) -> Iterator[int]:
-    for constraint in spec.topology_spread_constraints:
-        yield max(1, _selector_terms(constraint.label_selector) + len(constraint.match_label_keys))
-    affinity = spec.affinity
-    if affinity is None:
-        return
-    if affinity.node_affinity is not None:
-        required = affinity.node_affinity.required
-        for term in required.node_selector_terms if required is not None else ():
-            yield _node_terms(term)
-        for preferred in affinity.node_affinity.preferred:
-            yield _node_terms(preferred.preference)
-    for side in (affinity.pod_affinity, affinity.pod_anti_affinity):
-        if side is not None:
-            for one in (*side.required, *(weighted.pod_affinity_term for weighted in side.preferred)):
-                yield max(1, _selector_terms(one.label_selector) + _selector_terms(one.namespace_selector))
-
-
-def _node_terms(term: NodeSelectorTerm) -> int:
-    return max(1, sum(map(_values, (*term.match_expressions, *term.match_fields))))
-
-
-def _selector_terms(selector: LabelSelector | None) -> int:
-    if selector is None:
-        return 0
-    values = sum(1 + len(one.values) // _VALUES_PER_TERM for one in selector.match_expressions)
-    return len(selector.match_labels) + values
-
-
-def _values(requirement: NodeSelectorRequirement) -> int:
-    return 1 + len(requirement.values) // _VALUES_PER_TERM

@@ -52,6 +52,26 @@ class Classifier:
             if not record.place:
                 self.changed[record.key] = None
 
+    def elsewhere(self, record: PodRecord) -> PodClass:
+        """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
+        of = record.pod_class
+        if not record.uses and not record.device_uses and of.devices is NO_DEVICES:
+            return of
+        volumes = self._volumes.needs(record.key, record.uid, record.uses)
+        devices = self._devices.needs(
+            record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
+        )
+        return self._classes.of(
+            of.spec,
+            record.namespace,
+            of.labels,
+            owner=of.owner,
+            volumes=volumes,
+            devices=devices,
+            cards=of.cards,
+            waits=False,
+        )
+
     def of(
         self,
         pod: Pod,

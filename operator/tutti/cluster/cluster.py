@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from tutti.api.core import Node, Pod
 from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
-from tutti.cluster.capacity import is_working
+from tutti.cluster.capacity import is_working, machine_capacity
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classification import Classifier, PodsByClaim
-from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.device_users import PodsByDevice
-from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
@@ -89,7 +87,7 @@ class Cluster:
         new = [resource for resource in offers if resource not in self.nodes.resource_index]
         row = self.nodes.put(node, offers)
         if self.nodes.load:
-            self.nodes.load.put_node(name, row, self._capacity(node))
+            self.nodes.load.put_node(name, row, machine_capacity(node))
         if new:
             self._name(new)
         if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
@@ -298,23 +296,7 @@ class Cluster:
 
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
-        of = record.pod_class
-        if not record.uses and not record.device_uses and of.devices is NO_DEVICES:
-            return of
-        volumes = self.nodes.volumes.needs(record.key, record.uid, record.uses)
-        devices = self.nodes.devices.needs(
-            record.key, record.uid, record.device_uses, of.spec, scheduler=record.scheduler, elsewhere=True
-        )
-        return self.classes.of(
-            of.spec,
-            record.namespace,
-            of.labels,
-            owner=of.owner,
-            volumes=volumes,
-            devices=devices,
-            cards=of.cards,
-            waits=False,
-        )
+        return self._classing.elsewhere(record)
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
@@ -452,12 +434,6 @@ class Cluster:
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)
         return offered
-
-    def _capacity(self, node: Node) -> tuple[int, int]:
-        """Return the cpu and memory of a machine; what it does not say, or says unreadably, it offers all of."""
-        there = {**node.status.allocatable, **node.status.capacity}
-        said = readable_amounts({name: there[name] for name in ("cpu", "memory") if name in there}, [])
-        return min(said.get("cpu", 0), MOST_AMOUNT), min(said.get("memory", 0), MOST_AMOUNT)
 
     def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
         now = self.nodes.allocatable[row]

@@ -65,10 +65,10 @@ class Engine:
         self, configuration: TuttiConfiguration, plugins: Plugins | None = None, *, discreet: bool = True
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
-        self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
-        self.state.ledger.protected = partial(is_protected, self.state)
-        self.state.queue_positions.used = partial(usage_history.usage_of_local_queue, self.state)
-        self.state.ledger.used_lately = partial(usage_history.usage_of_holder, self.state)
+        self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
+        state.ledger.protected = partial(is_protected, state)
+        state.queue_positions.used = partial(usage_history.usage_of_local_queue, state)
+        state.ledger.used_lately = partial(usage_history.usage_of_holder, state)
         self.lifecycle_events: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
@@ -166,20 +166,14 @@ class Engine:
         state = self.state
         if state.catalog.windows.turns_at <= state.now:
             state.follow_windows()
-        if state.stale:
-            state.renew()
-        if state.capacity_seen != state.cluster.nodes.capacity_version:
-            state.follow_nodes()
+        state.renew()
+        state.follow_nodes()
         throttling.follow_throttles(state)
-        if state.unmade_owners:
-            managed_owners.tell_unmade(state)
-        if state.cluster.nodes.load:
-            node_load.follow_load(state)
-        if state.plugins or state.plugin_host.recheck_at is not None:
-            permits.recheck_held(state)
+        managed_owners.tell_unmade(state)
+        node_load.follow_load(state)
+        permits.recheck_held(state)
         nominations.refresh_nominations(state)
-        if state.nominations.needless:
-            nominations.spare_victims(state)
+        nominations.spare_victims(state)
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()

@@ -17,6 +17,8 @@ def follow_load(state: AdmissionState) -> None:
     """
     nodes = state.cluster.nodes
     load = nodes.load
+    if not load:
+        return
     load.now, due = state.now, math.inf
     for name, profile in state.profiles.items():
         for one in profile.inter_pod:
