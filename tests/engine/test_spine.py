@@ -18,7 +18,7 @@ SILENT = (
     usage_history.count_admission,
     backfill.explain_reservations,
     permits.recheck_held,
-    reservation.apply_gang_style,
+    reservation.end_patience,
     nominations.spare_victims,
 )
 """What a plain pod has no use for."""

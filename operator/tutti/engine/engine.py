@@ -359,7 +359,7 @@ class Engine:
         if state.backfill_reservations.of:
             self._note(backfill.explain_reservations(state))
         for workload in [one for one in self._changed.values() if one.style is not None]:
-            self._guard_open(workload, "timing", reservation.apply_gang_style)
+            self._guard_open(workload, "timing", reservation.end_patience)
         late = self._reconcile()
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]

@@ -54,7 +54,7 @@ def place_together(
             how far one reaches and they fit nowhere else.
 
     Returns:
-        Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
+        Per ask the rows of its pods as `gang.place_ask` gives them, the required ones first; or why they do not fit,
         with everything that this call took given back.
     """
     claims = open_claims(nodes, asks) if any(ask.pod_class.features & Feature.CLAIMS for ask in asks) else []

@@ -9,7 +9,7 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import WriteDeviceClaim
 
 
-def free_ended(state: LifecycleState) -> None:
+def free_claims_of_ended(state: LifecycleState) -> None:
     """Take off claims what was written on them for reservations that have been given back."""
     for key, uid in state.cluster.device_users.take_ended().items():
         write = state.device_writes.pop(key, None)

@@ -1,5 +1,8 @@
 """What admitted workloads use of quota: how much, and what preemption goes by of them.
 
+An admission charges in `admission._take` and `batches`; from then on usage follows pods here. Quota of deleted pods is
+given back in `membership.drop_member`, of members that were never bound in `reservation.give_back`.
+
 Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
 started anew counts what its predecessor did. What that goes by is kept in the pod's status. Until it is there, the pod
 tells it itself (by its admission annotation), which a tenant may write over; how far that is believed is said in

@@ -25,7 +25,7 @@ from tutti.engine.lifecycle import (
     scale_down,
 )
 from tutti.engine.lifecycle.device_pools import next_telling_due, watch_pools
-from tutti.engine.lifecycle.device_release import free_ended
+from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.extended_claims import remove_left_over
 from tutti.engine.lifecycle.member_loss import awaits_successors, is_found_degraded
 from tutti.engine.lifecycle.phases import Transition, explain, transit
@@ -117,7 +117,7 @@ def next_held_due(state: LifecycleState) -> float | None:
 def take_due(state: LifecycleState) -> list[Workload]:
     """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
     devices.pass_time(state)
-    free_ended(state)
+    free_claims_of_ended(state)
     remove_left_over(state)
     watch_pools(state)
     card_binds.look_again(state)
@@ -200,7 +200,7 @@ def _awaits_binds(workload: Workload) -> bool:
 
 
 def wants_nodes(workload: Workload) -> bool:
-    """Whether the workload has, or is promised, members without a node, and may be tried."""
+    """Whether it stands in a queue: one that waits, or that runs and has, or is promised, members without a node."""
     if workload.phase in _WANTING_NOTHING:
         return False
     if workload.phase is Phase.WAITING:
@@ -233,7 +233,7 @@ def is_gone(state: LifecycleState, workload: Workload) -> bool:
 
 def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
     if workload.style is not None:
-        reservation.apply_gang_style(state, workload)
+        reservation.end_patience(state, workload)
     if workload.evicted is not None:
         eviction.forgo_lost_members(workload)
     tally = workload.counts()

@@ -24,7 +24,7 @@ from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
-from tutti.engine.lifecycle.device_release import free_ended
+from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
@@ -48,7 +48,7 @@ def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
     state.cluster.forget(member.pod)
-    free_ended(state)
+    free_claims_of_ended(state)
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
@@ -414,7 +414,7 @@ def time_out_late_members(state: LifecycleState, workload: Workload) -> None:
     state.touch(workload.key)
 
 
-def apply_gang_style(state: LifecycleState, workload: Workload) -> None:
+def end_patience(state: LifecycleState, workload: Workload) -> None:
     """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
     why = workload.explanation
     if workload.style in (None, GangStyle.WITH_ROOM) or workload.placed_singly or workload.given_up:

@@ -1,5 +1,7 @@
 """Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
 
+It is tried after the quota rules have found nobody (`by_quota.preempt`).
+
 That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods
 fit then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
 here; the quota rules take out others for that.

@@ -248,7 +248,7 @@ def _is_there(state: PreemptionState, key: PodKey, uid: str, nodes: Container[st
 def fitting_by_now(state: PreemptionState, freed: int) -> list[Workload]:
     """Return who waits for victims and may fit by now, while some of these are there still.
 
-    However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
+    However often something becomes free, they are looked at once in REFIT_SECONDS: in a busy cluster that is always.
 
     Args:
         state: The engine's memory.

@@ -1,8 +1,21 @@
 """The scheduling queue: who is tried in this turn, and what wakes those that wait.
 
 A workload that lacks something of its own, its members or a queue, is gated until that changes. The others stand in
-the queue for quota and nodes; what failed there is parked until something happened that can help: quota that was given
-back in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
+the queue for quota and nodes; what failed there is parked, and woken by what can help it (`SchedulingQueue.update`):
+
+| what happened | who sets it | who is woken |
+|---|---|---|
+| queues, flavors or cohorts are written otherwise | `catalog.version` | everybody |
+| quota was given back | `ledger.take_freed` | who lacks quota in that cohort tree |
+| a holdback ended | `quota_holdbacks` | whom it had refused |
+| room may have appeared | `cluster.freed` | who lacks nodes |
+| a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
+| a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
+| an extender has answered | `consultations` | who asked |
+| past use counts less by now | `catalog.by_past_use` | the lines that are ordered by it |
+
+`state.touch` has a workload read again; that wakes a parked one only where it asks for something else than before, or
+its last victim has left. Nothing is polled.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class ChosenVictims:
     Attributes:
         units: int64[...], ascending; none where the gang fits as things are.
         victims: Their pods, the least important first; those that are leaving already among them.
-        rows: Per ask, the rows of its pods as `gang.place` gives them.
+        rows: Per ask, the rows of its pods as `gang.place_ask` gives them.
         cost: What their leaving does; units that hurt nobody do not count.
     """
 
