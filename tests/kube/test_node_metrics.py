@@ -95,7 +95,19 @@ async def test_what_prometheus_does_wrong_is_told_with_the_metric(answer: Any, t
     assert "asked for cpu" in str(error.value)
 
 
-async def test_nobody_there_is_told():
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://a..b", f"http://{'x' * 64}.example"])
+async def test_nobody_there_is_told(address: str):
     async with aiohttp.ClientSession() as session:
         with pytest.raises(MeasuringError, match="Prometheus at"):
-            await read_prometheus(session, "http://127.0.0.1:9", {"cpu": "c"}, "instance", NOW)
+            await read_prometheus(session, address, {"cpu": "c"}, "instance", NOW)
+
+
+async def test_an_answer_that_sends_one_elsewhere_is_no_answer():
+    async def elsewhere(_: web.Request) -> web.Response:
+        raise web.HTTPFound("http://a..b/")
+
+    app = web.Application()
+    app.router.add_get("/api/v1/query", elsewhere)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        with pytest.raises(MeasuringError, match="answers 302"):
+            await read_prometheus(session, str(server.make_url("/")), {"cpu": "c"}, "instance", NOW)

@@ -99,6 +99,8 @@ class LoadColumns:
             self._reports[name] = at, read
             if name in self._rows:
                 self._show(name, self._rows[name])
+        for name in [one for one in self._reports if one not in self._rows and one not in found]:
+            del self._reports[name]  # a node that is gone, or something that never was one
         self.version += 1
 
     def forget(self, gone: str) -> None:

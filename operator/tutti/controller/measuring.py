@@ -15,6 +15,7 @@ import structlog
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.load import Measurements
 from tutti.controller.metrics import Metrics
+from tutti.controller.supervision import note_failure
 from tutti.engine.records.measurements import Measured
 from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
@@ -58,7 +59,10 @@ class NodeMeasuring:
             return
         async with aiohttp.ClientSession() as session:
             while True:
-                await self._read(session, self._settings)
+                try:
+                    await self._read(session, self._settings)
+                except Exception as error:  # noqa: BLE001 - a bulkhead: whoever measures must not end what schedules
+                    note_failure("measuring", error, self._metrics)
                 await asyncio.sleep(self._settings.interval_seconds)
 
     async def _read(self, session: aiohttp.ClientSession, settings: Measurements) -> None:

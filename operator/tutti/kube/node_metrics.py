@@ -113,13 +113,14 @@ async def _query(session: aiohttp.ClientSession, address: str, metric: str, quer
             f"{address.rstrip('/')}/api/v1/query",
             params={"query": query},
             timeout=aiohttp.ClientTimeout(total=_SECONDS),
+            allow_redirects=False,  # the configuration says who is asked, not who answers
         ) as answer:
             status, body = answer.status, b""
             async for chunk in answer.content.iter_chunked(1 << 18):
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise MeasuringError(f"{where}: the answer is longer than {MOST_BYTES >> 20} MiB")
-    except (aiohttp.ClientError, TimeoutError) as error:
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:  # ValueError: no name of a host
         raise MeasuringError(f"{where}: {str(error) or type(error).__name__}") from error
     try:
         said = msgspec.json.decode(body, type=_Answer)

@@ -208,6 +208,18 @@ def test_strange_figures_are_left_out():
     assert len(world.where()) == 1
 
 
+def test_what_is_no_node_any_more_is_forgotten():
+    world = cluster(LEAST_USED)
+    measured(world, n0=10, n1=10, pod=3)
+    world.remove_node("n1")
+    measured(world, n0=10, other=5)
+    world.run()
+
+    load = world.engine.state.cluster.nodes.load
+    assert load.report_of("n0") is not None
+    assert [name for name in ("n1", "pod") if load.report_of(name)] == []
+
+
 def test_a_replay_decides_the_same():
     world = cluster({"policy": "LowRiskOverCommitment"})
     measured(world, n0=80, n1=20)
