@@ -20,6 +20,7 @@ CHOSEN_ELSEWHERE = {
     "engine/ingest/specs.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
+    "cluster/classes.py, pods whose GPUs another project shares": {"UnsupportedGPUSharing"},
     "engine/lifecycle/checks.py, with_quota_held": {"WaitingForProvisionedNodes"},
     "engine/lifecycle/owner_starts.py, settle_write": {"StartRefused"},
     "engine/lifecycle/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},

@@ -19,7 +19,7 @@ import tutti.engine
 import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
-from tutti.api import numa, throttles
+from tutti.api import numa, provisioning, throttles
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -284,7 +284,7 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices(), _throttle())
+    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices(), _throttle(), _request())
 
 
 def _built_in() -> Iterator[Target]:
@@ -462,6 +462,49 @@ def _throttle() -> Target:
     shape = together(shape_of(_Throttle), _frame())
     base = {"plain": {"metadata": _meta("throttle"), "spec": spec}}
     return Target(f"{kind}.{throttles.GROUP}", kind, resource, shape, base)
+
+
+class _RequestCondition(View, frozen=True):
+    """What an autoscaler says of a request."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class _RequestStatus(View, frozen=True):
+    """All that it says."""
+
+    conditions: list[_RequestCondition] = []
+    provisioning_class_details: dict[str, str] = {}
+
+
+class _Request(View, frozen=True):
+    """A ProvisioningRequest."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: _RequestStatus = _RequestStatus()
+
+
+def _request() -> Target:
+    """A request for nodes, as if it had been made for a workload; anybody in its namespace may write its status."""
+    said = {"status": "True", "reason": "x", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [{"type": name, **said} for name in provisioning.KNOWN_CONDITIONS]
+    status = {"conditions": conditions, "provisioningClassDetails": {"pool": "p"}}
+    owner = {
+        "apiVersion": "scheduling.tutti.dev/v1alpha1",
+        "kind": "Workload",
+        "name": "w",
+        "uid": "u",
+        "controller": True,
+    }
+    meta = {**_meta("request"), "ownerReferences": [owner]}
+    kind, group = provisioning.REQUEST_KIND, provisioning.AUTOSCALING_GROUP
+    resource = APIResource(group, provisioning.REQUEST_VERSION, provisioning.REQUESTS)
+    shape = together(shape_of(_Request), _frame())
+    return Target(f"{kind}.{group}", kind, resource, shape, {"plain": {"metadata": meta, "status": status}})
 
 
 class _Owner(View, frozen=True):

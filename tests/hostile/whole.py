@@ -22,7 +22,7 @@ from tests.hostile.kinds import NAMESPACE, QUEUE
 from tests.hostile.tally import Tally
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
-from tutti.api import numa, throttles
+from tutti.api import numa, provisioning, throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.owners import BUILT_IN
@@ -162,11 +162,19 @@ ZONES_OF_NODES = GangKind(numa.GROUP, numa.KIND, numa.PLURAL, numa.VERSIONS, "")
 _THROTTLE = throttles.NAMESPACED_KIND
 THROTTLES = GangKind(throttles.GROUP, _THROTTLE, throttles.PLURALS[_THROTTLE], (throttles.VERSION,), "")
 
+REQUESTS = GangKind(
+    provisioning.AUTOSCALING_GROUP,
+    provisioning.REQUEST_KIND,
+    provisioning.REQUESTS,
+    (provisioning.REQUEST_VERSION,),
+    "",
+)
+
 
 async def serve_other_projects(cluster: Cluster) -> None:
-    """Have the kinds of other projects that say how large gangs are, own pods, tell of NUMA zones, or throttle."""
+    """Have the kinds of other projects that say how large gangs are, own pods, tell of NUMA zones, throttle or ask for nodes."""
     owners = [one for one in KNOWN_KINDS if one.group not in BUILT_IN]
-    for kind in (*GANG_KINDS, *owners, ZONES_OF_NODES, THROTTLES):
+    for kind in (*GANG_KINDS, *owners, ZONES_OF_NODES, THROTTLES, REQUESTS):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         names = {
             "plural": kind.plural,

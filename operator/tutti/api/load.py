@@ -40,14 +40,18 @@ class ResourceShares(Model):
     """A number for cpu and one for memory, each from 0 to 1."""
 
     cpu: Share = 0.5
+    """That of cpu."""
     memory: Share = 0.5
+    """That of memory."""
 
 
 class ResourceAmounts(Model):
     """How much cpu and memory count."""
 
     cpu: Amount = 1.0
+    """How much cpu does."""
     memory: Amount = 1.0
+    """How much memory does."""
 
 
 class LoadEstimates(Model):
@@ -142,6 +146,7 @@ class Power(Model):
     node_label: LabelKey | None = None
     """The label whose values name kinds of machines."""
     models: Annotated[list[PowerModelSettings], Field(min_length=1, max_length=64)]
+    """One for each kind of machine."""
     RULES: ClassVar = (
         ValidationRule(
             message="two models have the same value of the node label",

@@ -74,9 +74,7 @@ class Engine:
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
-        self._synced = False
-        self._again = False
-        self._restored = False
+        self._synced = self._again = self._restored = False
         self._awaiting: dict[WorkloadKey, None] = {}
 
     @property
@@ -171,9 +169,11 @@ class Engine:
         throttling.follow_throttles(state)
         managed_owners.tell_unmade(state)
         node_load.follow_load(state)
-        permits.recheck_held(state)
+        if state.plugins or state.plugin_host.recheck_at is not None:
+            permits.recheck_held(state)
         nominations.refresh_nominations(state)
-        nominations.spare_victims(state)
+        if state.nominations.needless:
+            nominations.spare_victims(state)
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()
