@@ -51,7 +51,7 @@ class Provisioning:
         retry_at: When it is asked for again, Unix seconds; 0 where that is not to come.
         was_seen: Whether the request has been seen by this process.
         asked: Whether an answer to its being written is out.
-        not_before: Before when it is not written again, Unix seconds.
+        not_before: Before when it is not written again, Unix seconds; 0 before the first write was answered.
         trouble: Why it could not be written, or "".
         node_labels: Labels that the nodes have which were made for it.
     """
