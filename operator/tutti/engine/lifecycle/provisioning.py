@@ -17,6 +17,7 @@ capacity that is revoked under running work, the work is taken out and waits aga
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tutti.api.conditions import timestamp
@@ -87,8 +88,9 @@ def requests_followed(state: LifecycleState, told: ProvisioningFollowed) -> None
 def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
     """Take in what became of a write."""
     if told.owner is None:
-        if told.problem:
-            state.requests.leaving.discard(told.uid)
+        if told.problem and told.uid in state.requests.leaving:
+            state.requests.leaving[told.uid] = state.now + WRITE_AGAIN_SECONDS
+            _touch(state, state.requests.owner(told.namespace, told.name))
         return
     key = (told.owner[0], told.namespace, told.owner[1])
     workload = state.workloads.get(key)
@@ -379,9 +381,14 @@ def settle(state: LifecycleState, workload: Workload) -> None:
                 _withdraw(state, known)
                 known.failures, known.retry_at = 0, 0.0
     for found in list(requests.values()):
-        if found.uid not in state.requests.leaving and not found.deleting and _is_needless(state, workload, found):
-            state.requests.leaving.add(found.uid)
+        again_at = state.requests.leaving.get(found.uid, 0.0)
+        if found.deleting or again_at == math.inf or not _is_needless(state, workload, found):
+            continue
+        if again_at <= state.now:
+            state.requests.leaving[found.uid] = math.inf
             state.out.append(DeleteProvisioning(found.namespace, found.name, found.uid))
+        else:
+            state.set_alarm(workload, again_at)
 
 
 def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisioning) -> None:
