@@ -24,6 +24,7 @@ class Autoscaler:
 
     Attributes:
         lost: Whether what is written is done, and neither seen nor answered: the process dies.
+        unseen: Whether what is made is answered, and not seen yet: the watch is behind.
         refuses: Why nothing can be written; "" where it can.
         most_seen: How many requests have existed at once for one workload.
     """
@@ -35,6 +36,7 @@ class Autoscaler:
         self.templates: dict[tuple[str, str], dict[str, Any]] = {}
         self.made: list[str] = []
         self.lost = False
+        self.unseen = False
         self.refuses = ""
         self._uids = 0
 
@@ -73,7 +75,8 @@ class Autoscaler:
             request["metadata"] = {**request["metadata"], "uid": f"request-{self._uids}", "generation": 1}
             self.requests[where] = request
         if not self.lost:
-            self._world.tell(ProvisioningSeen(read_request(self.requests[where])))
+            if not self.unseen:
+                self._world.tell(ProvisioningSeen(read_request(self.requests[where])))
             self._world.tell(ProvisioningWritten(*answer))
 
     def _remove(self, decision: DeleteProvisioning) -> None:

@@ -120,6 +120,7 @@ async def test_a_template_that_asks_for_other_nodes_is_told_and_nothing_is_asked
     assert answer.final
     assert "asks for other nodes" in answer.problem
     assert await read(client, PROVISIONING_REQUESTS, WANTED.name) is None
+    assert await read(client, POD_TEMPLATES, f"{WANTED.name}-0") is not None
 
 
 async def test_a_request_of_somebody_else_is_left_to_him(client):
@@ -130,6 +131,9 @@ async def test_a_request_of_somebody_else_is_left_to_him(client):
     answer = await writer(client).write(WANTED)
     assert answer.final
     assert "somebody else has made it" in answer.problem
+    assert await read(client, PROVISIONING_REQUESTS, WANTED.name) is not None
+    for index in range(2):  # nothing asks for them
+        assert await read(client, POD_TEMPLATES, f"{WANTED.name}-{index}") is None
 
 
 async def test_all_of_it_is_removed_and_a_successor_of_the_name_is_not(client):
@@ -146,6 +150,21 @@ async def test_all_of_it_is_removed_and_a_successor_of_the_name_is_not(client):
     assert await read(client, PROVISIONING_REQUESTS, WANTED.name) is None
     assert await read(client, POD_TEMPLATES, f"{WANTED.name}-0") is None
     assert await read(client, POD_TEMPLATES, f"{WANTED.name}-1") is None
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+async def test_templates_are_removed_whose_request_has_gone_already(client, gone):
+    await writer(client).write(WANTED)
+    uid = (await read(client, PROVISIONING_REQUESTS, WANTED.name))["metadata"]["uid"]
+    for resource, name in [(PROVISIONING_REQUESTS, WANTED.name), (POD_TEMPLATES, f"{WANTED.name}-1")][:gone]:
+        await client.request("DELETE", resource.path("default", name))
+    foreign = {"metadata": {"name": f"{WANTED.name}-2"}, "template": {"spec": msgspec.to_builtins(pods(1).spec)}}
+    await post(client, POD_TEMPLATES, foreign)
+    answer = await writer(client).write(DeleteProvisioning("default", WANTED.name, uid))
+    assert answer.problem == ""
+    assert await read(client, POD_TEMPLATES, f"{WANTED.name}-0") is None
+    assert await read(client, POD_TEMPLATES, f"{WANTED.name}-1") is None
+    assert await read(client, POD_TEMPLATES, f"{WANTED.name}-2") is not None, "nobody here has made it"
 
 
 async def test_who_does_not_lead_writes_nothing(client):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.drawing import examples
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
@@ -157,6 +158,28 @@ def test_nobody_leaves_for_devices_of_pods_that_have_gone():
     assert found.victims == ()
     with cluster.transaction() as transaction:
         assert isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
+
+
+def test_devices_of_a_claim_whose_users_were_struck_out_are_held_until_they_are_taken_away():
+    scene = Scene(nodes=1, holders=[Holder("a", "n0", [0, 1]), Holder("b", "n0", [2, 3], 5)])
+    cluster, asks = scene.cluster()
+    cluster.remove_pod(("default", "a"))
+    claim = cluster.nodes.devices.book.claims["default", "a"]
+    left = replace(claim, status=replace(claim.status, reserved_for=[]))
+    cluster.device_users.put(left)
+    ledger, pool = cluster.nodes.devices.ledger, ("gpu.example.com", "n0")
+    for _ in range(2):  # and it is no different the next time
+        units = VictimUnits.among(cluster, np.flatnonzero(cluster.pod_columns.row >= 0))
+        found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
+        assert found is not None
+        assert found.victims == ()
+        assert [ledger.holders(pool, f"gpu-{at}") for at in range(4)] == [1, 1, 1, 1]
+        with cluster.transaction() as transaction:
+            assert isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
+    cluster.device_users.put(replace(left, status=replace(left.status, allocation=None)))
+    assert [ledger.holders(pool, f"gpu-{at}") for at in range(4)] == [0, 0, 1, 1]
+    with cluster.transaction() as transaction:
+        assert not isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
 
 
 @st.composite

@@ -29,6 +29,7 @@ class DeviceHolders:
         self._left: dict[ClaimKey, None] = {}
         self._lifted: dict[str, int] = {}
         self._freed: dict[ClaimKey | int, list[HeldDevice]] = {}
+        self._departing: list[list[tuple[ClaimKey, tuple[str, ...], bool]]] = []  # one list for each that is not back
 
     def claim_changed(self, key: ClaimKey) -> None:
         """Take note of who uses a claim that was seen or is gone."""
@@ -78,11 +79,26 @@ class DeviceHolders:
                 self._settle_promise(promise)
 
     def lift_departing(self, *, back: bool) -> None:
-        """Have the devices of claims that nobody is left to use be free, or be held again."""
+        """Have the devices of claims that nobody is left to use be free, or be held again.
+
+        The last that is lifted is back first. It is remembered what each freed: a claim whose users are struck out has
+        nobody by whom it could be told that it is held again, and others may be promised a claim meanwhile.
+        """
+        if back:
+            for key, uids, was_held in self._departing.pop():
+                for uid in uids:
+                    self._count(uid, -1)
+                if was_held:
+                    self._hold(key)
+            return
+        lifted = []
         for key in [one for one in self._left if self._is_departing(one)]:
-            for uid in self._users_of[key]:
-                self._count(uid, -1 if back else 1)
+            uids = self._users_of[key]
+            for uid in uids:
+                self._count(uid, 1)
+            lifted.append((key, uids, key not in self._freed))
             self._settle_claim(key)
+        self._departing.append(lifted)
 
     def _is_departing(self, key: ClaimKey) -> bool:
         if self._devices.promises.of(key) is not None:

@@ -19,6 +19,7 @@ from tutti.api.provisioning import (
     MOST_POD_SETS,
     REQUEST_VERSION,
     REQUESTS,
+    WORKLOAD_LABEL,
     is_the_same,
     request_documents,
     same_placement,
@@ -59,15 +60,15 @@ class ProvisioningWriter:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        what, final = "provision" if isinstance(wanted, CreateProvisioning) else "unprovision", False
+        what = "provision" if isinstance(wanted, CreateProvisioning) else "unprovision"
+        problem, final = "", False
         try:
             if isinstance(wanted, CreateProvisioning):
-                problem = await self._make(wanted)
-                final = bool(problem)
+                problem, final = await self._make(wanted)
             else:
-                problem = await self._remove(wanted)
+                await self._remove(wanted)
         except WireError as error:
-            problem, final = _told(error), isinstance(error, ApiError) and error.status in _IN_VAIN
+            problem = _told(error)
         self._client.metrics.writes.labels(what, "failed" if problem else "done").inc()
         told = log.warning if problem else log.info
         told("provisioning_request", write=what, namespace=wanted.namespace, name=wanted.name, problem=problem)
@@ -75,7 +76,28 @@ class ProvisioningWriter:
             return ProvisioningWritten(wanted.namespace, wanted.name, wanted.owner[:2], problem=problem, final=final)
         return ProvisioningWritten(wanted.namespace, wanted.name, uid=wanted.uid, problem=problem)
 
-    async def _make(self, wanted: CreateProvisioning) -> str:
+    async def _make(self, wanted: CreateProvisioning) -> tuple[str, bool]:
+        """Make the templates and then the request; returns why not, or "", and whether another try would be in vain.
+
+        Where it would, the templates are removed that nothing asks for then.
+        """
+        try:
+            problem = await self._make_all(wanted)
+            final = bool(problem)
+        except ApiError as error:
+            if error.status not in _IN_VAIN:
+                raise
+            problem, final = _told(error), True
+        if final:
+            try:
+                await self._remove_templates(wanted.namespace, wanted.name, wanted.owner[2])
+            except WireError as error:  # they go with the workload; what it is to be told is what is wrong with it
+                log.warning(
+                    "provisioning_templates_left", namespace=wanted.namespace, name=wanted.name, problem=_told(error)
+                )
+        return problem, final
+
+    async def _make_all(self, wanted: CreateProvisioning) -> str:
         """Make the templates and then the request; returns whose name is taken, or ""."""
         templates, request = request_documents(
             wanted.namespace,
@@ -114,17 +136,45 @@ class ProvisioningWriter:
             return found
         return None
 
-    async def _remove(self, wanted: DeleteProvisioning) -> str:
+    async def _remove(self, wanted: DeleteProvisioning) -> None:
         """Remove the request, and then its templates; what is gone already is none of our business."""
-        there = await self._delete(PROVISIONING_REQUESTS, wanted.namespace, wanted.name, wanted.uid)
-        for name in template_names(wanted.name, MOST_POD_SETS):
-            if not there or not await self._delete(POD_TEMPLATES, wanted.namespace, name):
-                break  # they are numbered without a gap
-        return ""
+        found = await self._delete(PROVISIONING_REQUESTS, wanted.namespace, wanted.name, wanted.uid)
+        if found is not HTTPStatus.CONFLICT:  # else the templates are those of another request, which has the name now
+            await self._remove_templates(wanted.namespace, wanted.name)
 
-    async def _delete(self, resource: APIResource, namespace: str, name: str, uid: str = "") -> bool:
-        """Delete an object; returns whether it was there."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions"} | ({"preconditions": {"uid": uid}} if uid else {})
+    async def _remove_templates(self, namespace: str, request: str, owner: str = "") -> None:
+        """Remove the templates that were made here for a request, for a workload's uid if given.
+
+        They are numbered without a gap, and the last one goes first: so whoever is interrupted leaves no gap either.
+        """
+        uids: dict[str, str] = {}
+        for name in template_names(request, MOST_POD_SETS):
+            there = await self._read(POD_TEMPLATES, namespace, name)
+            if there is None:
+                break
+            workload = _made_for(there)
+            if workload and owner in ("", workload):
+                uids[name] = there["metadata"]["uid"]
+        for name in reversed(uids):
+            await self._delete(POD_TEMPLATES, namespace, name, uids[name])
+
+    async def _read(self, resource: APIResource, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return an object; None where there is none."""
+
+        async def attempt() -> bytes:
+            return await self._client.request("GET", resource.path(namespace, name))
+
+        try:
+            found: dict[str, Any] = msgspec.json.decode(await retrying(attempt))
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+        return found
+
+    async def _delete(self, resource: APIResource, namespace: str, name: str, uid: str) -> HTTPStatus:
+        """Delete an object; returns OK, NOT_FOUND, or CONFLICT where another has the name."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         body = msgspec.json.encode(options)
 
         async def attempt() -> bytes:
@@ -135,9 +185,16 @@ class ProvisioningWriter:
             await retrying(attempt)
         except ApiError as error:
             if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-                return False
+                return HTTPStatus(error.status)
             raise
-        return True
+        return HTTPStatus.OK
+
+
+def _made_for(template: Mapping[str, Any]) -> str:
+    """Return the uid of the workload for which a template was made here; "" where somebody else has made it."""
+    meta = template["metadata"]
+    uid: str = (meta.get("labels") or {}).get(WORKLOAD_LABEL, "")
+    return uid if any(one["uid"] == uid for one in meta.get("ownerReferences") or ()) else ""
 
 
 def _told(error: WireError) -> str:

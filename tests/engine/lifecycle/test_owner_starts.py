@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from tests.engine.devices import device_class, resource_slice
 from tests.engine.held_owners import QUEUE, HeldWorld, template
 from tutti.engine.records.decisions import Evict, StartOwner, SuspendOwner
 from tutti.engine.records.workloads import Phase
@@ -386,6 +387,29 @@ def test_pods_with_claims_are_started_by_room_and_bound_by_their_volumes():
     assert not world.placed(uid)  # the claim does not exist
     world.until(301)
     assert world.spec(uid)["suspend"]  # and its pods wait no longer than the window
+
+
+def test_room_is_held_for_pods_whose_extended_resource_is_served_by_devices():
+    world = a_world(0, more={"example.com/gpu": 100})
+    world.devices.put(device_class(extendedResourceName="example.com/gpu"))
+    for name in ("n0", "n1"):
+        world.node(name, gpus=0, labels=LABELS)
+        world.devices.put(resource_slice(name, 4))
+    asked = template(0)
+    asked["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "example.com/gpu": "2"}}
+    world.makes_pods = False
+    uid = world.job("train", 4, template=asked)
+    world.run()
+    assert not world.spec(uid)["suspend"]
+    assert only(world).phase is Phase.RESERVED
+
+    world.makes_pods = True
+    world.make_pods(uid)
+    world.run()
+    assert len(world.placed(uid)) == 4
+    assert sum(world.engine.state.tries.values()) == 1  # they went where room was held, and did not compete again
+    assert len(set(world.devices.taken())) == 8
+    assert not world.replay().differences
 
 
 def test_a_job_set_that_restarts_is_followed():

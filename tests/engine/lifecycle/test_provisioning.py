@@ -319,6 +319,44 @@ def test_what_cannot_be_written_is_written_again_and_said():
     assert len(world.autoscaler.made) == 1
 
 
+def test_what_was_made_and_is_not_seen_yet_is_written_again_after_a_while_and_told_once():
+    world = provisioned(served=False)
+    world.autoscaler.unseen = True
+    world.autoscaler.serve()
+    world.run()
+    assert len([one for one in world.log if isinstance(one, CreateProvisioning)]) == 1
+    world.until(9)
+    assert len([one for one in world.log if isinstance(one, CreateProvisioning)]) == 1
+    world.autoscaler.unseen = False
+    world.until(2)
+    assert len([one for one in world.log if isinstance(one, CreateProvisioning)]) == 2
+    assert len(world.autoscaler.made) == 1
+    assert len(world.events("ProvisioningRequested")) == 1
+    world.autoscaler.say("Provisioned")
+    pool(world, "n1")
+    world.run()
+    assert len(world.where()) == 2
+    assert not world.replay().differences
+
+
+def test_a_request_that_could_not_be_removed_is_removed_after_a_while():
+    world = provisioned()
+    world.autoscaler.refuses = "403 Forbidden"
+    world.object("Workload", "w", {"podGroups": [{"count": 2}], "queueName": "queue", "active": False})
+    world.run()
+    assert len([one for one in world.log if isinstance(one, DeleteProvisioning)]) == 1
+    world.until(9)
+    assert len([one for one in world.log if isinstance(one, DeleteProvisioning)]) == 1
+    world.until(2)
+    assert len([one for one in world.log if isinstance(one, DeleteProvisioning)]) == 2
+    assert world.autoscaler.names()
+    world.autoscaler.refuses = ""
+    world.until(11)
+    assert not world.autoscaler.names()
+    assert not world.engine.state.requests.leaving
+    assert not world.replay().differences
+
+
 def test_quota_that_is_taken_back_takes_the_request_back():
     world = provisioned()
     world.object("Workload", "w", {"podGroups": [{"count": 2}], "queueName": "queue", "active": False})

@@ -126,6 +126,7 @@ def _addition(state: LifecycleState, group: MemberGroup) -> Directives:
                 known.labels,
                 owner=known.owner,
                 volumes=known.volumes,
+                devices=known.devices,
                 cards=known.cards,
                 waits=False,
             )

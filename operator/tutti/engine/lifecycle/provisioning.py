@@ -17,6 +17,7 @@ capacity that is revoked under running work, the work is taken out and waits aga
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tutti.api.conditions import timestamp
@@ -56,7 +57,7 @@ PENDING = "ProvisioningPending"
 NO_ROOM = "WaitingForProvisionedNodes"
 
 WRITE_AGAIN_SECONDS = 10.0
-"""How long after a request could not be written, or removed, that is tried again."""
+"""How long after a request was written and is not seen yet, or could not be written or removed, that is tried again."""
 _ADOPT_SECONDS = 10.0
 """For how long a request of an earlier process is left alone that its workload may yet come to ask for."""
 
@@ -87,8 +88,9 @@ def requests_followed(state: LifecycleState, told: ProvisioningFollowed) -> None
 def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
     """Take in what became of a write."""
     if told.owner is None:
-        if told.problem:
-            state.requests.leaving.discard(told.uid)
+        if told.problem and told.uid in state.requests.leaving:
+            state.requests.leaving[told.uid] = state.now + WRITE_AGAIN_SECONDS
+            _touch(state, state.requests.owner(told.namespace, told.name))
         return
     key = (told.owner[0], told.namespace, told.owner[1])
     workload = state.workloads.get(key)
@@ -96,11 +98,11 @@ def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
     if workload is None or one is None or one.request != told.name:
         return
     one.asked, one.trouble = False, told.problem
+    one.not_before = state.now + WRITE_AGAIN_SECONDS  # what was made may be seen some time after the answer
     state.touch(key)
     if told.final and workload.held_since is not None:
         _fail(state, workload, one, f"it could not be made: {told.problem}")
-    elif told.problem:
-        one.not_before = state.now + WRITE_AGAIN_SECONDS
+    else:
         state.set_alarm(workload, one.not_before)
 
 
@@ -246,10 +248,12 @@ def _ask(state: LifecycleState, workload: Workload, one: Provisioning, check: Pr
     if not pods or len(pods) > MOST_POD_SETS:
         _fail(state, workload, one, f"its pods are of {len(pods)} kinds, and a request has 1 to {MOST_POD_SETS}")
         return
-    one.asked = True
+    one.asked, is_first = True, one.not_before == 0
     kind, namespace, name = workload.key
     owner = (kind, name, workload.uid)
     state.out.append(CreateProvisioning(namespace, one.request, owner, check.class_name, pods, dict(check.parameters)))
+    if not is_first:
+        return
     total = sum(part.count for part in pods)
     text = f"{counted(total, 'pod', verb=HAS)} quota and no nodes"
     text += f"; ProvisioningRequest {one.request} asks for them (class {check.class_name}, {_of(one, check)})"
@@ -377,9 +381,14 @@ def settle(state: LifecycleState, workload: Workload) -> None:
                 _withdraw(state, known)
                 known.failures, known.retry_at = 0, 0.0
     for found in list(requests.values()):
-        if found.uid not in state.requests.leaving and not found.deleting and _is_needless(state, workload, found):
-            state.requests.leaving.add(found.uid)
+        again_at = state.requests.leaving.get(found.uid, 0.0)
+        if found.deleting or again_at == math.inf or not _is_needless(state, workload, found):
+            continue
+        if again_at <= state.now:
+            state.requests.leaving[found.uid] = math.inf
             state.out.append(DeleteProvisioning(found.namespace, found.name, found.uid))
+        else:
+            state.set_alarm(workload, again_at)
 
 
 def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisioning) -> None:

@@ -51,7 +51,7 @@ class Provisioning:
         retry_at: When it is asked for again, Unix seconds; 0 where that is not to come.
         was_seen: Whether the request has been seen by this process.
         asked: Whether an answer to its being written is out.
-        not_before: Before when it is not written again, Unix seconds.
+        not_before: Before when it is not written again, Unix seconds; 0 before the first write was answered.
         trouble: Why it could not be written, or "".
         node_labels: Labels that the nodes have which were made for it.
     """
@@ -110,12 +110,13 @@ class ProvisioningRequests:
 
     Attributes:
         followed: Whether they are seen: their kind is served, and may be read.
-        leaving: The uids of those that are being removed.
+        leaving: The uids of those that are being removed, each with when that is tried again, Unix seconds: infinity
+            while it is under way.
     """
 
     def __init__(self) -> None:
         self.followed = False
-        self.leaving: set[str] = set()
+        self.leaving: dict[str, float] = {}
         self._by_owner: dict[tuple[str, str], dict[str, ProvisioningRequest]] = {}  # by namespace and uid
         self._owners: dict[tuple[str, str], tuple[str, str, str]] = {}
 
@@ -131,16 +132,21 @@ class ProvisioningRequests:
 
     def drop(self, namespace: str, name: str, *, keeps_leaving: str = "") -> tuple[str, str, str] | None:
         """Forget a request; returns kind, namespace and name of whose it was, None where nobody's was known."""
-        owner = self._owners.pop((namespace, name), None)
+        whose, owner = self.owner(namespace, name), self._owners.pop((namespace, name), None)
         if owner is None:
             return None
         known = self._by_owner[namespace, owner[2]]
         gone = known.pop(name)
         if gone.uid != keeps_leaving:
-            self.leaving.discard(gone.uid)
+            self.leaving.pop(gone.uid, None)
         if not known:
             del self._by_owner[namespace, owner[2]]
-        return owner[0], namespace, owner[1]
+        return whose
+
+    def owner(self, namespace: str, name: str) -> tuple[str, str, str] | None:
+        """Return kind, namespace and name of whose a request is; None where it is nobody's that is known."""
+        found = self._owners.get((namespace, name))
+        return None if found is None else (found[0], namespace, found[1])
 
     def of(self, namespace: str, uid: str) -> Mapping[str, ProvisioningRequest]:
         """Return the requests of a workload's object, by name."""
