@@ -69,6 +69,7 @@ class CardColumns:
         self._grants: dict[str, dict[Hashable, Grant]] = {}
         self._stale: dict[str, None] = {}
         self._emptied: dict[int, None] = {}
+        self._lifted: dict[tuple[Hashable, str], None] = {}
         self._places: dict[int, dict[str, int]] = {}
         self._allowed: dict[CardWishes, tuple[int, Mask]] = {}
         self._layout = 0
@@ -109,11 +110,13 @@ class CardColumns:
         known = self.told.pop(name, None)
         self._texts.pop(name, None)
         self.locks.pop(name, None)
-        if known is None:
-            return
         self._stale.pop(name, None)
-        self._emptied[row] = None
-        self.version += 1
+        # Though the node has told of none lately: the row has what it told before until the columns are worked out.
+        shown = row < len(self.cards) and bool(self.cards[row])
+        if shown:
+            self._emptied[row] = None
+        if shown or known is not None:
+            self.version += 1
 
     def problem_of(self, name: str) -> str:
         """Return why the cards of a node cannot be used; "" where they can, or it tells of none."""
@@ -130,7 +133,10 @@ class CardColumns:
         there = self._grants.get(node)
         found = None if there is None else there.pop(who, None)
         if found is not None:
-            self._charge(found, -1)
+            if (who, node) in self._lifted:
+                del self._lifted[who, node]
+            else:
+                self._charge(found, -1)
             if not there:
                 del self._grants[node]
         return found
@@ -144,10 +150,19 @@ class CardColumns:
         return self._grants.get(name, {})
 
     def lift(self, who: Hashable, node: str, *, back: bool) -> None:
-        """Have what somebody has be free while a question is asked, or taken again."""
+        """Have what somebody has be free while a question is asked, or taken again.
+
+        The columns are up to date before: else what is lifted would be counted when its node is worked out.
+        """
+        self.sync()
         found = self.of(who, node)
-        if found is not None:
-            self._charge(found, 1 if back else -1)
+        if found is None or ((who, node) in self._lifted) is not back:
+            return
+        if back:
+            del self._lifted[who, node]
+        else:
+            self._lifted[who, node] = None
+        self._charge(found, 1 if back else -1)
 
     def sync(self) -> None:
         """Bring the columns up to date with what nodes tell."""
@@ -167,8 +182,9 @@ class CardColumns:
             place = self._rows.get(name)
             if place is not None:
                 self._fill(place, self.told.get(name, NodeCards()))
-                for grant in self._grants.get(name, {}).values():
-                    self._charge(grant, 1)
+                for who, grant in self._grants.get(name, {}).items():
+                    if (who, name) not in self._lifted:
+                        self._charge(grant, 1)
 
     def allowed(self, wishes: CardWishes) -> Mask:
         """Return bool[rows, cards]: which cards a pod of these wishes may have, and which take anybody new at all."""
