@@ -516,3 +516,18 @@ def test_room_for_members_yet_to_be_made_is_kept_on_cards_and_handed_over():
     world.run()
     assert set(world.where()) == {"w-0", "w-1"}
     assert world.taken("a") == [(16000, 0, 2)]
+
+
+def test_a_pod_of_which_too_many_containers_ask_for_cards_is_refused_with_the_reason():
+    world = HamiWorld()
+    world.machine("a", 2)
+    pod = world.card_pod("many", 100)
+    containers = [replaced(pod.spec.containers[0], name=f"c{at}") for at in range(9)]
+    world.put(replaced(pod, metadata=replaced(pod.metadata, name="nine"), spec=replaced(pod.spec, containers=containers)))
+    eight = replaced(pod.spec, containers=containers[:8])
+    world.put(replaced(pod, metadata=replaced(pod.metadata, name="eight", uid="eight"), spec=eight))
+    world.run()
+    assert set(world.where()) == {"many", "eight"}
+    why = world.why("Pod", "nine")
+    assert why is not None
+    assert "9 containers of the pod ask for nvidia.com/gpu, and 8 is the most that is placed" in why.message

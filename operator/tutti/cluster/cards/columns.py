@@ -14,13 +14,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.cards import Card, CardWishes, NodeCards, Parts, peak_use
+from tutti.api.cards import Card, CardNeeds, CardWishes, NodeCards, Parts, peak_use
 from tutti.api.hami import CORDON, LINKS, REGISTER, NodeLock, read_cards, read_lock
 
 Amount = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 NO_NUMA: Final = -1
+
+_MOST_ASKED: Final = 256
+"""So many different wishes and needs of pods are remembered: tenants make them up."""
+_MOST_STATES: Final = 16384
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +76,7 @@ class CardColumns:
         self._lifted: dict[tuple[Hashable, str], None] = {}
         self._places: dict[int, dict[str, int]] = {}
         self._allowed: dict[CardWishes, tuple[int, Mask]] = {}
+        self._counts: dict[CardNeeds, dict[bytes, int]] = {}
         self._layout = 0
         self.cards: list[tuple[Card, ...]] = []
         self._make(0, 0)
@@ -192,7 +197,7 @@ class CardColumns:
         known = self._allowed.get(wishes)
         if known is not None and known[0] == self._layout:
             return known[1]
-        if len(self._allowed) >= 256:  # noqa: PLR2004 - as many as tenants make up
+        if len(self._allowed) >= _MOST_ASKED:
             self._allowed.clear()
         mask = self.open.copy()
         for row, cards in enumerate(self.cards if wishes.narrow else ()):
@@ -200,6 +205,18 @@ class CardColumns:
                 mask[row, at] &= wishes.allow(card)
         self._allowed[wishes] = (self._layout, mask)
         return mask
+
+    def counts_of(self, needs: CardNeeds) -> dict[bytes, int]:
+        """Return for how many pods of these needs there are cards on nodes counted before, by the state of the cards.
+
+        Whoever counts others adds them (`fitting.card_room`).
+        """
+        known = self._counts.get(needs)
+        if known is None or len(known) >= _MOST_STATES:
+            if len(self._counts) >= _MOST_ASKED:
+                self._counts.clear()
+            known = self._counts[needs] = {}
+        return known
 
     def links_of(self, name: str) -> Mapping[str, Mapping[str, int]]:
         """Return how well the cards of a node are linked, by their ids."""
