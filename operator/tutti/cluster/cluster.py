@@ -176,7 +176,7 @@ class Cluster:
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
         if self.classes.shares_cards:
-            self._cards.seen(pod, record, ours=keep)
+            self._cards.seen(pod, record)
         record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()

@@ -531,3 +531,15 @@ def test_a_pod_of_which_too_many_containers_ask_for_cards_is_refused_with_the_re
     why = world.why("Pod", "nine")
     assert why is not None
     assert "9 containers of the pod ask for nvidia.com/gpu, and 8 is the most that is placed" in why.message
+
+
+def test_who_asks_for_no_cards_has_none_whatever_he_says_and_others_no_more_than_they_ask_for():
+    world = HamiWorld()
+    world.machine("a", 2)
+    said = {NODE: "a", ALLOCATED: "GPU-a-0,NVIDIA,16000,100:GPU-a-1,NVIDIA,16000,100:;"}
+    world.card_pod("liar", limits={}, annotations=said, node="a", scheduler="other")
+    world.card_pod("greedy", 4000, annotations=said, node="a", scheduler="hami-scheduler")
+    world.sharing_gang("g", 2, 12000)
+    world.run()
+    assert {"g-0", "g-1"} <= set(world.where())
+    assert world.engine.state.cluster.nodes.cards.used_memory.tolist() == [[16000, 12000]]

@@ -59,13 +59,10 @@ class CardHolders:
         """Return what a pod has on its node."""
         return self._columns.of(record.key, record.place)
 
-    def seen(self, pod: Pod, record: PodRecord, *, ours: bool) -> None:
+    def seen(self, pod: Pod, record: PodRecord) -> None:
         """Take in what a pod on a node says of the cards that it has, unless that is known better.
 
-        Args:
-            pod: As it is seen.
-            record: What is known of it.
-            ours: Whether it is placed from here: what it asks for is how much it has, whatever it has come to say.
+        Which cards it has, it says; how much of them is what it asks for, which quota and the kubelet go by as well.
         """
         said = pod.metadata.annotations
         is_new = bool(record.node) and record.started is None and not record.terminated and record.pod_class.cards.asked
@@ -73,13 +70,12 @@ class CardHolders:
             self.allocating[record.key] = record.node, read_seconds(said.get(BOUND_AT, ""))
         else:
             self.allocating.pop(record.key, None)
-        if not record.node or record.terminated or self.of(record) is not None:
-            return
+        needs = record.pod_class.cards
+        if not record.node or record.terminated or not needs.asked or self.of(record) is not None:
+            return  # who asks for no cards is given none by the kubelet, whatever he says
         if ALLOCATED in said and said.get(NODE) == record.node:
             number = len(pod.spec.init_containers) + len(pod.spec.containers)
-            parts = read_parts(said, number)
-            if ours:
-                parts = self._as_asked(parts, record.pod_class.cards, record.node)
+            parts = self._as_asked(read_parts(said, number), needs, record.node)
             if any(parts):
                 self._columns.take(record.key, Grant(record.node, parts, len(pod.spec.init_containers)))
 
