@@ -543,3 +543,24 @@ def test_who_asks_for_no_cards_has_none_whatever_he_says_and_others_no_more_than
     world.run()
     assert {"g-0", "g-1"} <= set(world.where())
     assert world.engine.state.cluster.nodes.cards.used_memory.tolist() == [[16000, 12000]]
+
+
+def test_a_gang_that_is_half_bound_goes_on_when_a_plugin_that_fell_silent_answers():
+    world = HamiWorld(answers=False)
+    world.machine("a", 1)
+    world.machine("b", 1)
+    world.sharing_gang("g", 4, 8000)
+    world.run()
+    first = {node: name for name, node in world.where("g").items()}
+    assert set(first) == {"a", "b"}
+    world.serve(first["a"])
+    world.run()
+    assert len(world.where("g")) == 3
+    world.serve(next(name for name, node in world.where("g").items() if node == "a" and name != first["a"]))
+    world.until(40)
+    assert "b" in world.engine.state.cluster.nodes.cards.silent
+    assert len(world.where("g")) == 3
+
+    world.serve(first["b"])
+    world.run()
+    assert len(world.where("g")) == 4
