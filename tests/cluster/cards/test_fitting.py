@@ -120,3 +120,10 @@ def test_init_containers_that_ask_for_the_same_count_as_one():
     one, many = (CardNeeds((*[same] * number, running), number) for number in (1, 200))
     assert card_room(found, many).tolist() == card_room(found, one).tolist()
     assert len(choose_parts(found, many, 0, "n", 100)) == int(card_room(found, one)[0])
+
+
+def test_no_more_is_counted_than_is_wanted():
+    found = columns([(16000, 10)] * 2)
+    needs = CardNeeds((CardDemand(1, 3000), CardDemand(1, 1000)))
+    for most, room in ((1, 1), (3, 3), (2, 2), (1024, 8), (5, 5), (8, 8), (9, 8)):
+        assert card_room(found, needs, most).tolist() == [room]

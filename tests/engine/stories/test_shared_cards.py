@@ -564,3 +564,17 @@ def test_a_gang_that_is_half_bound_goes_on_when_a_plugin_that_fell_silent_answer
     world.serve(first["b"])
     world.run()
     assert len(world.where("g")) == 4
+
+
+def test_a_gang_whose_pods_share_cards_by_several_containers_fills_a_node():
+    world = HamiWorld()
+    world.machine("a", 2)
+    world.pod_group("g", 8)
+    for rank in range(8):
+        begun = {GPU: "1", MEMORY: "4000"}
+        world.card_pod(f"g-{rank}", 3000, group="g", begun=begun)
+    world.run()
+    assert len(world.where("g")) == 8
+    world.card_pod("ninth", 1000)
+    world.run()
+    assert "ninth" not in world.where()

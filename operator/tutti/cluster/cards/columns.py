@@ -76,7 +76,7 @@ class CardColumns:
         self._lifted: dict[tuple[Hashable, str], None] = {}
         self._places: dict[int, dict[str, int]] = {}
         self._allowed: dict[CardWishes, tuple[int, Mask]] = {}
-        self._counts: dict[CardNeeds, dict[bytes, int]] = {}
+        self._counts: dict[CardNeeds, dict[bytes, tuple[int, int]]] = {}
         self._layout = 0
         self.cards: list[tuple[Card, ...]] = []
         self._make(0, 0)
@@ -206,10 +206,10 @@ class CardColumns:
         self._allowed[wishes] = (self._layout, mask)
         return mask
 
-    def counts_of(self, needs: CardNeeds) -> dict[bytes, int]:
+    def counts_of(self, needs: CardNeeds) -> dict[bytes, tuple[int, int]]:
         """Return for how many pods of these needs there are cards on nodes counted before, by the state of the cards.
 
-        Whoever counts others adds them (`fitting.card_room`).
+        With it stands at how many the count was ended. Whoever counts others adds them (`fitting.card_room`).
         """
         known = self._counts.get(needs)
         if known is None or len(known) >= _MOST_STATES:

@@ -117,8 +117,8 @@ def most_groups(times: Amount, size: int) -> Amount:
     return low
 
 
-def card_room(columns: CardColumns, needs: CardNeeds) -> Amount:
-    """Return int64[rows]: how many more pods each node has cards for."""
+def card_room(columns: CardColumns, needs: CardNeeds, most: int = MOST_PODS) -> Amount:
+    """Return int64[rows]: how many more pods each node has cards for; where these are `most`, there may be more."""
     columns.sync()
     found = CardRoom.at(columns, needs.wishes, slice(None))
     single = needs.single
@@ -127,17 +127,18 @@ def card_room(columns: CardColumns, needs: CardNeeds) -> Amount:
     needs = _distinct(needs)
     demands = list(dict.fromkeys(one for one in needs.containers if one is not None))
     # No more than of pods that ask for one of these alone; that is counted for all nodes at once.
-    out = np.full(len(found.memory), MOST_PODS, dtype=np.int64)
+    out = np.full(len(found.memory), min(most, MOST_PODS), dtype=np.int64)
     for demand in demands:
         np.minimum(out, found.pods(demand, needs.wishes), out=out)
     states = found.states()
     known = columns.counts_of(needs)
     for row in np.flatnonzero(out > 0).tolist():
-        state = states[row].tobytes()
-        count = known.get(state)
-        if count is None:
-            count = known[state] = _count(CardRoom.at(columns, needs.wishes, np.array([row])), needs, int(out[row]))
-        out[row] = count
+        state, wanted = states[row].tobytes(), int(out[row])
+        count, asked = known.get(state, (0, 0))
+        if count == asked < wanted:
+            count = _count(CardRoom.at(columns, needs.wishes, np.array([row])), needs, wanted)
+            known[state] = count, wanted
+        out[row] = min(count, wanted)
     return out
 
 
