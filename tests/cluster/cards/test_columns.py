@@ -7,7 +7,7 @@ from typing import Any
 
 from tutti.api.cards import CardPart
 from tutti.api.hami import REGISTER
-from tutti.cluster.cards.columns import CardColumns, Grant
+from tutti.cluster.cards.columns import NO_NUMA, CardColumns, Grant
 
 
 def told(cards: int = 1, memory: int = 16000) -> dict[str, str]:
@@ -66,3 +66,23 @@ def test_a_row_that_is_used_again_shows_no_cards_of_the_node_before():
     assert columns.cards == [()]
     assert not columns.open.any()
     assert columns.version > version
+
+
+def test_a_new_node_has_nothing_worked_out_anew_but_itself(monkeypatch):
+    rows, names = dict[str, int](), list[str]()
+    columns = CardColumns(rows, names)
+    filled: list[int] = []
+    fill = columns._fill
+    monkeypatch.setattr(columns, "_fill", lambda row, cards: filled.append(row) or fill(row, cards))
+    for at in range(40):
+        name = f"n{at}"
+        rows[name] = at
+        names.append(name)
+        columns.read(name, told(1 + at % 3))
+        columns.take("pod", grant(name, 100 + at))
+        columns.sync()
+        assert columns.memory.shape == columns.open.shape == columns.numa.shape == (at + 1, min(at + 1, 3))
+    assert filled == list(range(40))
+    assert columns.used_memory[:, 0].tolist() == [100 + at for at in range(40)]
+    assert (columns.memory > 0).sum(axis=1).tolist() == [1 + at % 3 for at in range(40)]
+    assert (columns.numa != NO_NUMA).sum(axis=1).tolist() == [1 + at % 3 for at in range(40)]

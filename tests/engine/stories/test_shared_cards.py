@@ -523,7 +523,9 @@ def test_a_pod_of_which_too_many_containers_ask_for_cards_is_refused_with_the_re
     world.machine("a", 2)
     pod = world.card_pod("many", 100)
     containers = [replaced(pod.spec.containers[0], name=f"c{at}") for at in range(9)]
-    world.put(replaced(pod, metadata=replaced(pod.metadata, name="nine"), spec=replaced(pod.spec, containers=containers)))
+    world.put(
+        replaced(pod, metadata=replaced(pod.metadata, name="nine"), spec=replaced(pod.spec, containers=containers))
+    )
     eight = replaced(pod.spec, containers=containers[:8])
     world.put(replaced(pod, metadata=replaced(pod.metadata, name="eight", uid="eight"), spec=eight))
     world.run()

@@ -79,7 +79,10 @@ class CardColumns:
         self._counts: dict[CardNeeds, dict[bytes, tuple[int, int]]] = {}
         self._layout = 0
         self.cards: list[tuple[Card, ...]] = []
-        self._make(0, 0)
+        self._amounts = np.zeros((6, 0, 0), dtype=np.int64)  # from `memory` to `used_slots`
+        self._open = np.zeros((0, 0), dtype=np.bool_)
+        self._numa = np.full((0, 0), NO_NUMA, dtype=np.int64)
+        self._grow(0, 0)
 
     def __bool__(self) -> bool:
         """Whether any node tells of cards."""
@@ -173,10 +176,8 @@ class CardColumns:
         """Bring the columns up to date with what nodes tell."""
         if not self._stale and not self._emptied and len(self.cards) == len(self._names):
             return
-        width = max((len(one.cards) for one in self.told.values()), default=0)
-        if width > self.memory.shape[1] or len(self._names) > self.memory.shape[0]:
-            self._make(len(self._names), max(width, self.memory.shape[1]))
-            self._stale |= dict.fromkeys(self.told)
+        widths = (len(self.told[name].cards) for name in self._stale if name in self.told)
+        self._grow(len(self._names), max(widths, default=0))
         self._layout += 1
         for row in self._emptied:
             if row < len(self.cards):
@@ -223,14 +224,20 @@ class CardColumns:
         found = self.told.get(name)
         return {} if found is None else found.links
 
-    def _make(self, rows: int, width: int) -> None:
-        self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots = (
-            np.zeros((rows, width), dtype=np.int64) for _ in range(6)
-        )
-        self.open = np.zeros((rows, width), dtype=np.bool_)
-        self.numa = np.full((rows, width), NO_NUMA, dtype=np.int64)
-        self.cards = [()] * rows
-        self._places = {}
+    def _grow(self, rows: int, width: int) -> None:
+        """Have so many rows, and room for so many cards in each; what stands there is kept. Rows grow by doubling."""
+        room, wide = self._numa.shape
+        if rows > room or width > wide:
+            amounts, is_open, numa = self._amounts, self._open, self._numa
+            size = (max(rows, 2 * room) if rows > room else room), max(width, wide)
+            self._amounts = np.zeros((len(amounts), *size), dtype=np.int64)
+            self._open, self._numa = np.zeros(size, dtype=np.bool_), np.full(size, NO_NUMA, dtype=np.int64)
+            self._amounts[:, :room, :wide] = amounts
+            self._open[:room, :wide], self._numa[:room, :wide] = is_open, numa
+        self.memory, self.cores, self.slots = self._amounts[:3, :rows]
+        self.used_memory, self.used_cores, self.used_slots = self._amounts[3:, :rows]
+        self.open, self.numa = self._open[:rows], self._numa[:rows]
+        self.cards.extend([()] * (rows - len(self.cards)))
 
     def _fill(self, row: int, told: NodeCards) -> None:
         for column in (self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots):
