@@ -580,3 +580,19 @@ def test_a_gang_whose_pods_share_cards_by_several_containers_fills_a_node():
     world.card_pod("ninth", 1000)
     world.run()
     assert "ninth" not in world.where()
+
+
+def test_who_is_served_or_gone_is_awaited_on_his_node_no_more():
+    world = HamiWorld(answers=False)
+    for node in ("a", "b"):
+        world.machine(node, 1)
+        world.card_pod(f"on-{node}", 12000)
+    world.run()
+    where, allocating = world.where(), world.engine.state.cluster.nodes.card_holders.allocating
+    assert {node: [name for _, name in pods] for node, pods in allocating.items()} == {
+        node: [name] for name, node in where.items()
+    }
+    world.serve("on-a")
+    world.delete("on-b")
+    world.run()
+    assert not allocating

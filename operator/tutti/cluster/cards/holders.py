@@ -24,15 +24,15 @@ class CardHolders:
     """Keeps what is taken of cards.
 
     Attributes:
-        allocating: Pods that their kubelet has not started and whose plugin has not answered yet: the node, and since
-            when in Unix seconds.
+        allocating: By node, the pods that their kubelet has not started and whose plugin has not answered yet, and
+            since when, Unix seconds.
     """
 
     def __init__(self, columns: CardColumns) -> None:
         self._columns = columns
         self._earmarks: dict[tuple[bytes, str], list[int]] = {}
         self._numbers = count()
-        self.allocating: dict[PodKey, tuple[str, float]] = {}
+        self.allocating: dict[str, dict[PodKey, float]] = {}
 
     def allot(self, pod_class: PodClass, row: int, node: str, number: int) -> int:
         """Keep parts of cards for the next pods of a class that are assumed on a row; returns for how many of them."""
@@ -67,9 +67,9 @@ class CardHolders:
         said = pod.metadata.annotations
         is_new = bool(record.node) and record.started is None and not record.terminated and record.pod_class.cards.asked
         if is_new and said.get(BIND_PHASE) == ALLOCATING and said.get(NODE) == record.node:
-            self.allocating[record.key] = record.node, read_seconds(said.get(BOUND_AT, ""))
+            self.allocating.setdefault(record.node, {})[record.key] = read_seconds(said.get(BOUND_AT, ""))
         else:
-            self.allocating.pop(record.key, None)
+            self._answered(record.key, record.node)
         needs = record.pod_class.cards
         if not record.node or record.terminated or not needs.asked or self.of(record) is not None:
             return  # who asks for no cards is given none by the kubelet, whatever he says
@@ -81,7 +81,7 @@ class CardHolders:
 
     def release(self, key: PodKey, node: str) -> None:
         """Free what a pod has on a node that it leaves."""
-        self.allocating.pop(key, None)
+        self._answered(key, node)
         self._columns.free(key, node)
 
     def hold(self, hold: Hold, pod_class: PodClass) -> None:
@@ -108,6 +108,11 @@ class CardHolders:
         """Free what room had that was held on a node that is gone."""
         for who in [who for who in self._columns.on_node(name) if isinstance(who, tuple) and isinstance(who[1], int)]:
             self._columns.free(who, name)
+
+    def _answered(self, key: PodKey, node: str) -> None:
+        there = self.allocating.get(node)
+        if there is not None and there.pop(key, None) is not None and not there:
+            del self.allocating[node]
 
     def _hand_over(self, signature: bytes, node: str, who: Hashable) -> None:
         marks = self._earmarks.get((signature, node))

@@ -137,8 +137,9 @@ def _is_binding(state: LifecycleState, key: WorkloadKey) -> bool:
 
 def _unanswered(state: LifecycleState) -> Iterator[tuple[str, float, float]]:
     """Yield nodes whose plugin has somebody to serve, since when it counts as silent and until when, Unix seconds."""
-    for node, since in state.cluster.nodes.card_holders.allocating.values():
-        yield node, since + ANSWER_SECONDS, float("inf")
+    for node, pods in state.cluster.nodes.card_holders.allocating.items():
+        for since in pods.values():
+            yield node, since + ANSWER_SECONDS, float("inf")
     for node, lock in state.cluster.nodes.cards.locks.items():
         key = (lock.namespace, lock.name)
         if key in state.cluster.pods and not _is_leftover(state, key):
@@ -182,8 +183,8 @@ def _blocker(state: LifecycleState, node: str, me: PodKey | None) -> tuple[str, 
         if member is not None and member.sent and not member.pod.node and member.pod.assumed == node and out != me:
             return "/".join(out), state.now + ANSWER_SECONDS
         del state.card_turns[node]
-    for key, (where, since) in holders.allocating.items():
-        if where == node and key != me and state.now < since + LOCK_SECONDS:
+    for key, since in holders.allocating.get(node, {}).items():
+        if key != me and state.now < since + LOCK_SECONDS:
             return "/".join(key), since + LOCK_SECONDS
     lock = locks.get(node)
     if lock is None or (lock.namespace, lock.name) == me or _may_go(state, lock):
