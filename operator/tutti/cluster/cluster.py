@@ -91,6 +91,7 @@ class Cluster:
         if new:
             self._name(new)
         if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
+            self._cards.node_told(name)
             self.freed += 1
         if before is None:
             for record in self._occupants.pods_on(name):

@@ -596,3 +596,18 @@ def test_who_is_served_or_gone_is_awaited_on_his_node_no_more():
     world.delete("on-b")
     world.run()
     assert not allocating
+
+
+def test_a_pod_seen_before_the_cards_of_its_node_has_no_more_of_them_than_it_asks_for():
+    world = HamiWorld()
+    said = {NODE: "a", ALLOCATED: "GPU-a-0,NVIDIA,2147483647,100:;"}
+    world.card_pod("tenth", percent=10, annotations=said, node="a", scheduler="hami-scheduler")
+    world.machine("a", 1)
+    world.run()
+    cards = world.engine.state.cluster.nodes.cards
+    cards.sync()
+    assert cards.used_memory.tolist() == [[1600]]
+    assert cards.used_slots.tolist() == [[1]]
+    world.delete("tenth")
+    world.run()
+    assert cards.used_memory.tolist() == [[0]]

@@ -33,6 +33,7 @@ class CardHolders:
         self._earmarks: dict[tuple[bytes, str], list[int]] = {}
         self._numbers = count()
         self.allocating: dict[str, dict[PodKey, float]] = {}
+        self._untold: dict[str, dict[PodKey, tuple[Parts, CardNeeds]]] = {}
 
     def allot(self, pod_class: PodClass, row: int, node: str, number: int) -> int:
         """Keep parts of cards for the next pods of a class that are assumed on a row; returns for how many of them."""
@@ -75,13 +76,27 @@ class CardHolders:
             return  # who asks for no cards is given none by the kubelet, whatever he says
         if ALLOCATED in said and said.get(NODE) == record.node:
             number = len(pod.spec.init_containers) + len(pod.spec.containers)
-            parts = self._as_asked(read_parts(said, number), needs, record.node)
+            stated = read_parts(said, number)
+            if any(stated):
+                self._untold.setdefault(record.node, {})[record.key] = stated, needs
+                self.node_told(record.node)
+
+    def node_told(self, name: str) -> None:
+        """Work out what pods have whose cards their node had not told of: a part of a card needs the card's memory."""
+        told = self._columns.told.get(name)
+        known = {card.id for card in told.cards} if told is not None else set[str]()
+        for key, (stated, needs) in list(self._untold.get(name, {}).items()):
+            parts = self._as_asked(stated, needs, name)
+            self._columns.free(key, name)
             if any(parts):
-                self._columns.take(record.key, Grant(record.node, parts, len(pod.spec.init_containers)))
+                self._columns.take(key, Grant(name, parts, needs.first))
+            if all(part.card in known for mine in parts for part in mine):
+                self._forget(key, name)
 
     def release(self, key: PodKey, node: str) -> None:
         """Free what a pod has on a node that it leaves."""
         self._answered(key, node)
+        self._forget(key, node)
         self._columns.free(key, node)
 
     def hold(self, hold: Hold, pod_class: PodClass) -> None:
@@ -108,6 +123,11 @@ class CardHolders:
         """Free what room had that was held on a node that is gone."""
         for who in [who for who in self._columns.on_node(name) if isinstance(who, tuple) and isinstance(who[1], int)]:
             self._columns.free(who, name)
+
+    def _forget(self, key: PodKey, node: str) -> None:
+        there = self._untold.get(node)
+        if there is not None and there.pop(key, None) is not None and not there:
+            del self._untold[node]
 
     def _answered(self, key: PodKey, node: str) -> None:
         there = self.allocating.get(node)
