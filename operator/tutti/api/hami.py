@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tutti.api.cards import (
     ALL_CORES,
@@ -71,6 +72,8 @@ _LONGEST_ID: Final = 128
 _LONGEST_WISH: Final = 4096
 _MOST_WISHES: Final = 64
 _MOST_CONTAINERS: Final = 256
+_MOST_SHARING: Final = 8
+"""So many containers of a pod may ask for cards: pods are put on cards container by container."""
 _MOST_SLOTS: Final = 1024
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _POLICIES: Final = ("binpack", "spread", "mutex", "topology-aware", "numa")
@@ -229,14 +232,25 @@ def read_needs(spec: PodSpec, annotations: Mapping[str, str]) -> CardNeeds:
     containers = (*spec.init_containers, *spec.containers)
     try:
         asked = tuple(map(_demand, containers))
-        if all(one is None for one in asked):
-            return CardNeeds()
-        wishes = _wishes(annotations)
     except _AnnotationError as error:
         return CardNeeds(problem=str(error))
+    sharing = sum(one is not None for one in asked)
+    if not sharing:
+        return CardNeeds()
+    needs = CardNeeds(asked, len(spec.init_containers))
+    # What such pods ask for is kept: others may have bound them, and then they have it.
     if len(containers) > _MOST_CONTAINERS:
-        return CardNeeds(problem=f"a pod that shares cards may have {_MOST_CONTAINERS} containers")
-    return CardNeeds(asked, len(spec.init_containers), wishes)
+        return replace(needs, problem=f"a pod that shares cards may have {_MOST_CONTAINERS} containers")
+    if sharing > _MOST_SHARING:
+        return replace(
+            needs,
+            problem=f"{sharing} containers of the pod ask for {COUNT}, and {_MOST_SHARING} is the most that is placed, "
+            f"init containers included: have fewer of them ask for it",
+        )
+    try:
+        return replace(needs, wishes=_wishes(annotations))
+    except _AnnotationError as error:
+        return replace(needs, problem=str(error))
 
 
 def counted_requests(requests: Amounts, needs: CardNeeds) -> Amounts:

@@ -91,6 +91,7 @@ class Cluster:
         if new:
             self._name(new)
         if self.classes.shares_cards and self.nodes.cards.read(name, node.metadata.annotations):
+            self._cards.node_told(name)
             self.freed += 1
         if before is None:
             for record in self._occupants.pods_on(name):
@@ -176,7 +177,7 @@ class Cluster:
         self._rename(record, pod, pod_class)
         self._take_over(record, pod, pod_class)
         if self.classes.shares_cards:
-            self._cards.seen(pod, record, ours=keep)
+            self._cards.seen(pod, record)
         record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tutti.api.cards import CardDemand, CardNeeds, CardWishes
 from tutti.api.hami import LINKS, REGISTER
+from tutti.cluster.cards import fitting
 from tutti.cluster.cards.columns import CardColumns
 from tutti.cluster.cards.fitting import card_room, choose_parts, most_groups
 
@@ -89,3 +90,40 @@ def test_where_pods_are_to_be_spread_the_emptiest_card_is_best():
         needs = CardNeeds((CardDemand(1, 1000),), wishes=CardWishes(policies=policies))
         (grant,) = choose_parts(found, needs, 0, "n", 1)
         assert set(grant.use) == {card}
+
+
+def test_nodes_are_counted_anew_only_where_their_cards_changed(monkeypatch):
+    names = [f"n{at}" for at in range(20)]
+    found = CardColumns({name: at for at, name in enumerate(names)}, names)
+    told = [{"id": "g0", "count": 10, "devmem": 16000, "devcore": 100, "health": True}]
+    for name in names:
+        found.read(name, {REGISTER: json.dumps(told)})
+    needs = CardNeeds((CardDemand(1, 3000), CardDemand(1, 1000)))
+    counted: list[int] = []
+    count = fitting._count
+    monkeypatch.setattr(fitting, "_count", lambda *asked: counted.append(1) or count(*asked))
+    assert card_room(found, needs).tolist() == [4] * 20
+    assert len(counted) == 1  # they are alike
+
+    (grant,) = choose_parts(found, needs, 0, "n3", 1)
+    found.take("pod", grant)
+    assert card_room(found, needs).tolist() == [4] * 3 + [3] + [4] * 16
+    assert len(counted) == 2
+    found.free("pod", "n3")
+    assert card_room(found, needs).tolist() == [4] * 20
+    assert len(counted) == 2
+
+
+def test_init_containers_that_ask_for_the_same_count_as_one():
+    found = columns([(16000, 10)] * 4)
+    same, running = CardDemand(2, 5000, cores=20), CardDemand(1, 3000)
+    one, many = (CardNeeds((*[same] * number, running), number) for number in (1, 200))
+    assert card_room(found, many).tolist() == card_room(found, one).tolist()
+    assert len(choose_parts(found, many, 0, "n", 100)) == int(card_room(found, one)[0])
+
+
+def test_no_more_is_counted_than_is_wanted():
+    found = columns([(16000, 10)] * 2)
+    needs = CardNeeds((CardDemand(1, 3000), CardDemand(1, 1000)))
+    for most, room in ((1, 1), (3, 3), (2, 2), (1024, 8), (5, 5), (8, 8), (9, 8)):
+        assert card_room(found, needs, most).tolist() == [room]

@@ -516,3 +516,98 @@ def test_room_for_members_yet_to_be_made_is_kept_on_cards_and_handed_over():
     world.run()
     assert set(world.where()) == {"w-0", "w-1"}
     assert world.taken("a") == [(16000, 0, 2)]
+
+
+def test_a_pod_of_which_too_many_containers_ask_for_cards_is_refused_with_the_reason():
+    world = HamiWorld()
+    world.machine("a", 2)
+    pod = world.card_pod("many", 100)
+    containers = [replaced(pod.spec.containers[0], name=f"c{at}") for at in range(9)]
+    world.put(
+        replaced(pod, metadata=replaced(pod.metadata, name="nine"), spec=replaced(pod.spec, containers=containers))
+    )
+    eight = replaced(pod.spec, containers=containers[:8])
+    world.put(replaced(pod, metadata=replaced(pod.metadata, name="eight", uid="eight"), spec=eight))
+    world.run()
+    assert set(world.where()) == {"many", "eight"}
+    why = world.why("Pod", "nine")
+    assert why is not None
+    assert "9 containers of the pod ask for nvidia.com/gpu, and 8 is the most that is placed" in why.message
+
+
+def test_who_asks_for_no_cards_has_none_whatever_he_says_and_others_no_more_than_they_ask_for():
+    world = HamiWorld()
+    world.machine("a", 2)
+    said = {NODE: "a", ALLOCATED: "GPU-a-0,NVIDIA,16000,100:GPU-a-1,NVIDIA,16000,100:;"}
+    world.card_pod("liar", limits={}, annotations=said, node="a", scheduler="other")
+    world.card_pod("greedy", 4000, annotations=said, node="a", scheduler="hami-scheduler")
+    world.sharing_gang("g", 2, 12000)
+    world.run()
+    assert {"g-0", "g-1"} <= set(world.where())
+    assert world.engine.state.cluster.nodes.cards.used_memory.tolist() == [[16000, 12000]]
+
+
+def test_a_gang_that_is_half_bound_goes_on_when_a_plugin_that_fell_silent_answers():
+    world = HamiWorld(answers=False)
+    world.machine("a", 1)
+    world.machine("b", 1)
+    world.sharing_gang("g", 4, 8000)
+    world.run()
+    first = {node: name for name, node in world.where("g").items()}
+    assert set(first) == {"a", "b"}
+    world.serve(first["a"])
+    world.run()
+    assert len(world.where("g")) == 3
+    world.serve(next(name for name, node in world.where("g").items() if node == "a" and name != first["a"]))
+    world.until(40)
+    assert "b" in world.engine.state.cluster.nodes.cards.silent
+    assert len(world.where("g")) == 3
+
+    world.serve(first["b"])
+    world.run()
+    assert len(world.where("g")) == 4
+
+
+def test_a_gang_whose_pods_share_cards_by_several_containers_fills_a_node():
+    world = HamiWorld()
+    world.machine("a", 2)
+    world.pod_group("g", 8)
+    for rank in range(8):
+        begun = {GPU: "1", MEMORY: "4000"}
+        world.card_pod(f"g-{rank}", 3000, group="g", begun=begun)
+    world.run()
+    assert len(world.where("g")) == 8
+    world.card_pod("ninth", 1000)
+    world.run()
+    assert "ninth" not in world.where()
+
+
+def test_who_is_served_or_gone_is_awaited_on_his_node_no_more():
+    world = HamiWorld(answers=False)
+    for node in ("a", "b"):
+        world.machine(node, 1)
+        world.card_pod(f"on-{node}", 12000)
+    world.run()
+    where, allocating = world.where(), world.engine.state.cluster.nodes.card_holders.allocating
+    assert {node: [name for _, name in pods] for node, pods in allocating.items()} == {
+        node: [name] for name, node in where.items()
+    }
+    world.serve("on-a")
+    world.delete("on-b")
+    world.run()
+    assert not allocating
+
+
+def test_a_pod_seen_before_the_cards_of_its_node_has_no_more_of_them_than_it_asks_for():
+    world = HamiWorld()
+    said = {NODE: "a", ALLOCATED: "GPU-a-0,NVIDIA,2147483647,100:;"}
+    world.card_pod("tenth", percent=10, annotations=said, node="a", scheduler="hami-scheduler")
+    world.machine("a", 1)
+    world.run()
+    cards = world.engine.state.cluster.nodes.cards
+    cards.sync()
+    assert cards.used_memory.tolist() == [[1600]]
+    assert cards.used_slots.tolist() == [[1]]
+    world.delete("tenth")
+    world.run()
+    assert cards.used_memory.tolist() == [[0]]

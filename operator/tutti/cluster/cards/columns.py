@@ -14,13 +14,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.cards import Card, CardWishes, NodeCards, Parts, peak_use
+from tutti.api.cards import Card, CardNeeds, CardWishes, NodeCards, Parts, peak_use
 from tutti.api.hami import CORDON, LINKS, REGISTER, NodeLock, read_cards, read_lock
 
 Amount = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 NO_NUMA: Final = -1
+
+_MOST_ASKED: Final = 256
+"""So many different wishes and needs of pods are remembered: tenants make them up."""
+_MOST_STATES: Final = 16384
 
 
 @dataclass(slots=True, eq=False)
@@ -69,11 +73,16 @@ class CardColumns:
         self._grants: dict[str, dict[Hashable, Grant]] = {}
         self._stale: dict[str, None] = {}
         self._emptied: dict[int, None] = {}
+        self._lifted: dict[tuple[Hashable, str], None] = {}
         self._places: dict[int, dict[str, int]] = {}
         self._allowed: dict[CardWishes, tuple[int, Mask]] = {}
+        self._counts: dict[CardNeeds, dict[bytes, tuple[int, int]]] = {}
         self._layout = 0
         self.cards: list[tuple[Card, ...]] = []
-        self._make(0, 0)
+        self._amounts = np.zeros((6, 0, 0), dtype=np.int64)  # from `memory` to `used_slots`
+        self._open = np.zeros((0, 0), dtype=np.bool_)
+        self._numa = np.full((0, 0), NO_NUMA, dtype=np.int64)
+        self._grow(0, 0)
 
     def __bool__(self) -> bool:
         """Whether any node tells of cards."""
@@ -109,11 +118,13 @@ class CardColumns:
         known = self.told.pop(name, None)
         self._texts.pop(name, None)
         self.locks.pop(name, None)
-        if known is None:
-            return
         self._stale.pop(name, None)
-        self._emptied[row] = None
-        self.version += 1
+        # Though the node has told of none lately: the row has what it told before until the columns are worked out.
+        shown = row < len(self.cards) and bool(self.cards[row])
+        if shown:
+            self._emptied[row] = None
+        if shown or known is not None:
+            self.version += 1
 
     def problem_of(self, name: str) -> str:
         """Return why the cards of a node cannot be used; "" where they can, or it tells of none."""
@@ -130,7 +141,10 @@ class CardColumns:
         there = self._grants.get(node)
         found = None if there is None else there.pop(who, None)
         if found is not None:
-            self._charge(found, -1)
+            if (who, node) in self._lifted:
+                del self._lifted[who, node]
+            else:
+                self._charge(found, -1)
             if not there:
                 del self._grants[node]
         return found
@@ -144,19 +158,26 @@ class CardColumns:
         return self._grants.get(name, {})
 
     def lift(self, who: Hashable, node: str, *, back: bool) -> None:
-        """Have what somebody has be free while a question is asked, or taken again."""
+        """Have what somebody has be free while a question is asked, or taken again.
+
+        The columns are up to date before: else what is lifted would be counted when its node is worked out.
+        """
+        self.sync()
         found = self.of(who, node)
-        if found is not None:
-            self._charge(found, 1 if back else -1)
+        if found is None or ((who, node) in self._lifted) is not back:
+            return
+        if back:
+            del self._lifted[who, node]
+        else:
+            self._lifted[who, node] = None
+        self._charge(found, 1 if back else -1)
 
     def sync(self) -> None:
         """Bring the columns up to date with what nodes tell."""
         if not self._stale and not self._emptied and len(self.cards) == len(self._names):
             return
-        width = max((len(one.cards) for one in self.told.values()), default=0)
-        if width > self.memory.shape[1] or len(self._names) > self.memory.shape[0]:
-            self._make(len(self._names), max(width, self.memory.shape[1]))
-            self._stale |= dict.fromkeys(self.told)
+        widths = (len(self.told[name].cards) for name in self._stale if name in self.told)
+        self._grow(len(self._names), max(widths, default=0))
         self._layout += 1
         for row in self._emptied:
             if row < len(self.cards):
@@ -167,8 +188,9 @@ class CardColumns:
             place = self._rows.get(name)
             if place is not None:
                 self._fill(place, self.told.get(name, NodeCards()))
-                for grant in self._grants.get(name, {}).values():
-                    self._charge(grant, 1)
+                for who, grant in self._grants.get(name, {}).items():
+                    if (who, name) not in self._lifted:
+                        self._charge(grant, 1)
 
     def allowed(self, wishes: CardWishes) -> Mask:
         """Return bool[rows, cards]: which cards a pod of these wishes may have, and which take anybody new at all."""
@@ -176,7 +198,7 @@ class CardColumns:
         known = self._allowed.get(wishes)
         if known is not None and known[0] == self._layout:
             return known[1]
-        if len(self._allowed) >= 256:  # noqa: PLR2004 - as many as tenants make up
+        if len(self._allowed) >= _MOST_ASKED:
             self._allowed.clear()
         mask = self.open.copy()
         for row, cards in enumerate(self.cards if wishes.narrow else ()):
@@ -185,19 +207,37 @@ class CardColumns:
         self._allowed[wishes] = (self._layout, mask)
         return mask
 
+    def counts_of(self, needs: CardNeeds) -> dict[bytes, tuple[int, int]]:
+        """Return for how many pods of these needs there are cards on nodes counted before, by the state of the cards.
+
+        With it stands at how many the count was ended. Whoever counts others adds them (`fitting.card_room`).
+        """
+        known = self._counts.get(needs)
+        if known is None or len(known) >= _MOST_STATES:
+            if len(self._counts) >= _MOST_ASKED:
+                self._counts.clear()
+            known = self._counts[needs] = {}
+        return known
+
     def links_of(self, name: str) -> Mapping[str, Mapping[str, int]]:
         """Return how well the cards of a node are linked, by their ids."""
         found = self.told.get(name)
         return {} if found is None else found.links
 
-    def _make(self, rows: int, width: int) -> None:
-        self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots = (
-            np.zeros((rows, width), dtype=np.int64) for _ in range(6)
-        )
-        self.open = np.zeros((rows, width), dtype=np.bool_)
-        self.numa = np.full((rows, width), NO_NUMA, dtype=np.int64)
-        self.cards = [()] * rows
-        self._places = {}
+    def _grow(self, rows: int, width: int) -> None:
+        """Have so many rows, and room for so many cards in each; what stands there is kept. Rows grow by doubling."""
+        room, wide = self._numa.shape
+        if rows > room or width > wide:
+            amounts, is_open, numa = self._amounts, self._open, self._numa
+            size = (max(rows, 2 * room) if rows > room else room), max(width, wide)
+            self._amounts = np.zeros((len(amounts), *size), dtype=np.int64)
+            self._open, self._numa = np.zeros(size, dtype=np.bool_), np.full(size, NO_NUMA, dtype=np.int64)
+            self._amounts[:, :room, :wide] = amounts
+            self._open[:room, :wide], self._numa[:room, :wide] = is_open, numa
+        self.memory, self.cores, self.slots = self._amounts[:3, :rows]
+        self.used_memory, self.used_cores, self.used_slots = self._amounts[3:, :rows]
+        self.open, self.numa = self._open[:rows], self._numa[:rows]
+        self.cards.extend([()] * (rows - len(self.cards)))
 
     def _fill(self, row: int, told: NodeCards) -> None:
         for column in (self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots):

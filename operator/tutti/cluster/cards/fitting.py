@@ -2,7 +2,8 @@
 
 A container has each of its cards once. So n pods that want c cards each, of cards that can be used k1, k2, ... times,
 fit where the sum of min(k, n) is at least n * c, whatever has been given out before; that is counted for all nodes at
-once. Pods of which several containers ask for cards are put on cards one after another, once for nodes alike.
+once. Pods of which several containers ask for cards are put on cards one after another, once for nodes alike: what
+was counted is kept by what the cards of a node are and what is taken of them, and counted anew where that changes.
 Rules of a card: HAMi 2.9, pkg/device/nvidia/device.go, Fit.
 """
 
@@ -56,6 +57,16 @@ class CardRoom:
             allowed[rows], columns.numa[rows],
         )  # fmt: skip
 
+    def states(self) -> Amount:
+        """Return int64[n, 8 * cards]: all of that; nodes whose rows are equal take the same pods."""
+        return np.concatenate(
+            (
+                self.memory, self.cores, self.slots, self.used_memory, self.used_cores, self.used_slots,
+                self.allowed.astype(np.int64), self.numa,
+            ),
+            axis=1,
+        )  # fmt: skip
+
     def asked(self, demand: CardDemand) -> Amount:
         """Return int64[n, cards]: MiB that a container would have of each card."""
         return self.memory * demand.percent // 100 if not demand.memory else np.full_like(self.memory, demand.memory)
@@ -106,31 +117,47 @@ def most_groups(times: Amount, size: int) -> Amount:
     return low
 
 
-def card_room(columns: CardColumns, needs: CardNeeds) -> Amount:
-    """Return int64[rows]: how many more pods each node has cards for."""
+def card_room(columns: CardColumns, needs: CardNeeds, most: int = MOST_PODS) -> Amount:
+    """Return int64[rows]: how many more pods each node has cards for; where these are `most`, there may be more."""
     columns.sync()
     found = CardRoom.at(columns, needs.wishes, slice(None))
     single = needs.single
     if single is not None:
         return found.pods(single, needs.wishes)
-    out = np.zeros(len(found.memory), dtype=np.int64)
-    known: dict[bytes, int] = {}
-    for row in np.flatnonzero(found.allowed.any(axis=1)).tolist():
-        here = CardRoom.at(columns, needs.wishes, np.array([row]))
-        state = b"".join(
-            column.tobytes()
-            for column in (
-                here.memory, here.cores, here.slots, here.used_memory, here.used_cores, here.used_slots, here.allowed,
-                here.numa,
-            )
-        )  # fmt: skip
-        if state not in known:
-            count = 0
-            while count < MOST_PODS and _put(here, needs, ()) is not None:
-                count += 1
-            known[state] = count
-        out[row] = known[state]
+    needs = _distinct(needs)
+    demands = list(dict.fromkeys(one for one in needs.containers if one is not None))
+    # No more than of pods that ask for one of these alone; that is counted for all nodes at once.
+    out = np.full(len(found.memory), min(most, MOST_PODS), dtype=np.int64)
+    for demand in demands:
+        np.minimum(out, found.pods(demand, needs.wishes), out=out)
+    states = found.states()
+    known = columns.counts_of(needs)
+    for row in np.flatnonzero(out > 0).tolist():
+        state, wanted = states[row].tobytes(), int(out[row])
+        count, asked = known.get(state, (0, 0))
+        if count == asked < wanted:
+            count = _count(CardRoom.at(columns, needs.wishes, np.array([row])), needs, wanted)
+            known[state] = count, wanted
+        out[row] = min(count, wanted)
     return out
+
+
+def _distinct(needs: CardNeeds) -> CardNeeds:
+    """Return needs of which as many fit: init containers that ask for the same have the same cards, one after another.
+
+    Those that ask for none are left out.
+    """
+    begun = tuple(dict.fromkeys(one for one in needs.containers[: needs.first] if one is not None))
+    running = tuple(one for one in needs.containers[needs.first :] if one is not None)
+    return CardNeeds((*begun, *running), len(begun), needs.wishes)
+
+
+def _count(room: CardRoom, needs: CardNeeds, most: int) -> int:
+    """Return how many pods can be put on the cards of one node, one after another, up to so many."""
+    count = 0
+    while count < most and _put(room, needs, ()) is not None:
+        count += 1
+    return count
 
 
 def choose_parts(columns: CardColumns, needs: CardNeeds, row: int, node: str, count: int) -> list[Grant]:

@@ -24,15 +24,16 @@ class CardHolders:
     """Keeps what is taken of cards.
 
     Attributes:
-        allocating: Pods that their kubelet has not started and whose plugin has not answered yet: the node, and since
-            when in Unix seconds.
+        allocating: By node, the pods that their kubelet has not started and whose plugin has not answered yet, and
+            since when, Unix seconds.
     """
 
     def __init__(self, columns: CardColumns) -> None:
         self._columns = columns
         self._earmarks: dict[tuple[bytes, str], list[int]] = {}
         self._numbers = count()
-        self.allocating: dict[PodKey, tuple[str, float]] = {}
+        self.allocating: dict[str, dict[PodKey, float]] = {}
+        self._untold: dict[str, dict[PodKey, tuple[Parts, CardNeeds]]] = {}
 
     def allot(self, pod_class: PodClass, row: int, node: str, number: int) -> int:
         """Keep parts of cards for the next pods of a class that are assumed on a row; returns for how many of them."""
@@ -59,33 +60,43 @@ class CardHolders:
         """Return what a pod has on its node."""
         return self._columns.of(record.key, record.place)
 
-    def seen(self, pod: Pod, record: PodRecord, *, ours: bool) -> None:
+    def seen(self, pod: Pod, record: PodRecord) -> None:
         """Take in what a pod on a node says of the cards that it has, unless that is known better.
 
-        Args:
-            pod: As it is seen.
-            record: What is known of it.
-            ours: Whether it is placed from here: what it asks for is how much it has, whatever it has come to say.
+        Which cards it has, it says; how much of them is what it asks for, which quota and the kubelet go by as well.
         """
         said = pod.metadata.annotations
         is_new = bool(record.node) and record.started is None and not record.terminated and record.pod_class.cards.asked
         if is_new and said.get(BIND_PHASE) == ALLOCATING and said.get(NODE) == record.node:
-            self.allocating[record.key] = record.node, read_seconds(said.get(BOUND_AT, ""))
+            self.allocating.setdefault(record.node, {})[record.key] = read_seconds(said.get(BOUND_AT, ""))
         else:
-            self.allocating.pop(record.key, None)
-        if not record.node or record.terminated or self.of(record) is not None:
-            return
+            self._answered(record.key, record.node)
+        needs = record.pod_class.cards
+        if not record.node or record.terminated or not needs.asked or self.of(record) is not None:
+            return  # who asks for no cards is given none by the kubelet, whatever he says
         if ALLOCATED in said and said.get(NODE) == record.node:
             number = len(pod.spec.init_containers) + len(pod.spec.containers)
-            parts = read_parts(said, number)
-            if ours:
-                parts = self._as_asked(parts, record.pod_class.cards, record.node)
+            stated = read_parts(said, number)
+            if any(stated):
+                self._untold.setdefault(record.node, {})[record.key] = stated, needs
+                self.node_told(record.node)
+
+    def node_told(self, name: str) -> None:
+        """Work out what pods have whose cards their node had not told of: a part of a card needs the card's memory."""
+        told = self._columns.told.get(name)
+        known = {card.id for card in told.cards} if told is not None else set[str]()
+        for key, (stated, needs) in list(self._untold.get(name, {}).items()):
+            parts = self._as_asked(stated, needs, name)
+            self._columns.free(key, name)
             if any(parts):
-                self._columns.take(record.key, Grant(record.node, parts, len(pod.spec.init_containers)))
+                self._columns.take(key, Grant(name, parts, needs.first))
+            if all(part.card in known for mine in parts for part in mine):
+                self._forget(key, name)
 
     def release(self, key: PodKey, node: str) -> None:
         """Free what a pod has on a node that it leaves."""
-        self.allocating.pop(key, None)
+        self._answered(key, node)
+        self._forget(key, node)
         self._columns.free(key, node)
 
     def hold(self, hold: Hold, pod_class: PodClass) -> None:
@@ -112,6 +123,16 @@ class CardHolders:
         """Free what room had that was held on a node that is gone."""
         for who in [who for who in self._columns.on_node(name) if isinstance(who, tuple) and isinstance(who[1], int)]:
             self._columns.free(who, name)
+
+    def _forget(self, key: PodKey, node: str) -> None:
+        there = self._untold.get(node)
+        if there is not None and there.pop(key, None) is not None and not there:
+            del self._untold[node]
+
+    def _answered(self, key: PodKey, node: str) -> None:
+        there = self.allocating.get(node)
+        if there is not None and there.pop(key, None) is not None and not there:
+            del self.allocating[node]
 
     def _hand_over(self, signature: bytes, node: str, who: Hashable) -> None:
         marks = self._earmarks.get((signature, node))

@@ -22,7 +22,7 @@ from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
 ANSWER_SECONDS: Final = 30
 """After so long without an answer a node's plugin counts as one that does not answer: the kubelet asks it at once."""
@@ -101,10 +101,16 @@ def look_again(state: LifecycleState) -> None:
     if silent != cards.silent:
         cards.silent, cards.version = silent, cards.version + 1
         state.cluster.freed += 1
-    for node in list(state.card_waits):
-        if node in silent or _blocker(state, node, None) is None:
-            for key in state.card_waits.pop(node):
-                state.touch(key)
+    for node, keys in list(state.card_waits.items()):
+        if node in silent:
+            woken = [key for key in keys if not _is_binding(state, key)]
+        else:
+            woken = list(keys) if _blocker(state, node, None) is None else []
+        for key in woken:
+            del keys[key]
+            state.touch(key)
+        if not keys:
+            del state.card_waits[node]
 
 
 def next_answer_due(state: LifecycleState) -> float | None:
@@ -123,10 +129,17 @@ def time_out_turns(state: LifecycleState, workload: Workload) -> None:
     _give_up(state, workload, _turns_of(state, workload))
 
 
+def _is_binding(state: LifecycleState, key: WorkloadKey) -> bool:
+    """Whether a workload is bound in part, so that it waits for a silent plugin until its bind window closes."""
+    workload = state.workloads.get(key)
+    return workload is not None and workload.phase is Phase.BINDING
+
+
 def _unanswered(state: LifecycleState) -> Iterator[tuple[str, float, float]]:
     """Yield nodes whose plugin has somebody to serve, since when it counts as silent and until when, Unix seconds."""
-    for node, since in state.cluster.nodes.card_holders.allocating.values():
-        yield node, since + ANSWER_SECONDS, float("inf")
+    for node, pods in state.cluster.nodes.card_holders.allocating.items():
+        for since in pods.values():
+            yield node, since + ANSWER_SECONDS, float("inf")
     for node, lock in state.cluster.nodes.cards.locks.items():
         key = (lock.namespace, lock.name)
         if key in state.cluster.pods and not _is_leftover(state, key):
@@ -145,6 +158,8 @@ def _turns_of(state: LifecycleState, workload: Workload) -> CardTurns:
         elif pod.assumed in nodes.cards.silent:
             out.silent[pod.assumed] = None
             out.waiting[pod.key] = None
+            if workload.phase is Phase.BINDING:  # it goes on when the plugin answers; who has not begun goes elsewhere
+                state.card_waits.setdefault(pod.assumed, {})[workload.key] = None
         elif pod.assumed in taken:
             out.waiting[pod.key] = None
             state.card_waits.setdefault(pod.assumed, {})[workload.key] = None
@@ -168,8 +183,8 @@ def _blocker(state: LifecycleState, node: str, me: PodKey | None) -> tuple[str, 
         if member is not None and member.sent and not member.pod.node and member.pod.assumed == node and out != me:
             return "/".join(out), state.now + ANSWER_SECONDS
         del state.card_turns[node]
-    for key, (where, since) in holders.allocating.items():
-        if where == node and key != me and state.now < since + LOCK_SECONDS:
+    for key, since in holders.allocating.get(node, {}).items():
+        if key != me and state.now < since + LOCK_SECONDS:
             return "/".join(key), since + LOCK_SECONDS
     lock = locks.get(node)
     if lock is None or (lock.namespace, lock.name) == me or _may_go(state, lock):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tutti.api.cards import NO_CARDS
 from tutti.api.hami import COUNT
-from tutti.cluster.cards.fitting import CardRoom, card_room
+from tutti.cluster.cards.fitting import MOST_PODS, CardRoom, card_room
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
@@ -38,17 +38,21 @@ class CardState:
     """How many more pods of a class each node has cards for; told beforehand, so that nothing changes.
 
     Attributes:
-        found: int64[rows].
+        found: int64[rows]; where it is `counted`, there may be more.
+        counted: How far is counted: pods of several containers are put on cards one by one, so no further than asked.
     """
 
     pod_class: PodClass
     nodes: NodeColumns
     found: Counts
+    counted: int
     changes_on_add: bool = False
     one_per_node: bool = False
 
-    def room(self, most: int) -> NDArray[np.int64]:  # noqa: ARG002 - it knows all at once
+    def room(self, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class each node takes."""
+        if min(most, MOST_PODS) > self.counted:
+            self.found, self.counted = _room(self.pod_class, self.nodes, most), most
         return self.found
 
     def rejections(self) -> Sequence[Rejection]:
@@ -71,6 +75,7 @@ class CardState:
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
+        self.room(MOST_PODS)
         self.found[row] -= 1
 
     def _silent(self) -> Mask:
@@ -109,13 +114,14 @@ class SharedCards:
         """Count by cards."""
         nodes.cards.sync()
         stamp = (nodes.cards.version, len(nodes))
-        found = pod_class.keep("card room", stamp, lambda: _room(pod_class, nodes))
-        return CardState(pod_class, nodes, found.copy())
+        counted = 1 if pod_class.cards.single is None else MOST_PODS
+        found = pod_class.keep("card room", stamp, lambda: _room(pod_class, nodes, counted))
+        return CardState(pod_class, nodes, found.copy(), counted)
 
 
-def _room(pod_class: PodClass, nodes: NodeColumns) -> Counts:
+def _room(pod_class: PodClass, nodes: NodeColumns, most: int) -> Counts:
     """Return int64[rows]: for how many pods there are cards; whole ones can be had of nodes without HAMi as well."""
-    room = card_room(nodes.cards, pod_class.cards)
+    room = card_room(nodes.cards, pod_class.cards, most)
     if pod_class.cards.whole:
         room[~told_rows(nodes)] = PLENTY
     room[[nodes.rows[name] for name in nodes.cards.silent if name in nodes.rows]] = 0
