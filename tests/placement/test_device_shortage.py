@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.engine.devices import asks_for
-from tests.engine.preemption.test_devices import gang, single, with_devices
+from tests.engine.preemption.test_device_holders import gang, single, with_devices
 from tests.engine.world import World
 
 H200 = 'device.attributes["gpu.example.com"].model == "H200"'
