@@ -50,6 +50,16 @@ def test_a_text_of_a_user_orders_a_terminal_nothing(attack):
         assert escape_controls("\x1b") in written
 
 
+@pytest.mark.parametrize("text", ["[/x]", "[link=https://evil.example]Job[/link]", "[red]x", ":warning:"])
+def test_markup_in_a_text_of_a_user_is_text(text):
+    out = io.StringIO()
+    terminal = Terminal(file=out, force_terminal=True, width=200, highlight=False)
+    terminal.print(table_of(text))
+    assert COLOURS.sub("", out.getvalue()).count(text) >= 3
+    assert "\x1b]8" not in out.getvalue()
+    assert plain(table_of(text)).count(text) >= 3
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nor_where_there_is_no_terminal(attack, capsys):
     echo(ATTACKS[attack], err=True)

@@ -219,7 +219,7 @@ SHOWN_IN = {
     "successors are placed one by one": 25,
     "pods are bound before their claims have devices": 15,
     "devices that claims have are free": 8,
-    "who comes to share a claim chooses for himself": 15,
+    "who comes to share a claim chooses for himself": 1,
 }
 """Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
 

@@ -132,7 +132,7 @@ def _text(holder: Mapping[str, Any], field: str) -> str:
 
 def _seconds(condition: Mapping[str, Any]) -> float:
     try:
-        return datetime.fromisoformat(_text(condition, "lastTransitionTime")).timestamp()
+        return max(0.0, datetime.fromisoformat(_text(condition, "lastTransitionTime")).timestamp())
     except (ValueError, OverflowError):
         return 0.0
 

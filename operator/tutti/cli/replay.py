@@ -53,7 +53,8 @@ def _print(found: Replay) -> None:
     verdict = "[red]differs[/]" if found.differences else "[green]identical[/]"
     out.print(
         f"{verdict}: {counted(found.observations, 'observation')}, {counted(found.calls, 'call')} of decide, "
-        f"{counted(found.decisions, 'decision')}, {counted(len(found.differences), 'difference')}"
+        f"{counted(found.decisions, 'decision')}, {counted(len(found.differences), 'difference')}",
+        markup=True,
     )
 
 

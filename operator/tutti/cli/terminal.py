@@ -17,7 +17,13 @@ from tutti.api.messages import escape_controls
 
 
 class Terminal(Console):
-    """A console that shows the control characters of what it is given; those of its own colours it sends."""
+    """A console that shows the control characters of what it is given; those of its own colours it sends.
+
+    Nor does it read rich's markup and emoji codes in texts: what is ours says so where it is printed.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False, **options})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield what is drawn, with control characters made visible; lines end where they ended."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -59,6 +59,7 @@ class OwnerArrivals:
 
     def __init__(self) -> None:
         self._awaited: dict[str, asyncio.Future[ProjectedOwner]] = {}
+        self._waiting: Counter[str] = Counter()
         self._last: OrderedDict[str, ProjectedOwner] = OrderedDict()
 
     def seen(self, found: ProjectedOwner) -> None:
@@ -78,11 +79,14 @@ class OwnerArrivals:
         awaited = self._awaited.get(uid)
         if awaited is None:
             awaited = self._awaited[uid] = asyncio.get_running_loop().create_future()
+        self._waiting[uid] += 1
         try:
             return await asyncio.shield(awaited)
         finally:
-            if not awaited.done() and self._awaited.get(uid) is awaited:
-                del self._awaited[uid]
+            self._waiting[uid] -= 1
+            if not self._waiting[uid]:  # others go on waiting though this one has no more time
+                del self._waiting[uid]
+                self._awaited.pop(uid, None)
 
 
 class Knowledge(Protocol):

@@ -212,6 +212,21 @@ def test_a_check_may_take_out_what_runs(state: str):
     assert world.used("cq") == 0
 
 
+def test_a_check_for_a_flavor_that_the_queue_has_not_lets_nobody_past():
+    world = World()
+    world.flavor()
+    world.admission_check("budget")
+    strategy = {"admissionChecks": [{"name": "budget", "onFlavors": ["defualt"]}]}
+    world.queue("cq", 8, admissionChecksStrategy=strategy)
+    world.pod("p", queue="queue")
+    world.run()
+
+    why = world.why("Pod", "p")
+    assert why.reason == "ClusterQueueInactive"
+    assert "onFlavors names defualt, which is no flavor of this queue; it has default" in why.message
+    assert world.where() == {}
+
+
 def test_a_queue_is_inactive_while_a_check_is_missing_or_inactive():
     world = World()
     world.flavor()

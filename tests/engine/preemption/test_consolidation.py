@@ -418,3 +418,33 @@ def test_moves_are_counted_and_told():
     assert [(one.workload[2], one.queue, one.pods) for one in steps] == [("big", "cq", 1)]
     world.run()
     assert [one.name for one in world.events("Moved")] == evicted(world)
+
+
+def test_gangs_of_one_queue_that_wait_in_vain_keep_nobody_else_from_being_looked_for():
+    """Searches are bounded per turn: those of one queue leave others their part, however many wait there."""
+    world = World()
+    world.flavor()
+    spec = {"consolidation": {"maxMoves": 4}}
+    world.node("a")
+    world.node("b")
+    world.queue("crowded", 640, local="crowded", **spec)
+    world.queue("good", 64, local="queue", **spec)
+    settle(world, "on-a", "a", annotations=YES)
+    settle(world, "on-b", "b", annotations=YES)
+    for name in "cde":
+        apart = {"x": "y", "kubernetes.io/hostname": name}
+        world.node(name, labels=apart)
+        world.pod(f"crowd-{name}", gpus=4, queue="crowded", selector=apart, annotations=NO)
+    world.run()
+    for number in range(40):  # none of them can ever have 5 of the 4 that are left on each node
+        world.gang(f"vain{number}", 1, gpus=5, queue="crowded", cpu=f"{100 + number}m", selector={"x": "y"})
+    world.now += 1
+    world.gang("good", 1, gpus=8, queue="queue")
+    for number in range(12):
+        world.now += 1
+        world.pod(f"tick{number}", gpus=0, cpu="100m")
+        world.run()
+        world.delete(f"tick{number}")
+        world.run()
+
+    assert world.where("good") in ({"good-0": "a"}, {"good-0": "b"})

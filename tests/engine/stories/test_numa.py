@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.numa_world import NumaWorld
-from tests.engine.world import GPU
+from tests.engine.world import GPU, replaced
+from tutti.api.core import Container, ResourceRequirements
 from tutti.api.numa import RESTRICTED
 from tutti.engine.records.explanation import Gate
+from tutti.placement.plugins.numa_fit import ZoneSearch
 
 PINNED = {"guaranteed": True, "memory": "1Gi"}
 
@@ -251,3 +255,27 @@ def test_no_kubelet_ever_refuses_a_pod_of_ours(data):
     world.admit(*data.draw(st.permutations(world.waiting_for_kubelets())))
     assert not world.refused
     assert GPU in world.engine.state.cluster.nodes.numa.column_of
+
+
+def test_a_pod_of_hundreds_of_containers_is_not_put_on_a_node_container_by_container_a_hundred_times(monkeypatch):
+    world = NumaWorld()
+    for number in range(3):
+        world.machine(f"m{number}", cpu=64)
+    world.run()
+    steps = 0
+    choose = ZoneSearch._choose
+
+    def counted(*args: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return choose(*args)
+
+    monkeypatch.setattr(ZoneSearch, "_choose", counted)
+    many = [Container(f"c{number}", resources=ResourceRequirements({"cpu": "1m"})) for number in range(200)]
+    fat = Container("fat", resources=ResourceRequirements({"memory": "2000Gi"}))
+    pod = world.pod("fat", gpus=0)
+    world.put(replaced(pod, spec=replaced(pod.spec, containers=[*many, fat])))
+    world.run()
+
+    assert world.where("fat") == {}
+    assert 0 < steps <= 20_000  # else 110 pods of 201 containers

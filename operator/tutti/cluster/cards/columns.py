@@ -212,12 +212,9 @@ class CardColumns:
 
         With it stands at how many the count was ended. Whoever counts others adds them (`fitting.card_room`).
         """
-        known = self._counts.get(needs)
-        if known is None or len(known) >= _MOST_STATES:
-            if len(self._counts) >= _MOST_ASKED:
-                self._counts.clear()
-            known = self._counts[needs] = {}
-        return known
+        if len(self._counts) >= _MOST_ASKED or sum(map(len, self._counts.values())) >= _MOST_STATES:
+            self._counts.clear()
+        return self._counts.setdefault(needs, {})
 
     def links_of(self, name: str) -> Mapping[str, Mapping[str, int]]:
         """Return how well the cards of a node are linked, by their ids."""

@@ -16,6 +16,7 @@ It is looked for again only when something has changed since, and not before SEA
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ SEARCH_SECONDS = 10.0
 """How long it takes at least until moves are looked for again for one that has found none."""
 MOST_SEARCHES = 4
 """For so many workloads are moves looked for in one turn."""
+MOST_OF_A_QUEUE = 2
+"""For so many of one queue, where others let work be moved as well, so that who waits in vain leaves them a part."""
 MOST_NAMES = 3
 """So many of those that are moved are named in a message."""
 
@@ -81,7 +84,7 @@ def consolidate(
     open_options = [one for one in options if not one.contested]
     if not any(lacks_one_piece_only(state.cluster, one.asks, one.profile) for one in open_options):
         return None
-    if not _is_time(state, workload.key):
+    if not _is_time(state, workload.key, queue.name):
         return None
     for option in open_options:
         with state.cluster.transaction() as transaction:
@@ -98,21 +101,24 @@ def consolidate(
     return None
 
 
-def _is_time(state: PreemptionState, key: WorkloadKey) -> bool:
+def _is_time(state: PreemptionState, key: WorkloadKey, queue: str) -> bool:
     """Whether to look for moves for a workload now: not again before something has changed, and a while has passed."""
     moves, cluster = state.moves, state.cluster
     seen = cluster.pod_columns.version, cluster.nodes.version, cluster.freed, state.catalog.version
     version = (*seen, state.budgets_eased)
     if moves.turn != state.now:
-        moves.turn, moves.searches = state.now, 0
+        moves.turn, moves.searches = state.now, Counter()
+        moves.share = (
+            MOST_OF_A_QUEUE if sum(one.max_moves > 0 for one in state.catalog.queues.values()) > 1 else MOST_SEARCHES
+        )
     last = moves.searched.get(key)
     if last is not None and last[1] == version:
         return False
     again = state.now if last is None else last[0] + SEARCH_SECONDS
-    if again > state.now or moves.searches >= MOST_SEARCHES:
+    if again > state.now or moves.searches.total() >= MOST_SEARCHES or moves.searches[queue] >= moves.share:
         state.nominations.look_again(again if again > state.now else state.now + SEARCH_SECONDS)
         return False
-    moves.searches += 1
+    moves.searches[queue] += 1
     if len(moves.searched) > 2 * len(state.workloads):
         moves.searched = {one: at for one, at in moves.searched.items() if one in state.workloads}
     moves.searched[key] = state.now, version

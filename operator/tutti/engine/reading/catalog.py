@@ -309,7 +309,19 @@ class Catalog(WrittenObjects):
 
     def _checks_problem(self, queue: Queue) -> QuotaProblem | None:
         """Return the first problem that a queue has with the checks that it asks for."""
-        if not queue.checks.on_flavors:
+        checks = queue.checks
+        there = dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors)
+        named = [*checks.on_flavors.items(), *((one.name, one.on_flavors) for one in checks.provisioning)]
+        for check, flavors in named:
+            wrong = [one for one in flavors if one not in there]
+            if wrong:  # else nobody would be asked in the flavor that was meant
+                is_none = "is no flavor" if len(wrong) == 1 else "are no flavors"
+                text = (
+                    f"AdmissionCheck {check}: onFlavors names {', '.join(wrong)}, which {is_none} of this queue; "
+                    f"it has {', '.join(there)}"
+                )
+                return QuotaProblem("FlavorNotFound", text)
+        if not checks.on_flavors:
             return None
         active = {
             one.metadata.name: one.spec.provisioning is not None or is_true(one.status.conditions, "Active")

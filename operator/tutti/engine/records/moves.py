@@ -8,6 +8,7 @@ process goes on with it. What has been moved is remembered there for an hour, an
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -128,7 +129,9 @@ class Moves:
         heard: What the status of each ClusterQueue says, as it was last seen.
         changed: The ClusterQueues whose status has to say something else.
         searched: When moves were last looked for, Unix seconds, for whom, and how things were then.
-        turn: When they were last looked for at all, Unix seconds; and for how many workloads at that moment.
+        turn: When they were last looked for at all, Unix seconds.
+        searches: For how many workloads of each queue at that moment.
+        share: For how many of one queue they may be.
     """
 
     plans: dict[str, MovePlan] = field(default_factory=dict)
@@ -137,7 +140,8 @@ class Moves:
     changed: dict[str, None] = field(default_factory=dict)
     searched: dict[WorkloadKey, tuple[float, tuple[int, ...]]] = field(default_factory=dict)
     turn: float = 0.0
-    searches: int = 0
+    searches: Counter[str] = field(default_factory=Counter)
+    share: int = 0
 
     def pieces(self) -> Iterator[MovedPiece]:
         """Yield all that is being moved."""

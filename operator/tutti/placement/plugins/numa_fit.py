@@ -31,6 +31,8 @@ PLENTY: Final = 1_000_000_000
 """More pods than any node takes."""
 MOST_PODS: Final = 1024
 """So many pods of several containers are put in the zones of one node; no kubelet takes as many."""
+MOST_STEPS: Final = 8192
+"""So many containers are put in the zones of a node, one after another: of pods that have hundreds, fewer pods."""
 MOST_COMBINATIONS: Final = 1024
 """So many sets of zones of one size are looked at; eight zones have 70 of four."""
 
@@ -187,7 +189,8 @@ class ZoneSearch:
             steps = [*init, *((CONTAINER, self.considered(asked), True) for asked in self.needs.containers)]
         sizes = [self.least(asked) for _, asked, _ in steps]
         terms = [self.terms(asked) for _, asked, _ in steps]
-        limits = self._most_pods(most)
+        wanted = self._most_pods(most)
+        limits = np.minimum(wanted, max(1, MOST_STEPS // max(1, len(steps))))
         total = np.zeros(len(self.rows), dtype=np.int64)
         short = np.full(len(self.rows), steps[-1][0] if steps else CONTAINER)
         alive = total < limits
@@ -202,7 +205,7 @@ class ZoneSearch:
                     self._take(asked, chosen & alive[:, None])
             total[alive] += 1
             alive &= total < limits
-        return np.where(total >= limits, PLENTY, total) if most == MOST_PODS else total, short
+        return np.where(total >= wanted, PLENTY, total) if most == MOST_PODS else total, short
 
     def _most_pods(self, most: int) -> Counts:
         """Return int64[n]: how many pods are put on each node at most."""
