@@ -17,7 +17,7 @@ from tests.simulation.scenario import drawn
 from tests.simulation.shrink import shrunk
 from tutti.cluster.cluster import Cluster
 
-SEEDS = 100
+SEEDS = 60
 AT_ONCE = 10
 
 

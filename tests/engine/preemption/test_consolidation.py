@@ -440,7 +440,7 @@ def test_gangs_of_one_queue_that_wait_in_vain_keep_nobody_else_from_being_looked
         world.gang(f"vain{number}", 1, gpus=5, queue="crowded", cpu=f"{100 + number}m", selector={"x": "y"})
     world.now += 1
     world.gang("good", 1, gpus=8, queue="queue")
-    for number in range(12):
+    for number in range(6):
         world.now += 1
         world.pod(f"tick{number}", gpus=0, cpu="100m")
         world.run()
