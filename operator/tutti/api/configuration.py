@@ -301,6 +301,11 @@ class TuttiConfiguration(Model):
         return self
 
     @property
+    def measured(self) -> Measurements | None:
+        """Where it is read what nodes use; None where no profile goes by it, so that nothing is read."""
+        return self.measurements if any(one.load is not None for one in self.profiles) else None
+
+    @property
     def scheduler_names(self) -> list[str]:
         """The `schedulerName`s whose pods are ours."""
         return [profile.scheduler_name for profile in self.profiles]

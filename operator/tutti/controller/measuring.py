@@ -45,9 +45,8 @@ class NodeMeasuring:
         metrics: Metrics,
         clock: Callable[[], float],
     ) -> None:
-        wanted = any(one.load is not None for one in configuration.profiles)
         self._client = client
-        self._settings = configuration.measurements if wanted else None
+        self._settings = configuration.measured
         self._observe = observe
         self._metrics = metrics
         self._clock = clock

@@ -46,8 +46,8 @@ class State(QueueState, StatusState):
         self.cluster.classes.shares_cards = self.catalog.shares_cards = self.configuration.hami is not None
         self.cluster.nodes.devices.tight_schedulers = packing_devices(self.configuration)
         self.rules = rules_of(self.configuration)
-        measurements, load = self.configuration.measurements, self.cluster.nodes.load
-        if measurements is not None and any(one.load is not None for one in self.configuration.profiles):
+        measurements, load = self.configuration.measured, self.cluster.nodes.load
+        if measurements is not None:
             load.on = self.cluster.classes.reads_limits = True
             load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
         settings = self.configuration.throttles

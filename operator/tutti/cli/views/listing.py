@@ -75,8 +75,7 @@ class _Lister:
         self._client = client
         self._namespace = namespace
         self._kinds = optional_kinds(configuration)
-        wanted = any(one.load is not None for one in configuration.profiles)
-        self._measurements = configuration.measurements if wanted else None
+        self._measurements = configuration.measured
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []

@@ -88,7 +88,6 @@ class MeasuredLoad:
 
     def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
         """Return int64[m, k] in 0..MAX_SCORE, or None where no node has figures that count."""
-        load = nodes.load
         known = self.is_known(nodes)
         if not known.any():
             return None
@@ -97,7 +96,7 @@ class MeasuredLoad:
         points = self.points(pod_class, nodes, rows, nth)
         here = known[rows]
         if not here.all():
-            usual = self._usual(pod_class, nodes, np.flatnonzero(known), load)
+            usual = self._usual(pod_class, nodes, np.flatnonzero(known))
             points = np.where(here, points, usual)
         return points.astype(np.int64)
 
@@ -127,9 +126,9 @@ class MeasuredLoad:
             return self._by_commitment(pod_class, nodes, rows, many)
         return self._by_use(pod_class, nodes, rows, many)
 
-    def _usual(self, pod_class: PodClass, nodes: NodeColumns, known: Rows, load: LoadColumns) -> int:
+    def _usual(self, pod_class: PodClass, nodes: NodeColumns, known: Rows) -> int:
         """Return what the average node that is known gets for one more pod."""
-        stamp = (load.version, load.now, len(nodes))
+        stamp = (nodes.load.version, nodes.load.now, len(nodes))
 
         def mean() -> int:
             first = np.ones(1, dtype=np.int64)
