@@ -412,6 +412,8 @@ def test_managed_resources_decide_for_whom_nodes_are_made():
     world = provisioned(terms={"managedResources": ["example.com/other"]})
     assert not world.autoscaler.made
     assert world.why("Workload", "w").reason == "Unschedulable"
+    said = "its pods ask for none of the managedResources of AdmissionCheck nodes (example.com/other)"
+    assert world.why("Workload", "w").message.endswith(said)
 
 
 def test_pods_go_to_the_nodes_that_the_class_names():
