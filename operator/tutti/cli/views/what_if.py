@@ -68,12 +68,14 @@ class ObservedCluster:
     Attributes:
         listed: What it was told.
         at: The time that it is, Unix seconds.
+        assumed: Why the operator may decide by another configuration; "" where this is the operator's.
     """
 
     listed: Listed
     at: float
     configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
     plugins: Plugins = field(default_factory=dict)
+    assumed: str = ""
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""

@@ -24,6 +24,8 @@ from tutti.engine.state import State
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
+PLACES = "Tutti places those with"
+"""Begins which schedulers' pods are ours, in answers that go by the operator's configuration."""
 MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
@@ -67,7 +69,7 @@ def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
             ours = " or ".join(state.profiles)
             return (
                 f"pod {namespace}/{name} has schedulerName {one.pod.spec.scheduler_name}, so Tutti has nothing to say "
-                f"of it; Tutti places those with {ours}"
+                f"of it; {PLACES} {ours}"
             )
     made_of = state.owner_graph.named(namespace, name)
     if made_of:
@@ -93,7 +95,7 @@ def _why_no_pods(state: State, found: ProjectedOwner) -> str:
         return f"{who} is suspended, and is not started: {state.told_owners[found.uid]}"
     if schedulers and schedulers.keys().isdisjoint(state.profiles):
         named = " and ".join(schedulers)
-        return f"the pod templates of {who} name schedulerName {named}; Tutti places those with {ours}"
+        return f"the pod templates of {who} name schedulerName {named}; {PLACES} {ours}"
     if not found.suspended:
         return f"{who} has no pods (yet): ask the controller that makes them (kubectl describe)"
     text = f"{who} is suspended, and only what is in a queue with manage: Suspend is started by Tutti"
