@@ -6,10 +6,11 @@ import pytest
 
 from tests.engine.held_owners import QUEUE, HeldWorld, template
 from tests.engine.ingest.owners import a_world, indexed, pods
+from tests.engine.lifecycle.test_provisioning import provisioned
 from tests.engine.world import World
 from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.lookup import find_workload
-from tutti.cli.views.explain.model import ExplainedWorkload
+from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import ObservedCluster
 
@@ -95,3 +96,17 @@ def test_of_a_job_of_which_nothing_waits_it_is_told_why(scheduler, suspend, labe
     world.run()
 
     assert said in explained(world, "train")
+
+
+def test_after_a_provisioning_request_was_deleted_it_is_told_and_nodes_are_not_said_to_have_room():
+    world = provisioned(kind="PodGroup")
+    world.autoscaler.delete(world.autoscaler.names()[0])
+    world.run()
+
+    found = explained(world, "w")
+
+    assert isinstance(found, ExplainedWorkload)
+    assert found.summary == "it waits at the Checks gate: AdmissionCheck"
+    steps = {step.gate: step for step in found.steps}
+    assert "it is gone: somebody has deleted it" in steps["Checks"].message
+    assert steps["Placement"].verdict is GateOutcome.WOULD_WAIT

@@ -138,7 +138,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     tally = workload.counts()
     said = explained_by_status(asked.listed, namespace, name)
     told = None if said is None else said.told
-    differs = bool(asked.assumed) and told is not None and (why is None or why.reason != told.reason)
+    differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     return ExplainedWorkload(
         kind=kind,
