@@ -42,7 +42,7 @@ class Story:
         self._told = itertools.count(1)
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
-            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
+            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account", seconds=120)
 
     def close(self) -> None:
         """Stop the operator and remove what the story has made; nobody is left to take finalizers off."""
