@@ -185,6 +185,7 @@ def written(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:
         return replaced(claim, status=type(status)())
     known = {one.uid for one in status.reserved_for}
     users = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
+    users += [ClaimConsumer("scheduling.k8s.io", "podgroups", *one) for one in decision.groups if one[1] not in known]
     status = replaced(status, reserved_for=[*status.reserved_for, *users])
     if decision.change == "allocate":
         assert status.allocation is None, f"{claim.key} is allocated already"
