@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
 from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.observations import (
@@ -21,6 +22,7 @@ from tutti.engine.records.observations import (
     DeviceClaimWritten,
     DeviceClassSeen,
     DeviceObjectGone,
+    DeviceTaintRuleSeen,
     SliceSeen,
 )
 from tutti.kube.extended_claims import claim_document
@@ -201,5 +203,7 @@ def _seen(one: Any) -> AnyObservation:
             return SliceSeen(one)
         case DeviceClass():
             return DeviceClassSeen(one)
+        case DeviceTaintRule():
+            return DeviceTaintRuleSeen(one)
         case _:
             return DeviceClaimSeen(one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod, PodResourceClaim
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
@@ -62,6 +63,8 @@ class PodsByDevice:
                 return self._classes_changed()
             case ResourceSlice():
                 return self._slices_changed() if self._devices.catalog.put(seen) else ()
+            case DeviceTaintRule():
+                return self._slices_changed() if self._devices.catalog.put_rule(seen) else ()
 
     def put_group(self, group: GroupKey, uid: str, listed: Sequence[PodResourceClaim]) -> Sequence[PodKey]:
         """Note which claims are those of a PodGroup, none of one that is gone; returns the pods that it concerns."""
@@ -83,6 +86,8 @@ class PodsByDevice:
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
                 return self._slices_changed() if self._devices.catalog.drop(name) else ()
+            case "DeviceTaintRule":
+                return self._slices_changed() if self._devices.catalog.drop_rule(name) else ()
 
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""

@@ -131,7 +131,10 @@ def test_a_claim_that_was_made_for_neither_is_refused_in_kube_schedulers_words()
 
     assert world.where() == {}
     said = world.why("PodGroup", "g").message
-    assert "ResourceClaim default/g-shared was not created for Pod default/g-0 (neither Pod nor PodGroup g is the owner)" in said
+    assert (
+        "ResourceClaim default/g-shared was not created for Pod default/g-0 (neither Pod nor PodGroup g is the owner)"
+        in said
+    )
 
 
 def test_members_that_come_later_use_what_the_group_has():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
-from tutti.cluster.devices.pools import PoolKey
+from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
