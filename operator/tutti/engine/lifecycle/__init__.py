@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
-from tutti.cluster.devices.pools import PoolKey
+from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
@@ -30,6 +30,7 @@ class LifecycleState(CoreState):
         requests: What has been asked of cluster autoscalers, as it is seen.
         device_pools: What is the matter with pools of devices.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
+        given_up: Claims of PodGroups whose gangs are being taken out, and the uid of each group.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
@@ -42,3 +43,4 @@ class LifecycleState(CoreState):
     requests: ProvisioningRequests = field(default_factory=ProvisioningRequests)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)
+    given_up: dict[ClaimKey, str] = field(default_factory=dict)
