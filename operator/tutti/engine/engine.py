@@ -30,12 +30,13 @@ from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import managed_owners, promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, member_loss, network_objects, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
+from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
@@ -169,6 +170,7 @@ class Engine:
         throttling.follow_throttles(state)
         managed_owners.tell_unmade(state)
         node_load.follow_load(state)
+        network_objects.follow_network(state)
         if state.plugins or state.plugin_host.recheck_at is not None:
             permits.recheck_held(state)
         nominations.refresh_nominations(state)
@@ -220,6 +222,7 @@ class Engine:
     def _choose(self, most: int | None, enough: Callable[[], bool] | None) -> Iterator[Batch]:
         """Yield who is tried now, the next one as things are after the one before."""
         state = self.state
+        self._note(follow_applications(state, self._changed.values()))
         self._queue.update(state, list(self._changed.values()))
         backfill.refresh_reservations(state, self._queue.entry_of)
         yield from self._queue.batches(state, most=most, enough=enough)
