@@ -282,17 +282,15 @@ class Cluster:
             for row in rows:
                 self.nodes.numa.touch(names[row])
         if self.nodes.load:
-            for record in records:
-                self.nodes.load.come(record, record.assumed)
+            self.nodes.load.come_all(records, rows)
         if self.nodes.network:
-            for record in records:
-                self.nodes.network.come(record, record.assumed)
+            self.nodes.network.come_all(records)
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
             self.device_users.pledge(record)
             self._cards.pledge(record)
-            self.follower.seen(record)
+        self.follower.seen_all(records)
         self.note_neighbour()
 
     def forget(self, record: PodRecord) -> None:

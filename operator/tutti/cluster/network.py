@@ -189,28 +189,46 @@ class NetworkState:
         self.leave(record.key)
         if now is not None:
             self._there[record.key] = now
-            self._count(now[0], now[1], node, 1)
+            self._count(now[0], now[1], {node: 1}, 1)
+
+    def come_all(self, records: Sequence[PodRecord]) -> None:
+        """Count pods that were just promised nodes."""
+        alike: dict[int, list[PodRecord]] = {}
+        for record in records:
+            alike.setdefault(id(record.pod_signature), []).append(record)
+        for pods in alike.values():
+            labels, namespace = pods[0].pod_signature.labels, pods[0].namespace
+            name, workload, counts = labels.get(GROUP_LABEL), labels.get(WORKLOAD_LABEL, ""), dict[str, int]()
+            for record in pods if name else ():
+                key, node = record.key, record.assumed
+                if key in self._there:
+                    self.come(record, node)
+                    continue
+                self._there[key] = (namespace, str(name)), workload, node
+                counts[node] = counts.get(node, 0) + 1
+            if counts:
+                self.take(namespace, labels, counts, 1)
 
     def leave(self, key: PodKey) -> None:
         """Count a pod no more."""
         before = self._there.pop(key, None)
         if before is not None:
-            self._count(*before, -1)
+            self._count(before[0], before[1], {before[2]: 1}, -1)
 
     def take(self, namespace: str, labels: Mapping[str, str], counts: Mapping[str, int], sign: int) -> None:
         """Count pods of a class with these labels on nodes while a transaction is open, or no more."""
         name = labels.get(GROUP_LABEL, "")
-        for node, many in counts.items() if name else ():
-            self._count((namespace, name), labels.get(WORKLOAD_LABEL, ""), node, sign * many)
+        if name:
+            self._count((namespace, name), labels.get(WORKLOAD_LABEL, ""), counts, sign)
 
-    def _count(self, home: Home, workload: str, node: str, many: int) -> None:
+    def _count(self, home: Home, workload: str, counts: Mapping[str, int], sign: int) -> None:
         here = self._placed.setdefault(home, {}).setdefault(workload, {})
-        here[node] = here.get(node, 0) + many
+        for node, many in counts.items():
+            now = here[node] = here.get(node, 0) + sign * many
+            if not now:
+                del here[node]
         self._spaces.setdefault(home[1], {})[home[0]] = None
         self._changed[home[1]] = self._changed.get(home[1], 0) + 1
-        if here[node]:
-            return
-        del here[node]
         if here:
             return
         del self._placed[home][workload]
@@ -219,6 +237,7 @@ class NetworkState:
             del self._spaces[home[1]][home[0]]
             if not self._spaces[home[1]]:
                 del self._spaces[home[1]]
+                del self._changed[home[1]]
                 self._usage.pop(home[1], None)
 
     def pods_of(

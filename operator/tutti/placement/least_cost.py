@@ -37,6 +37,8 @@ from tutti.placement.profile import Profile
 MOST_TRIED: Final = 16
 """How many plans are tried; more are looked at where rules forbid some."""
 MOST_LOOKED_AT: Final = 512
+MOST_TOGETHER: Final = 64
+"""More pods of one ask than these in one zone are not looked for nodes for that they share with others."""
 _MOST_NODES: Final = 64
 """On more nodes than these no gang has few plans."""
 
@@ -298,7 +300,8 @@ class _Search:
             for site in np.flatnonzero(plan[number]).tolist():
                 within = np.zeros(len(self.nodes), dtype=np.bool_)
                 within[sites.rows[sites.site == site]] = True
-                near = () if sites.are_nodes else self._near(number, site, plan, within, homes)
+                few = not sites.are_nodes and plan[number, site] <= MOST_TOGETHER
+                near = self._near(number, site, plan, within, homes) if few else ()
                 rows = self._taken(transaction, number, int(plan[number, site]), within, near)
                 if rows is None:
                     return None

@@ -25,6 +25,7 @@ MOST_PLANS: Final = 20_000
 MOST_SITES: Final = 64
 """Of more sites than these, those are looked at that cost least and have most room."""
 
+_PLENTY: Final = 2**62
 _MOST_SEEDS: Final = 6
 _MOST_STEPS: Final = 64
 _MOST_SWAPS: Final = 16
@@ -72,9 +73,17 @@ class PlanningProblem:
         """Return int64[asks, sites]: how many more pods of each fit beside a plan."""
         beside = self.free - plan.T @ self.request
         takes = self.request[:, None, :] > 0
-        most = np.where(takes, np.maximum(beside, 0) // np.maximum(self.request[:, None, :], 1), np.iinfo(np.int64).max)
-        left: Counts = np.minimum(self.room - plan, most.min(axis=2, initial=np.iinfo(np.int64).max))
+        most = np.where(takes, np.maximum(beside, 0) // np.maximum(self.request[:, None, :], 1), _PLENTY)
+        left: Counts = np.minimum(self.room - plan, most.min(axis=2, initial=_PLENTY))
         return np.maximum(left, 0)
+
+    @property
+    def least(self) -> int:
+        """What no plan can cost less than."""
+        talking = self.talks * np.outer(self.wanted, self.wanted)
+        pairs = int(talking.sum() - np.diagonal(self.talks) @ self.wanted)
+        alone = np.where(self.room > 0, self.outside, _PLENTY).min(axis=1, initial=_PLENTY)
+        return int(np.minimum(alone, 2**32) @ self.wanted) + int(self.cost.min(initial=_PLENTY)) * pairs
 
     def at(self, sites: NDArray[np.int64]) -> PlanningProblem:
         """Return the same on some sites only."""
@@ -106,10 +115,16 @@ def plans(problem: PlanningProblem) -> Iterator[Plan]:
             yield whole
         return
     found: dict[bytes, tuple[int, Plan]] = {}
+    least = problem.least
     for begun in _begun(problem):
-        plan = _better(problem, begun)
-        found.setdefault(plan.tobytes(), (problem.total(plan), plan))
-    yield from (plan for _, plan in sorted(found.values(), key=lambda one: (one[0], one[1].tobytes())))
+        plan = begun if problem.total(begun) == least else _better(problem, begun)
+        total = problem.total(plan)
+        known = plan.tobytes() in found
+        found[plan.tobytes()] = (total, plan)
+        if total == least and not known:  # nothing is better
+            yield plan
+    rest = (one for one in found.values() if one[0] > least)
+    yield from (plan for _, plan in sorted(rest, key=lambda one: (one[0], one[1].tobytes())))
 
 
 def _every(problem: PlanningProblem) -> Iterator[Plan]:

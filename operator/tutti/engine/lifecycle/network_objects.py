@@ -13,6 +13,7 @@ from tutti.api.network import AppGroup, NetworkTopology, read_app_group, read_ne
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.observations import NetworkObjectGone, NetworkObjectSeen
+from tutti.placement.plugins.network_overhead import places_of
 
 MOST_TOLD: Final = 100
 """How many AppGroups are told in one turn that there is no NetworkTopology."""
@@ -49,6 +50,7 @@ def follow_network(state: LifecycleState) -> None:
         return
     state.network_seen = network.version
     state.cluster.freed += 1
+    places_of(state.cluster.nodes)  # the first gang need not wait for its columns
     if network.topology is not None:
         state.groups_without_topology.clear()
         return
