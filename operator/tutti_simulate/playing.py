@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,11 +170,12 @@ class _Play:
         for one in self._setting.seen():
             cluster.tell(one)
         cluster.tell(Synced())
-        for number in range(SAMPLES):
-            cluster.at(START + played.until * number / SAMPLES, self._sample)
         self._next(iter(enumerate(played.jobs)))
         idle = 0
-        while self._ended < len(played.jobs) and idle < _IDLE_WAKEUPS and cluster.advance():
+        while self._ended < len(played.jobs) and idle < _IDLE_WAKEUPS:
+            self._sample()
+            if not cluster.advance():
+                break
             idle = idle + 1 if cluster.quiet else 0
             if cluster.turns % _RAISES_EVERY == 0:
                 progress(self._ended)
@@ -299,6 +300,17 @@ class _Play:
             self._counted_to = now
 
     def _sample(self) -> None:
+        """Look at the cluster at each moment to be looked at before anything else happens there."""
+        when = self._cluster.next_at()
+        found = None
+        while len(self._played.samples) < SAMPLES:
+            at = self._played.until * len(self._played.samples) / SAMPLES
+            if when is None or START + at >= when:
+                return
+            found = self._look(at) if found is None else replace(found, at=at)
+            self._played.samples.append(found)
+
+    def _look(self, at: float) -> Sample:
         nodes = self._cluster.engine.state.cluster.nodes
         free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
         used = {name: units for name, units in sorted(self._in_use.items()) if name in self._played.capacity}
@@ -309,7 +321,7 @@ class _Play:
             if place is not None and self._shapes:
                 lost[name] = _fragmented(free, place, [(nodes.vector(one), weight) for one, weight in self._shapes])
         waiting = self._come - self._ended - self._running
-        self._played.samples.append(Sample(self._now, waiting, self._running, used, lost))
+        return Sample(at, waiting, self._running, used, lost)
 
 
 def _fragmented(free: NDArray[np.int64], resource: int, shapes: Sequence[tuple[NDArray[np.int64], float]]) -> float:

@@ -14,6 +14,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import Decided, Header, JournalError, Saw, read
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
+from tutti.engine.records.observations import PodGone
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti_simulate.jobs import BadEntryError, JobPods, Trace, TraceJob, checked
@@ -45,6 +46,7 @@ def read_journal(lines: Iterable[bytes]) -> Trace:
         TraceError: It is no journal, or lacks its beginning.
     """
     courses: dict[WorkloadKey, _Course] = {}
+    leaving: set[WorkloadKey] = set()
     engine: Engine | None = None
     try:
         for number, line in read(lines):
@@ -53,6 +55,10 @@ def read_journal(lines: Iterable[bytes]) -> Trace:
             elif engine is None:
                 raise TraceError(f"line {number} is not the header of a journal; was the beginning cut off?")
             elif isinstance(line, Saw):
+                if isinstance(line.observation, PodGone):
+                    pod = (line.observation.namespace, line.observation.name)
+                    group = engine.state.pod_group_of.get(pod)
+                    leaving |= set() if group is None else {group[0]}
                 engine.observe(line.observation)
             elif isinstance(line, Decided):
                 share = line.ended
@@ -60,6 +66,9 @@ def read_journal(lines: Iterable[bytes]) -> Trace:
                 engine.decide(line.at, most=line.most, enough=lambda share=share, asked=asked: next(asked) == share)  # type: ignore[misc]
                 for event in engine.lifecycle_events:
                     _follow(courses, engine.state, event, line.at)
+                for key in leaving - engine.state.workloads.keys():
+                    _end(courses.get(key), line.at)
+                leaving.clear()
     except JournalError as error:
         raise TraceError(str(error)) from None
     return _trace(courses)
@@ -72,10 +81,15 @@ def _follow(courses: dict[WorkloadKey, _Course], state: State, event: LifecycleE
         course.pods, course.queue, course.since = _pods(workload), event.queue, at
         course.priority, course.limit = workload.priority, workload.limit_seconds
     elif event.step in (LifecycleStep.FINISHED, LifecycleStep.EVICTED) and event.workload in courses:
-        course = courses[event.workload]
-        if course.since is not None and event.step is LifecycleStep.FINISHED:
-            course.ran = at - course.since
-        course.since = None
+        if event.step is LifecycleStep.FINISHED:
+            _end(courses[event.workload], at)
+        courses[event.workload].since = None
+
+
+def _end(course: _Course | None, at: float) -> None:
+    """Note that a workload has ended, or was deleted while it ran."""
+    if course is not None and course.since is not None:
+        course.ran, course.since = at - course.since, None
 
 
 def _pods(workload: Workload) -> tuple[JobPods, ...]:
