@@ -12,6 +12,7 @@ import pytest
 from tests.engine.world import GPU, World
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.engine.records.decisions import CreateProvisioning, DeleteProvisioning
+from tutti.engine.records.provisioning import ProvisioningWritten
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 POOL = "example.com/pool"
@@ -367,6 +368,71 @@ def test_a_request_that_could_not_be_removed_is_removed_after_a_while():
     assert not world.autoscaler.names()
     assert not world.engine.state.requests.leaving
     assert not world.replay().differences
+
+
+def set_active(world: World, *, active: bool) -> None:
+    world.object("Workload", "w", {"podGroups": [{"count": 2}], "queueName": "queue", "active": active})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_templates_of_a_request_that_never_came_to_be_are_removed_when_it_is_not_needed(restarted: bool):
+    world = provisioned(served=False)
+    world.autoscaler.halfway = "503 ServiceUnavailable"
+    world.autoscaler.lost = restarted
+    world.autoscaler.serve()
+    world.run()
+    assert (len(world.autoscaler.templates), world.autoscaler.names()) == (1, [])
+    assert progress(world) == [(["spot"], "Pending", 0)]
+    if restarted:  # after it was killed between two writes
+        world.autoscaler.lost = False
+        set_active(world, active=False)
+        world.restart()
+        world.run()
+    else:
+        set_active(world, active=False)
+        world.until(11)
+    assert progress(world) == [(["spot"], "Withdrawn", 0)]
+    assert not world.autoscaler.templates
+    removed = [one for one in world.log if isinstance(one, DeleteProvisioning)]
+    assert [(one.uid, one.workload) for one in removed] == [
+        ("", world.objects["Workload", "default", "w"]["metadata"]["uid"])
+    ]
+    assert not world.replay().differences
+    world.autoscaler.halfway = ""
+    set_active(world, active=True)
+    world.until(11)
+    assert len(world.autoscaler.names()) == 1
+
+
+def test_templates_are_left_alone_while_their_request_is_being_made():
+    world = provisioned(served=False)
+    world.autoscaler.halfway, world.autoscaler.lost = "503", True  # no answer has come
+    world.autoscaler.serve()
+    world.run()
+    set_active(world, active=False)
+    world.until(30)
+    assert len(world.autoscaler.templates) == 1
+    (asked,) = [one for one in world.log if isinstance(one, CreateProvisioning)]
+    world.autoscaler.lost = False
+    world.tell(ProvisioningWritten("default", asked.name, asked.owner[:2], problem="503"))
+    world.until(11)
+    assert not world.autoscaler.templates
+
+
+def test_templates_that_could_not_be_removed_are_removed_after_a_while():
+    world = provisioned(served=False)
+    world.autoscaler.halfway = "503"
+    world.autoscaler.serve()
+    world.run()
+    world.autoscaler.refuses = "403 Forbidden"
+    set_active(world, active=False)
+    world.until(30)
+    assert world.autoscaler.templates
+    assert 2 <= len([one for one in world.log if isinstance(one, DeleteProvisioning)]) <= 4
+    world.autoscaler.refuses = ""
+    world.until(11)
+    assert not world.autoscaler.templates
+    assert not world.engine.state.requests.sweeping
 
 
 def test_quota_that_is_taken_back_takes_the_request_back():

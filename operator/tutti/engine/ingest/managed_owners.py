@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from tutti.api.core import OwnerReference
@@ -35,6 +36,7 @@ from tutti.engine.ingest.owned_gangs import counts_all
 from tutti.engine.lifecycle import owner_starts
 from tutti.engine.lifecycle.reservation import break_up
 from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import Owned
 from tutti.engine.records.observations import OwnerWritten
@@ -87,7 +89,7 @@ def follow_held_below(state: IngestState, above: ProjectedOwner) -> None:
 def follow_all_held(state: IngestState) -> None:
     """Look again at all of them: queues are written otherwise."""
     for found in list(state.held_owners.values()):
-        _file(state, found)
+        state.attempt(_whose(found), "reading what it starts", partial(_file, state, found), None)
 
 
 def held_gone(state: IngestState, uid: str, found: ProjectedOwner | None) -> None:
@@ -111,14 +113,22 @@ def tell_unmade(state: IngestState) -> None:
         if due > state.now:
             continue
         state.unmade_owners[uid] = math.inf if due else state.now + PATIENCE_SECONDS
-        if not due:
-            continue  # it has just been seen
         found = state.held_owners.get(uid)
-        kind = state.kinds.get(found.group, found.kind) if found is not None else None
-        if found is not None and kind is not None:
-            made = (kind.numbers_of or "").rpartition("/")[2]
-            text = f"the {made} that is made of it is not there: its controller must run, and find what it names"
-            _refuse(state, found, text)
+        if not due or found is None:
+            continue  # it has just been seen, or is there no more
+        whose, act = _whose(found), partial(_tell_unmade, state, found)
+        if not state.attempt(whose, "telling it what is not made of it", act, otherwise=False):
+            state.unmade_owners[uid] = state.faults.until(whose[:3], state.now) or state.now
+
+
+def _tell_unmade(state: IngestState, found: ProjectedOwner) -> bool:
+    """Tell one of which nothing says which pods it has; returns True, for it has been told."""
+    kind = state.kinds.get(found.group, found.kind)
+    if kind is not None:
+        made = (kind.numbers_of or "").rpartition("/")[2]
+        text = f"the {made} that is made of it is not there: its controller must run, and find what it names"
+        _refuse(state, found, text)
+    return True
 
 
 def owner_written(state: IngestState, result: OwnerWritten) -> None:
@@ -306,6 +316,11 @@ def _refuse(state: IngestState, found: ProjectedOwner, why: str) -> None:
         state.told_owners[found.uid] = why
         about = (_reference(found).api_version, found.kind, found.namespace, found.name, found.uid)
         state.out.append(EmitEvent(*about, "Warning", "InvalidGang", "Starting", f"it stays suspended: {why}"))
+
+
+def _whose(found: ProjectedOwner) -> Whose:
+    """Return whose fault it is where that raises which is done for an object."""
+    return Whose(found.kind, found.namespace, found.name, _reference(found).api_version, found.uid)
 
 
 def _reference(found: ProjectedOwner) -> OwnerReference:
