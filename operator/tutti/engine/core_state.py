@@ -208,9 +208,15 @@ class CoreState:
         self.lifecycle_events.append(found)
 
     def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
-        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+        """Record one event about a workload: on what people wrote, or on a pod where that is not known (yet).
+
+        A PodGroup that is made for what owns the pods is not looked for by those who wrote the latter.
+        """
         what, namespace, name = workload.key
-        if what == "Pod" or not workload.uid:
+        maker = workload.maker
+        if maker is not None:
+            api_version, what, name, uid = maker.api_version, maker.kind, maker.name, maker.uid
+        elif what == "Pod" or not workload.uid:
             pod = next((m.pod for m in workload.members()), None)
             if pod is None:
                 return

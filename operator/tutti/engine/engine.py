@@ -36,6 +36,7 @@ from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
+from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
@@ -197,6 +198,8 @@ class Engine:
     def _choose(self, most: int | None, enough: Callable[[], bool] | None) -> Iterator[Batch]:
         """Yield who is tried now, the next one as things are after the one before."""
         state = self.state
+        applications = partial(follow_applications, state, self._changed.values())
+        self._note(state.attempt_part("following applications", applications, []))
         self._queue.update(state, list(self._changed.values()))
         kept = partial(backfill.refresh_reservations, state, self._queue.entry_of)
         state.attempt_part("following what is kept", kept, None)

@@ -8,6 +8,7 @@ from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
+from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
@@ -50,12 +51,23 @@ class State(QueueState, StatusState):
         if measurements is not None:
             load.on = self.cluster.classes.reads_limits = True
             load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
+        self._look_at_network()
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces
             merge = settings.merge_overrides
             self.throttles = ThrottleBook(settings.name, schedulers, around.namespace_labels, merge=merge)
             self.cluster.follower = self.throttles
+
+    def _look_at_network(self) -> None:
+        """Follow who talks to whom over the network, where that is configured."""
+        settings, network = self.configuration.network, self.cluster.nodes.network
+        if settings is None:
+            return
+        network.on = True
+        network.namespaces = tuple(dict.fromkeys(settings.namespaces))
+        network.topology_name, network.weights_name = settings.network_topology_name, settings.weights_name
+        self.cluster.watch_labels((GROUP_LABEL, WORKLOAD_LABEL))
 
     def _extended(self, name: str, profile: Profile) -> Profile:
         """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""
@@ -142,6 +154,7 @@ class State(QueueState, StatusState):
         self.keeping_room.pop(key, None)
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)
         self.queue_positions.put(workload)
+        self.applications.drop(workload)
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""

@@ -15,7 +15,7 @@ from typing import Final
 from tutti.engine.admission import node_load, throttling
 from tutti.engine.backfill import overdue_heads
 from tutti.engine.ingest import managed_owners
-from tutti.engine.lifecycle import permits, reconciliation
+from tutti.engine.lifecycle import network_objects, permits, reconciliation
 from tutti.engine.preemption import moves, nominations
 from tutti.engine.queue import predecessors
 from tutti.engine.records.faults import part_of_turn
@@ -55,6 +55,7 @@ _FIRST: Final[tuple[tuple[str, Callable[[State], object]], ...]] = (
     ("following throttles", throttling.follow_throttles),
     (_UNMADE, managed_owners.tell_unmade),
     (_LOAD, node_load.follow_load),
+    ("following what lies between nodes", network_objects.follow_network),
     ("looking at what plugins hold", _recheck_held),
     (_NOMINATIONS, nominations.refresh_nominations),
     ("sparing victims", _spare_victims),

@@ -280,6 +280,18 @@ def test_a_request_of_an_earlier_process_is_removed_when_nobody_comes_to_ask_for
     assert not world.autoscaler.names()
 
 
+def test_why_it_rests_after_a_failure_is_told_by_a_process_that_has_not_seen_it():
+    world = provisioned()
+    world.autoscaler.delete(world.autoscaler.names()[0])
+    world.run()
+    before = world.why("Workload", "w")
+    assert (before.gate, before.reason) == ("Checks", "AdmissionCheck")
+    assert "it is gone: somebody has deleted it" in before.message
+    world.restart()
+    world.run()
+    assert world.why("Workload", "w") == before
+
+
 def test_a_request_that_somebody_deletes_or_changes_counts_as_failed():
     world = provisioned()
     world.autoscaler.delete(world.autoscaler.names()[0])
@@ -478,6 +490,8 @@ def test_managed_resources_decide_for_whom_nodes_are_made():
     world = provisioned(terms={"managedResources": ["example.com/other"]})
     assert not world.autoscaler.made
     assert world.why("Workload", "w").reason == "Unschedulable"
+    said = "its pods ask for none of the managedResources of AdmissionCheck nodes (example.com/other)"
+    assert world.why("Workload", "w").message.endswith(said)
 
 
 def test_pods_go_to_the_nodes_that_the_class_names():

@@ -2,6 +2,7 @@
 
 It is those of a queue that keeps suspended what waits in it (`manage: Suspend`), of kinds that are `startable`, whose
 pods are placed here. What is above an object decides as for its pods: one that a JobSet makes is suspended by that.
+One that is suspended and names a queue that leads nowhere is taken in as well: it would wait for ever, told nothing.
 What was started here stays so until it is restored, whatever becomes of the queue's setting meanwhile.
 
 Some make another object of templates that stand elsewhere, a TrainJob a JobSet, and do so while they are suspended.
@@ -18,6 +19,7 @@ from typing import Final
 
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks import (
+    InheritedTerms,
     MissingOwner,
     OwnedGang,
     OwnerAwaited,
@@ -51,8 +53,10 @@ def is_to_wait(state: IngestState, found: ProjectedOwner) -> bool:
     """
     numbers = _numbers(state, found)
     owned = _owned(state, found, numbers) if found.is_held else None
-    if owned is None or numbers is None or not isinstance(owned.gang, OwnedGang):
-        return owned is not None and isinstance(owned.gang, OwnerAwaited)
+    if owned is None or state.catalog.keeps_suspended(found.namespace, _queue(state, found, owned.terms)) is None:
+        return False
+    if numbers is None or not isinstance(owned.gang, OwnedGang):
+        return isinstance(owned.gang, OwnerAwaited)
     return not _unstartable(found, numbers, owned.gang)
 
 
@@ -229,9 +233,7 @@ def _owned(state: IngestState, found: ProjectedOwner, numbers: ProjectedOwner | 
     if chain.awaited or at is None or _is_composed(state, chain.owners[at:]):
         return None
     terms = inherited_terms(chain, state.kinds.ignored)
-    default = state.configuration.default_local_queue
-    queue = terms.queue or state.catalog.default_queue(found.namespace, default, _created(found))
-    if not (start.started or state.catalog.keeps_suspended(found.namespace, queue)):
+    if not start.started and state.catalog.keeps_suspended(found.namespace, _queue(state, found, terms)) is False:
         return None
     ref = _reference(found)
     if numbers is None:
@@ -245,6 +247,12 @@ def _owned(state: IngestState, found: ProjectedOwner, numbers: ProjectedOwner | 
     if wrong:
         return Owned(UnusableOwner(found.title, (wrong,)), terms, None, ref)
     return Owned(gang_of(marks, chain, state.kinds, state.profiles.keys()), terms, None, ref)
+
+
+def _queue(state: IngestState, found: ProjectedOwner, terms: InheritedTerms) -> str:
+    """Return the LocalQueue of an object; "" where it is in none."""
+    default = state.configuration.default_local_queue
+    return terms.queue or state.catalog.default_queue(found.namespace, default, _created(found))
 
 
 def _marks(state: IngestState, lowest: ProjectedOwner) -> PodMarks:

@@ -356,14 +356,17 @@ class Catalog(WrittenObjects):
             return None
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
 
-    def keeps_suspended(self, namespace: str, name: str) -> bool:
-        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue."""
-        local = self.get(LocalQueue, namespace, name)
+    def keeps_suspended(self, namespace: str, name: str) -> bool | None:
+        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue.
+
+        Where nobody can tell, for the one or the other does not exist or cannot be read, None.
+        """
+        local = self.get(LocalQueue, namespace, name) if name else None
         if local is None:
-            return False
+            return None if name else False
         queue = self.get(ClusterQueue, "", local.spec.cluster_queue)
-        said = local.spec.manage or (queue.spec.manage if queue is not None else "Pods")
-        return said == "Suspend"
+        said = local.spec.manage or (queue.spec.manage if queue is not None else "")
+        return said == "Suspend" if said else None
 
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.

@@ -81,6 +81,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
         version: That of the claim which this was decided by.
         allocation: What it gets; only to allocate.
         pods: Name and uid of those that use it from now on, or, to free it, used it.
+        groups: The same of PodGroups of Kubernetes whose claim it is.
     """
 
     namespace: str
@@ -90,6 +91,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     version: str = ""
     allocation: Allocation | None = None
     pods: list[tuple[str, str]] = []
+    groups: list[tuple[str, str]] = []
 
 
 class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):

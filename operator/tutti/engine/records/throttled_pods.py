@@ -165,6 +165,29 @@ class ThrottleBook:
         load = load_of(record.pod_class.requests) if keys else NOTHING
         self._count(record.key, _Counted(keys, load, bool(record.node)) if keys else None)
 
+    def seen_all(self, records: Sequence[PodRecord]) -> None:
+        """Count pods that have got a place, those alike together."""
+        if not self.throttles:
+            return
+        alike: dict[tuple[int, int, str], list[PodRecord]] = {}
+        for record in records:
+            which = (id(record.pod_signature), id(record.pod_class), record.scheduler)
+            alike.setdefault(which, []).append(record)
+        for pods in alike.values():
+            first, counted = pods[0], None
+            if first.scheduler in self._schedulers:
+                keys = self.of(first.namespace, first.pod_signature.labels)
+                counted = _Counted(keys, load_of(first.pod_class.requests), is_used=False) if keys else None
+            new = 0
+            for one in pods:
+                if counted is None or one.node or one.key in self._counted:
+                    self.seen(one)
+                else:
+                    self._counted[one.key] = counted
+                    new += 1
+            if counted is not None and new:
+                self._add(counted._replace(load=counted.load.times(new)), 1)
+
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Count room that is kept for a pod of a class which is yet to be made."""
         keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
