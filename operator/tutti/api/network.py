@@ -17,7 +17,7 @@ import msgspec
 from pydantic import Field
 
 from tutti.api import quantity
-from tutti.api.core import View
+from tutti.api.core import ObjectMeta, View
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.model import Model
 from tutti.api.quantity import QuantityError
@@ -126,6 +126,21 @@ class _Weights(View, frozen=True):
 
 class _NetworkSpec(View, frozen=True):
     weights: Annotated[list[_Weights], msgspec.Meta(max_length=64)] = []
+
+
+class AppGroupObject(View, frozen=True):
+    """An AppGroup as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _AppGroupSpec = _AppGroupSpec()
+    status: _AppGroupStatus = _AppGroupStatus()
+
+
+class NetworkTopologyObject(View, frozen=True):
+    """A NetworkTopology as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _NetworkSpec = _NetworkSpec()
 
 
 class Dependency(msgspec.Struct, frozen=True):
