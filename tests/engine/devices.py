@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
 from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.observations import (
@@ -21,6 +22,7 @@ from tutti.engine.records.observations import (
     DeviceClaimWritten,
     DeviceClassSeen,
     DeviceObjectGone,
+    DeviceTaintRuleSeen,
     SliceSeen,
 )
 from tutti.kube.extended_claims import claim_document
@@ -185,6 +187,7 @@ def written(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:
         return replaced(claim, status=type(status)())
     known = {one.uid for one in status.reserved_for}
     users = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
+    users += [ClaimConsumer("scheduling.k8s.io", "podgroups", *one) for one in decision.groups if one[1] not in known]
     status = replaced(status, reserved_for=[*status.reserved_for, *users])
     if decision.change == "allocate":
         assert status.allocation is None, f"{claim.key} is allocated already"
@@ -200,5 +203,7 @@ def _seen(one: Any) -> AnyObservation:
             return SliceSeen(one)
         case DeviceClass():
             return DeviceClassSeen(one)
+        case DeviceTaintRule():
+            return DeviceTaintRuleSeen(one)
         case _:
             return DeviceClaimSeen(one)

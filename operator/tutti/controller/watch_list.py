@@ -54,6 +54,7 @@ from tutti.engine.records.observations import (
     DeviceClassSeen,
     DeviceObjectGone,
     DeviceObjectSeen,
+    DeviceTaintRuleSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
@@ -274,12 +275,14 @@ _PROVISIONING = OptionalKind(
 )
 
 
-def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
+def _device_kind(
+    kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen], versions: tuple[str, ...] = ("v1",)
+) -> OptionalKind:
     """A kind of dynamic resource allocation; followed while the server has it in the version that is read."""
     return OptionalKind(
         "resource.k8s.io",
         plural,
-        ("v1",),
+        versions,
         get_type_hints(seen)["found"],
         seen=lambda _, found: seen(found),
         gone=lambda _, gone: DeviceObjectGone(kind, gone.key.namespace, gone.key.name),
@@ -291,6 +294,7 @@ _DEVICES = (
     _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
     _device_kind("ResourceSlice", "resourceslices", SliceSeen),
     _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
+    _device_kind("DeviceTaintRule", "devicetaintrules", DeviceTaintRuleSeen, ("v1", "v1beta2", "v1alpha3")),
 )
 
 

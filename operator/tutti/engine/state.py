@@ -14,7 +14,7 @@ from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import estimates_of, packing_devices, profiles_of, rules_of
 from tutti.engine.records.counters import NOT_COUNTED
-from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.decisions import EmitEvent, error_text, fault_of
 from tutti.engine.records.gang_membership import ParsedMemberships
 from tutti.engine.records.plugins import PluginHost
 from tutti.engine.records.throttled_pods import ThrottleBook
@@ -88,8 +88,22 @@ class State(QueueState, StatusState):
         self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:
-        """Take over queues, flavors and cohorts as they are written now; usage stays."""
-        self.catalog.compile(self._offered, self.now)
+        """Take over queues, flavors and cohorts as they are written now; usage stays.
+
+        One of them that raises counts as one that cannot be read, until it is written anew.
+        """
+        while True:
+            try:
+                self.catalog.compile(self._offered, self.now)
+                break
+            except Exception as error:
+                key = self.catalog.looked_at
+                if key is None or key in self.catalog.broken:
+                    self.stale = True  # it is to be done again
+                    raise
+                self.out.append(fault_of(key, error, "compiling"))
+                raw = {"metadata": {"name": key[2], "uid": self.catalog.uid_of(key)}}
+                self.catalog.mark_invalid(key[0], raw, error_text(error))
         catalog = self.catalog
         weights, most = catalog.cohort_weights, catalog.most_of_cohorts
         self.ledger.rebuild(catalog.queues, catalog.cohorts, weights, catalog.worth, most)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tutti.api.core import PodSpec
 from tutti.api.device_mappings import DeviceClassMapping
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.resources import Amounts
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
@@ -31,8 +32,8 @@ from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, Devic
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 
-DeviceObject = ResourceSlice | DeviceClass | ResourceClaim
-DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim"]
+DeviceObject = ResourceSlice | DeviceClass | ResourceClaim | DeviceTaintRule
+DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim", "DeviceTaintRule"]
 
 PodKey = tuple[str, str]
 Mask = NDArray[np.bool_]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.cluster.devices.asks import ClaimKey
-from tutti.cluster.devices.pools import PoolKey
+from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.pods import PodKey
 from tutti.engine.core_state import CoreState
 from tutti.engine.records.device_writes import DeviceWrite, PoolTrouble
@@ -32,6 +32,7 @@ class LifecycleState(CoreState):
         network_seen: What `cluster.nodes.network.version` was when that was last looked at.
         groups_without_topology: AppGroups that were told that there is no NetworkTopology.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
+        given_up: Claims of PodGroups whose gangs are being taken out, and the uid of each group.
     """
 
     kept_for_successors: dict[WorkloadKey, KeptForSuccessors] = field(default_factory=dict)
@@ -46,3 +47,4 @@ class LifecycleState(CoreState):
     groups_without_topology: dict[tuple[str, str], None] = field(default_factory=dict)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)
+    given_up: dict[ClaimKey, str] = field(default_factory=dict)

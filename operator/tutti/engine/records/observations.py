@@ -9,6 +9,7 @@ import enum
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
@@ -243,8 +244,14 @@ class DeviceClaimSeen(Observation, frozen=True, tag="resource-claim"):
     found: ResourceClaim
 
 
+class DeviceTaintRuleSeen(Observation, frozen=True, tag="device-taint-rule"):
+    """A DeviceTaintRule was added or changed."""
+
+    found: DeviceTaintRule
+
+
 class DeviceObjectGone(Observation, frozen=True, tag="device-object-gone"):
-    """A slice, class or claim of devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
+    """An object about devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
 
     kind: DeviceKind
     namespace: str
@@ -450,7 +457,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
 OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
-DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
+DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen | DeviceTaintRuleSeen
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation

@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.core import OwnerReference
 from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
@@ -339,6 +340,14 @@ class Workload:
             if group.counts().placed < group.min_count:
                 return False
         return bool(self.groups)
+
+    @property
+    def maker(self) -> OwnerReference | None:
+        """What people wrote that its pods are made of, where that alone makes a gang of them; None: nothing known."""
+        if self.managed is not None:
+            return self.managed.ref
+        first = next(iter(self.members()), None)
+        return first.owned.top if first is not None and first.pod.namespace == self.key[1] else None
 
     @property
     def required(self) -> int:
