@@ -41,9 +41,9 @@ ZONE: Final = "topology.kubernetes.io/zone"
 MOST_COST: Final = 1_000_000
 """The project's definition allows 10000."""
 MOST_BANDWIDTH: Final = 2**53
-MOST_WORKLOADS: Final = 256
+MOST_WORKLOADS: Final = 128
 """Of one AppGroup."""
-MOST_DEPENDENCIES: Final = 1024
+MOST_DEPENDENCIES: Final = 256
 """Of all workloads of one AppGroup."""
 MOST_LINKS: Final = 65_536
 """Costs in one NetworkTopology, which are of 256 zones to one another."""
