@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kubernetes import client
 
-from e2e.harness.story import Story
+from e2e.harness.guests import serve
+from e2e.harness.story import PAUSE, Story
 
 DRIVER = "gpu.example.com"
 VERSION = ("resource.k8s.io", "v1")
@@ -19,6 +22,13 @@ def api(story: Story) -> Any:
     """A story where claims are made from templates; what it makes for the whole cluster goes with it."""
     if not story.cluster.kubelets:
         pytest.skip("without a control plane nobody makes claims from templates")
+    with published(story) as create:
+        yield create
+
+
+@contextmanager
+def published(story: Story) -> Iterator[Any]:
+    """Makes objects for the whole cluster, and takes them away in the end."""
     custom = client.CustomObjectsApi(story.api)
     made: list[tuple[str, str]] = []
 
@@ -261,3 +271,52 @@ def test_who_runs_stays_where_a_driver_has_vanished_and_nobody_else_comes(story:
     free = 2 - list(where.values()).count(node)
     story.wait(lambda: len(story.where("late")) == free, "whoever has room to come when the driver is back")
     assert len(taken(story)) == len(set(taken(story))) == 2 + free
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "operator killed meanwhile"])
+def test_the_claim_of_a_pod_group_is_the_groups_and_goes_to_all_its_pods(story: Story, *, killed: bool) -> None:
+    """KEP-5729, which real servers have behind a gate: `DRAWorkloadResourceClaims`."""
+    if story.cluster.kind not in {"embedded", "envtest"}:
+        pytest.skip("the claim controller has to have the gate as well")
+    native = ("scheduling.k8s.io", "v1alpha2")
+    serve(story.api, *native, "PodGroup")
+    with published(story) as create:
+        device_class = publish(story, create)
+        request = {"name": "r", "exactly": {"deviceClassName": device_class, "count": 2}}
+        body = {"apiVersion": "/".join(VERSION), "kind": "ResourceClaim", "metadata": {"name": "ours"}}
+        story.custom.create_namespaced_custom_object(
+            *VERSION, story.namespace, "resourceclaims", {**body, "spec": {"devices": {"requests": [request]}}}
+        )
+        story.start_operator()
+        listed = [{"name": "shared", "resourceClaimName": "ours"}]
+        policy = {"gang": {"minCount": 3}}
+        story.guest(*native, {"schedulingPolicy": policy, "resourceClaims": listed}, name="train")
+        for rank in range(3):
+            member(story, f"train-{rank}", listed)
+        if killed:
+            story.wait(lambda: bool(taken(story)), "the claim to get its devices")
+            story.kill_operator()
+            story.start_operator()
+
+        story.wait(lambda: len(story.where("train")) == 3, "the whole gang to be bound")
+        assert len(set(story.where("train").values())) == 1
+        (claim,) = claims(story)
+        users = [(one["apiGroup"], one["resource"], one["name"]) for one in claim["status"]["reservedFor"]]
+        assert users == [("scheduling.k8s.io", "podgroups", "train")]
+        assert len(taken(story)) == 2
+        if story.cluster.kubelets:
+            story.wait(lambda: all(one.status.phase == "Running" for one in story.pods("train")), "all to run")
+            story.custom.delete_namespaced_custom_object(*native, story.namespace, "podgroups", "train")
+            story.wait(lambda: not taken(story), "the devices to go with the group")
+
+
+def member(story: Story, name: str, listed: list[dict[str, str]]) -> None:
+    """A pod of the PodGroup `train`, with the claims that this lists."""
+    resources = {"requests": {"cpu": "10m", "memory": "8Mi"}, "claims": [{"name": one["name"]} for one in listed]}
+    spec = {
+        "schedulerName": "tutti",
+        "schedulingGroup": {"podGroupName": "train"},
+        "resourceClaims": listed,
+        "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
+    }
+    story.core.create_namespaced_pod(story.namespace, {"metadata": {"name": name}, "spec": spec})

@@ -83,7 +83,8 @@ def served(folder: Path, assets: Path, arguments: Sequence[str] = ()) -> Iterato
         "--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://kubernetes.default.svc",
         "--service-account-key-file", key, "--service-account-signing-key-file", key,
         "--token-auth-file", str(folder / "tokens.csv"),
-        "--feature-gates", "GenericWorkload=true", "--runtime-config", "scheduling.k8s.io/v1alpha2=true", *arguments,
+        "--feature-gates", "GenericWorkload=true,DRAWorkloadResourceClaims=true",
+        "--runtime-config", "scheduling.k8s.io/v1alpha2=true", *arguments,
     ]  # fmt: skip
     with (
         Switched(etcd, folder / "etcd.log") as storage,

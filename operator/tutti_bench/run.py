@@ -62,7 +62,6 @@ class Run:
         process: The scheduler's.
         items: What was found so far.
         measuring: What startCollectingMetrics has begun.
-        devices: Driver, node and name of each device that was published and is free.
     """
 
     name: str
@@ -79,7 +78,6 @@ class Run:
     going_on: list[asyncio.Task[None]] = field(default_factory=list)
     items: list[DataItem] = field(default_factory=list)
     measuring: Measurement | None = None
-    devices: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def now(self) -> float:

@@ -454,6 +454,15 @@ async def test_objects_are_replaced_in_whole_or_in_part(bench):
     assert nodes.all()[0]["status"]["capacity"] == {"cpu": "9"}
 
 
+def device_class(bench) -> str:
+    return bench.template("class.yaml", """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: c}
+spec: {selectors: [{cel: {expression: 'device.driver == "d.example.com"'}}]}
+""")  # fmt: skip
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta2"])  # they look the same; servers have the second switched off
 async def test_devices_and_claims_are_published(bench, version):
     claim = bench.template("claim.yaml", f"apiVersion: resource.k8s.io/{version}" + """
@@ -464,6 +473,7 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}
     text = file(
         "  - {opcode: createNodes, count: 2}\n  - {opcode: createNodes, count: 1}\n"
         "  - {opcode: createResourceDriver, driverName: d.example.com, nodes: 'node-0-*', maxClaimsPerNodeParam: $max}\n"
+        f"  - {{opcode: createAny, templatePath: {device_class(bench)}}}\n"
         f"  - {{opcode: createResourceClaims, namespace: claims, count: 3, templatePath: {claim}}}\n"
         "  - {opcode: allocResourceClaims, namespace: claims}\n",
         "{max: 2}",
@@ -492,10 +502,11 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2}}]}
     text = file(
         "  - {opcode: createNodes, count: 1}\n"
         "  - {opcode: createResourceDriver, driverName: d.example.com, maxClaimsPerNode: 3}\n"
+        f"  - {{opcode: createAny, templatePath: {device_class(bench)}}}\n"
         f"  - {{opcode: createResourceClaims, namespace: claims, count: 2, templatePath: {claim}}}\n"
         "  - {opcode: allocResourceClaims, namespace: claims}\n"
     )
-    with pytest.raises(WorkloadFailed, match="allocResourceClaims: no device is left for claim claim-1"):
+    with pytest.raises(WorkloadFailed, match="allocResourceClaims: no node has the devices for claim claim-1"):
         await bench.run(text)
 
 
@@ -569,3 +580,55 @@ async def test_an_object_without_a_place_is_refused(bench):
     claim = bench.template("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n")
     with pytest.raises(WorkloadFailed, match="updateAny: ConfigMap needs a namespace"):
         await bench.run(file(f"  - {{opcode: updateAny, templatePath: {claim}}}\n"))
+
+
+async def test_claims_are_given_what_they_select_of_slices_that_the_file_makes_itself(bench):
+    """As upstream's dra/partitionabledevices: slices by createAny, whose counters a claim that is allocated uses up."""
+    slices = bench.template("slice.yaml", """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: "parts-{{.Index}}"}
+spec:
+  driver: d.example.com
+  allNodes: true
+  pool: {name: "pool-{{.Index}}", generation: 1, resourceSliceCount: 2}
+  devices:
+  - {name: small, attributes: {first: {bool: false}}, consumesCounters: [{counterSet: s, counters: {c: {value: "1"}}}]}
+  - {name: large, attributes: {first: {bool: true}}, consumesCounters: [{counterSet: s, counters: {c: {value: "2"}}}]}
+""")  # fmt: skip
+    counters = bench.template("counters.yaml", """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: "counters-{{.Index}}"}
+spec:
+  driver: d.example.com
+  allNodes: true
+  pool: {name: "pool-{{.Index}}", generation: 1, resourceSliceCount: 2}
+  sharedCounters: [{name: s, counters: {c: {value: "2"}}}]
+""")  # fmt: skip
+    claim = bench.template("claim.yaml", """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: "claim-{{.Index}}"}
+spec:
+  devices:
+    requests:
+    - name: r
+      exactly:
+        deviceClassName: c
+        selectors: [{cel: {expression: 'device.attributes["d.example.com"].first'}}]
+""")  # fmt: skip
+    text = file(
+        "  - {opcode: createNodes, count: 1}\n"
+        f"  - {{opcode: createAny, count: 2, templatePath: {counters}}}\n"
+        f"  - {{opcode: createAny, count: 2, templatePath: {slices}}}\n"
+        f"  - {{opcode: createAny, templatePath: {device_class(bench)}}}\n"
+        f"  - {{opcode: createAny, namespace: claims, count: 2, templatePath: {claim}}}\n"
+        "  - {opcode: allocResourceClaims, namespace: claims}\n"
+    )
+    async with Watcher(bench, "/apis/resource.k8s.io/v1/resourceclaims") as claims:
+        await bench.run(text)
+        claimed = await claims.until(lambda all_: len(claims.gone) == 2)
+    taken = [one["status"]["allocation"]["devices"]["results"][0] for one in claimed]
+    assert {(one["pool"], one["device"]) for one in taken} == {("pool-0", "large"), ("pool-1", "large")}
+    assert all("nodeSelector" not in one["status"]["allocation"] for one in claimed)

@@ -13,14 +13,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
-from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.device_taints import DeviceTaintRule
+from tutti.api.devices import (
+    DELETE_PROTECTION,
+    ClaimConsumer,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.observations import (
     AnyObservation,
+    ClaimTemplateSeen,
     DeviceClaimSeen,
     DeviceClaimWritten,
     DeviceClassSeen,
     DeviceObjectGone,
+    DeviceTaintRuleSeen,
     SliceSeen,
 )
 from tutti.kube.extended_claims import claim_document
@@ -185,6 +195,7 @@ def written(claim: ResourceClaim, decision: WriteDeviceClaim) -> ResourceClaim:
         return replaced(claim, status=type(status)())
     known = {one.uid for one in status.reserved_for}
     users = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
+    users += [ClaimConsumer("scheduling.k8s.io", "podgroups", *one) for one in decision.groups if one[1] not in known]
     status = replaced(status, reserved_for=[*status.reserved_for, *users])
     if decision.change == "allocate":
         assert status.allocation is None, f"{claim.key} is allocated already"
@@ -200,5 +211,9 @@ def _seen(one: Any) -> AnyObservation:
             return SliceSeen(one)
         case DeviceClass():
             return DeviceClassSeen(one)
+        case ResourceClaimTemplate():
+            return ClaimTemplateSeen(one)
+        case DeviceTaintRule():
+            return DeviceTaintRuleSeen(one)
         case _:
             return DeviceClaimSeen(one)

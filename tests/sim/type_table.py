@@ -66,6 +66,7 @@ ROOTS = [
     "ResourceV1ResourceClaim",
     "V1ResourceClaimTemplate",
     "V1ResourceSlice",
+    "V1DeviceTaintRule",
     "V1Scale",
     "V1NetworkPolicy",
     "V1Ingress",

@@ -7,7 +7,7 @@ its devices yet, and nobody else has to leave for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.ledger import HeldDevice, held_by
@@ -30,6 +30,7 @@ class DeviceHolders:
         self._lifted: dict[str, int] = {}
         self._freed: dict[ClaimKey | int, list[HeldDevice]] = {}
         self._departing: list[list[tuple[ClaimKey, tuple[str, ...], bool]]] = []  # one list for each that is not back
+        self._given_up: set[ClaimKey] = set()
 
     def claim_changed(self, key: ClaimKey) -> None:
         """Take note of who uses a claim that was seen or is gone."""
@@ -41,6 +42,7 @@ class DeviceHolders:
         claim = self._devices.book.claims.get(key)
         if claim is None or claim.status.allocation is None:
             self._left.pop(key, None)
+            self._given_up.discard(key)
             return
         uids = tuple(dict.fromkeys(one.uid for one in claim.status.reserved_for))
         self._users_of[key] = uids
@@ -51,18 +53,27 @@ class DeviceHolders:
         """Take note that a pod has ended or is gone."""
         self._left.update(self._claims_of.get(uid, {}))
 
+    def give_up(self, key: ClaimKey) -> None:
+        """Take note that the devices of a PodGroup's claim, of which no pod is left, are being taken away."""
+        self._given_up.add(key)
+        self._left[key] = None
+
+    def claims_of(self, uid: str) -> Sequence[ClaimKey]:
+        """Return the claims that have devices and say that a pod, or a PodGroup, uses them."""
+        return tuple(self._claims_of.get(uid, ()))
+
     def keeps(self, uid: str) -> bool:
         """Whether a claim says that it has devices which a pod uses, be the pod there or gone."""
         return uid in self._claims_of
 
     def concerns(self, pod: PodRecord) -> bool:
         """Whether a pod has devices, or is promised some."""
-        return pod.uid in self._claims_of or self._devices.promises.is_promised(pod.key)
+        return bool(self._claims_for(pod)) or self._devices.promises.is_promised(pod.key)
 
     def held_by(self, pod: PodRecord) -> list[HeldDevice]:
         """Return what a pod has, alone or with others, and what it is promised."""
         found = []
-        for key in self._claims_of.get(pod.uid, ()):
+        for key in self._claims_for(pod):
             allocation = self._devices.book.claims[key].status.allocation
             found += [] if allocation is None else held_by(allocation)
         for promise in self._devices.promises.of_pod(pod.key):
@@ -73,7 +84,7 @@ class DeviceHolders:
         """Have the devices be free that nobody but these pods has, and others that are lifted; or be held again."""
         for pod in pods:
             self._count(pod.uid, -1 if back else 1)
-            for claim in self._claims_of.get(pod.uid, ()):
+            for claim in self._claims_for(pod):
                 self._settle_claim(claim)
             for promise in self._devices.promises.of_pod(pod.key):
                 self._settle_promise(promise)
@@ -104,7 +115,10 @@ class DeviceHolders:
         if self._devices.promises.of(key) is not None:
             return False
         users = self._devices.book.claims[key].status.reserved_for
-        return all(one.resource == _PODS and not self._is_there((key[0], one.name), one.uid) for one in users)
+        return all(
+            not self._is_there((key[0], one.name), one.uid) if one.resource == _PODS else key in self._given_up
+            for one in users
+        )
 
     def _is_there(self, pod: PodKey, uid: str) -> bool:
         record = self._pods.get(pod)
@@ -113,12 +127,34 @@ class DeviceHolders:
     def _settle_claim(self, key: ClaimKey) -> None:
         """Free the devices of a claim if all who use it are lifted, or else hold them."""
         claim, promise = self._devices.book.claims[key], self._devices.promises.of(key)
-        users = [*self._users_of[key], *(() if promise is None else map(self._uid_of, promise.pods))]
+        users = [*self._placed_users(key), *(() if promise is None else map(self._uid_of, promise.pods))]
         assert claim.status.allocation is not None  # that is what it is followed for
         if all(uid in self._lifted for uid in users):
             self._free(key, held_by(claim.status.allocation))
         else:
             self._hold(key)
+
+    def _claims_for(self, pod: PodRecord) -> Sequence[ClaimKey]:
+        """Return the claims with devices that a pod uses, by itself or as one of its PodGroup."""
+        own = self._claims_of.get(pod.uid, {})
+        if not any(use.group for use in pod.device_uses):
+            return tuple(own)
+        groups = (self._devices.book.groups.group_of(pod.namespace, use) for use in pod.device_uses)
+        for group, use in zip(groups, pod.device_uses, strict=True):
+            if group is not None and use.claim in self._claims_of.get(group.uid, {}):
+                own = {**own, use.claim: None}
+        return tuple(own)
+
+    def _placed_users(self, key: ClaimKey) -> Sequence[str]:
+        """Return the uids of those who use a claim; of a PodGroup, of its pods that have a node."""
+        out: list[str] = []
+        for uid in self._users_of[key]:
+            if self._devices.book.groups.is_group(uid):
+                records = map(self._pods.get, self._devices.book.users(key))
+                out += [one.uid for one in records if one is not None and one.place]
+            else:
+                out.append(uid)
+        return out
 
     def _settle_promise(self, promise: DevicePromise) -> None:
         """Do the same for what is promised, unless the claim itself has it by now."""

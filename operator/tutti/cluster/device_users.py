@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tutti.api.core import Pod
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.core import Pod, PodResourceClaim
+from tutti.api.device_taints import DeviceTaintRule
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
 from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
+from tutti.cluster.devices.group_claims import GroupKey
 from tutti.cluster.devices.promises import Earmark
 from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
 from tutti.cluster.placed_pods import Hold
@@ -61,6 +63,19 @@ class PodsByDevice:
                 return self._classes_changed()
             case ResourceSlice():
                 return self._slices_changed() if self._devices.catalog.put(seen) else ()
+            case ResourceClaimTemplate():
+                return ()  # a claim that was made of it is its own
+            case DeviceTaintRule():
+                return self._slices_changed() if self._devices.catalog.put_rule(seen) else ()
+
+    def put_group(self, group: GroupKey, uid: str, listed: Sequence[PodResourceClaim]) -> Sequence[PodKey]:
+        """Note which claims are those of a PodGroup, none of one that is gone; returns the pods that it concerns."""
+        groups = self._devices.book.groups
+        if not groups.put(group, uid, listed):
+            return ()
+        members = groups.members(group)
+        self._classed_anew(members)
+        return members
 
     def drop(self, kind: DeviceKind, namespace: str, name: str) -> Sequence[PodKey]:
         """Forget an object; returns the pods that it concerned."""
@@ -73,6 +88,10 @@ class PodsByDevice:
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
                 return self._slices_changed() if self._devices.catalog.drop(name) else ()
+            case "ResourceClaimTemplate":
+                return ()
+            case "DeviceTaintRule":
+                return self._slices_changed() if self._devices.catalog.drop_rule(name) else ()
 
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""

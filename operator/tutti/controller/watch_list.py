@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import network as network_api
 from tutti.api import numa
 from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
@@ -47,16 +48,20 @@ from tutti.engine.records.observations import (
     BudgetSeen,
     CapacitySeen,
     ClaimSeen,
+    ClaimTemplateSeen,
     CSIDriverSeen,
     CSINodeSeen,
     DeviceClaimSeen,
     DeviceClassSeen,
     DeviceObjectGone,
     DeviceObjectSeen,
+    DeviceTaintRuleSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
     NamespaceSeen,
+    NetworkObjectGone,
+    NetworkObjectSeen,
     NodeGone,
     NodeSeen,
     NodeTopologyGone,
@@ -239,7 +244,9 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
     zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*_DEVICES, _PROVISIONING, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+    network = map(_network, network_api.PLURALS) if configuration.network is not None else ()
+    owners = (_owner(one, table.ignored) for one in table)
+    return [*_DEVICES, _PROVISIONING, *gangs, *zones, *owners, *throttles, *network]
 
 
 _NODE_TOPOLOGY = OptionalKind(
@@ -269,12 +276,14 @@ _PROVISIONING = OptionalKind(
 )
 
 
-def _device_kind(kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen]) -> OptionalKind:
+def _device_kind(
+    kind: DeviceKind, plural: str, seen: type[DeviceObjectSeen], versions: tuple[str, ...] = ("v1",)
+) -> OptionalKind:
     """A kind of dynamic resource allocation; followed while the server has it in the version that is read."""
     return OptionalKind(
         "resource.k8s.io",
         plural,
-        ("v1",),
+        versions,
         get_type_hints(seen)["found"],
         seen=lambda _, found: seen(found),
         gone=lambda _, gone: DeviceObjectGone(kind, gone.key.namespace, gone.key.name),
@@ -286,6 +295,8 @@ _DEVICES = (
     _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
     _device_kind("ResourceSlice", "resourceslices", SliceSeen),
     _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
+    _device_kind("ResourceClaimTemplate", "resourceclaimtemplates", ClaimTemplateSeen),
+    _device_kind("DeviceTaintRule", "devicetaintrules", DeviceTaintRuleSeen, ("v1", "v1beta2", "v1alpha3")),
 )
 
 
@@ -310,6 +321,20 @@ def _throttle(kind: str) -> OptionalKind:
         gone=lambda _, gone: ThrottleGone(kind, gone.key.namespace, gone.key.name),
         may_be_built_in=False,
         namespaced=kind == throttles_api.NAMESPACED_KIND,
+    )
+
+
+def _network(kind: str) -> OptionalKind:
+    return OptionalKind(
+        network_api.GROUPS[kind],
+        network_api.PLURALS[kind],
+        (network_api.VERSION,),
+        dict[str, Any],
+        seen=lambda _, raw: NetworkObjectSeen(kind, raw),
+        gone=lambda _, gone: NetworkObjectGone(kind, gone.key.namespace, gone.key.name),
+        may_be_built_in=False,
+        told=False,
+        lost="what the network costs is not known",
     )
 
 

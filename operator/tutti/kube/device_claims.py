@@ -29,6 +29,7 @@ from tutti.kube.retry import retrying
 log = structlog.get_logger(__name__)
 
 _TRIES: Final = 5
+_GROUPS: Final = "scheduling.k8s.io"
 _CLAIM = object_decoder(ResourceClaim)
 
 
@@ -96,6 +97,7 @@ def _status(decision: WriteDeviceClaim, claim: ResourceClaim) -> dict[str, Any]:
         return {"allocation": None, "reservedFor": None, "devices": None}
     known = {one.uid for one in claim.status.reserved_for}
     added = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
+    added += [ClaimConsumer(_GROUPS, "podgroups", name, uid) for name, uid in decision.groups if uid not in known]
     users = {"reservedFor": [*claim.status.reserved_for, *added]}
     return {"allocation": decision.allocation, **users} if decision.change == "allocate" else users
 
@@ -107,7 +109,7 @@ def _stands(decision: WriteDeviceClaim, claim: ResourceClaim) -> bool:
         _Overtaken: Somebody else has decided on it.
     """
     allocation, users = claim.status.allocation, {one.uid for one in claim.status.reserved_for}
-    wanted = {uid for _, uid in decision.pods}
+    wanted = {uid for _, uid in (*decision.pods, *decision.groups)}
     if claim.metadata.uid != decision.uid or claim.metadata.deletion_timestamp is not None:
         raise _Overtaken("it was deleted")
     if decision.change == "free":

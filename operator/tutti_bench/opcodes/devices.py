@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import random
+import uuid
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from tutti.api.core import Node
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.cluster.devices.allocation import allocation_of
+from tutti.cluster.devices.asks import DeviceNeeds, DeviceUse
+from tutti.cluster.devices.state import DeviceState, NodeView
+from tutti.kube.decoding import object_decoder
 from tutti.kube.resources import NODES, APIResource
 from tutti_bench.objects import Refused
 from tutti_bench.opcodes.objects import create_many
@@ -16,39 +24,13 @@ from tutti_bench.operations.objects import AllocResourceClaims, CreateResourceCl
 from tutti_bench.run import Run
 from tutti_bench.templates import Object
 
-_VERSION: Final = "resource.k8s.io/v1"
-_CLAIMS: Final = APIResource("resource.k8s.io", "v1", "resourceclaims")
+_GROUP: Final = "resource.k8s.io"
+_VERSION: Final = f"{_GROUP}/v1"
+_CLAIMS: Final = APIResource(_GROUP, "v1", "resourceclaims")
+_CLASSES: Final = APIResource(_GROUP, "v1", "deviceclasses", namespaced=False)
+_SLICES: Final = APIResource(_GROUP, "v1", "resourceslices", namespaced=False)
 
-
-class _Exactly(msgspec.Struct, frozen=True):
-    count: int = 1
-
-
-class _Request(msgspec.Struct, frozen=True):
-    name: str
-    exactly: _Exactly | None = None
-
-
-class _Devices(msgspec.Struct, frozen=True):
-    requests: list[_Request] = []
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    devices: _Devices = _Devices()
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Claim(msgspec.Struct, frozen=True):
-    metadata: _Meta
-    spec: _Spec = _Spec()
-    status: dict[str, Any] = {}
-
-
-class _Claims(msgspec.Struct, frozen=True):
-    items: list[_Claim] | None = None
+T = TypeVar("T")
 
 
 async def create_resource_driver(operation: CreateResourceDriver, run: Run, index: int) -> None:  # noqa: ARG001 - as all opcodes
@@ -63,7 +45,6 @@ async def create_resource_driver(operation: CreateResourceDriver, run: Run, inde
     async with asyncio.TaskGroup() as group:
         for name in fnmatch.filter(names, operation.nodes):
             group.create_task(run.objects.create(_slice(operation.driver_name, name, devices)))
-            run.devices += [(operation.driver_name, name, device) for device in devices]
 
 
 def _slice(driver: str, node: str, devices: list[str]) -> Object:
@@ -90,41 +71,61 @@ async def create_resource_claims(operation: CreateResourceClaims, run: Run, inde
     await create_many(operation, run)
 
 
-async def alloc_resource_claims(operation: AllocResourceClaims, run: Run, index: int) -> None:  # noqa: ARG001 - as all opcodes
-    """Give each claim of a namespace that has none the next free devices of this workload's drivers.
+async def alloc_resource_claims(operation: AllocResourceClaims, run: Run, index: int) -> None:
+    """Give each claim of a namespace that has no devices those that it asks for, on a node drawn from those that fit.
 
-    What selectors say is not looked at: the devices of a benchmark are all alike.
+    Whoever published these: `createResourceDriver`, or slices of the file's own. Rule: scheduler_perf 1.36
+    (allocResourceClaimsOp), which asks kube-scheduler's allocator where we ask ours.
 
     Raises:
-        Refused: There are not enough devices, or a claim asks in a way that needs an allocator.
+        Refused: No node has what a claim asks for.
     """
     await run.namespaces.ensure(operation.namespace)
-    body = await run.objects.client.request("GET", _CLAIMS.path(operation.namespace))
-    claims = msgspec.json.decode(body, type=_Claims).items or []
+    devices, claims = DeviceState(), await _listed(run, _CLAIMS.path(operation.namespace), ResourceClaim)
+    for device_class in await _listed(run, _CLASSES.path(), DeviceClass):
+        devices.book.put_class(device_class)
+    for one in await _listed(run, _SLICES.path(), ResourceSlice):
+        devices.catalog.put(one)
+    for claim in await _listed(run, f"/apis/{_VERSION}/resourceclaims", ResourceClaim):
+        devices.put_claim(claim)
+    nodes = await _listed(run, NODES.path(), Node)
+    view = NodeView([one.metadata.name for one in nodes], [one.metadata.labels for one in nodes], 1, {})
+    chance = random.Random(index)  # noqa: S311 - the same choice in each run is wanted
     async with asyncio.TaskGroup() as group:
         for claim in claims:
-            if not claim.status.get("allocation"):
-                change = {"status": {"allocation": _allocation(claim, run)}}
-                work = run.objects.patch(_CLAIMS, claim.metadata.name, change, operation.namespace, "status")
-                group.create_task(work)
+            if claim.status.allocation is None:
+                allocation = _allocate(claim, devices, view, chance)
+                name, change = claim.metadata.name, {"status": {"allocation": allocation}}
+                group.create_task(run.objects.patch(_CLAIMS, name, change, operation.namespace, "status"))
 
 
-def _allocation(claim: _Claim, run: Run) -> Object:
-    results = list(_results(claim, run))
-    nodes = sorted({one["pool"] for one in results})
-    if len(nodes) > 1:
-        raise Refused(f"allocResourceClaims: the devices for claim {claim.metadata.name} are not on one node")
-    field = {"key": "metadata.name", "operator": "In", "values": nodes}
-    selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    return {"devices": {"results": results}, "nodeSelector": selector}
+def _allocate(claim: ResourceClaim, devices: DeviceState, nodes: NodeView, chance: random.Random) -> Object:
+    """Take the devices of a claim, and return its allocation."""
+    name = claim.metadata.name
+    uses = [DeviceUse(name, claim.key)]
+    needs: DeviceNeeds = devices.book.needs(("", ""), "", uses)
+    if needs.problem:
+        raise Refused(f"allocResourceClaims: claim {name} cannot be allocated: {needs.problem}")
+    rows = devices.columns(needs, nodes).fits.nonzero()[0].tolist()
+    row = chance.choice(rows) if rows else -1
+    if row < 0 or not devices.allot(needs, nodes, row, b""):
+        raise Refused(f"allocResourceClaims: no node has the devices for claim {name}")
+    taken = devices.promises.take_over(b"", nodes.names[row])
+    assert taken is not None  # it was allotted just now
+    found = allocation_of(taken.own[0], claim.spec, devices.book.classes, _share_ids(claim.metadata.uid))
+    document: Object = msgspec.to_builtins(found)
+    return document
 
 
-def _results(claim: _Claim, run: Run) -> Iterator[dict[str, str]]:
-    for request in claim.spec.devices.requests:
-        if request.exactly is None:
-            raise Refused(f"allocResourceClaims: claim {claim.metadata.name} asks for more than `exactly`")
-        for _ in range(request.exactly.count):
-            if not run.devices:
-                raise Refused(f"allocResourceClaims: no device is left for claim {claim.metadata.name}")
-            driver, node, device = run.devices.pop(0)
-            yield {"request": request.name, "driver": driver, "pool": node, "device": device}
+def _share_ids(uid: str) -> Iterator[str]:
+    number = 0
+    while True:
+        yield str(uuid.uuid5(uuid.NAMESPACE_OID, f"{uid}/{number}"))
+        number += 1
+
+
+async def _listed(run: Run, path: str, kind: type[T]) -> list[T]:
+    """Return all objects of a kind."""
+    body: dict[str, Any] = msgspec.json.decode(await run.objects.client.request("GET", path))
+    decode = object_decoder(kind)
+    return [decode(msgspec.json.encode(one)) for one in body.get("items") or []]

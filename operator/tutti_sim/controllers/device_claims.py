@@ -16,6 +16,8 @@ from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.collection import Key, Version
 
+_GROUPS = "podgroups.scheduling.k8s.io"
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 
@@ -28,6 +30,7 @@ class ResourceClaims:
     """Follows pods that claim devices, and claims."""
 
     def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._local = Local(backend, "resource-claim")
         self._claims = Tended(backend, "resource.k8s.io", "v1", "resourceclaims")
         self._templates = Tended(backend, "resource.k8s.io", "v1", "resourceclaimtemplates")
@@ -49,6 +52,9 @@ class ResourceClaims:
             for owner in version.obj["metadata"].get("ownerReferences", ()):
                 if new is None and owner.get("controller") and owner["kind"] == "Pod":
                     self._worker.note((self._pods.storage, (version.key[0], owner["name"])))
+        elif resource.storage == _GROUPS and new is None:
+            for claim in self._claims.scan(version.key[0]):
+                self._worker.note((self._claims.storage, claim.key))
         elif resource.storage == self._templates.storage and new is not None:
             for pod in self._pods.scan(new.key[0]):
                 if pod.obj["spec"].get("resourceClaims"):
@@ -122,6 +128,7 @@ class ResourceClaims:
         """Note a pod that was bound past a scheduler as a user of its claims, where they have devices."""
         meta = pod.obj["metadata"]
         user = {"resource": "pods", "name": meta["name"], "uid": meta["uid"]}
+        group = ("podgroups", (pod.obj["spec"].get("schedulingGroup") or {}).get("podGroupName"))
         current = self._pods.get(pod.key)
         for name in _claims_of(current.obj).values() if current is not None else ():
             claim = self._claims.get((pod.key[0], name))
@@ -129,7 +136,7 @@ class ResourceClaims:
             users = status.get("reservedFor", [])
             if claim is None or not status.get("allocation") or claim.obj["metadata"].get("deletionTimestamp"):
                 continue
-            if all(one.get("uid") != user["uid"] for one in users):
+            if all(one.get("uid") != user["uid"] and (one.get("resource"), one.get("name")) != group for one in users):
                 self._local.set_status(self._claims.resource, claim, {**status, "reservedFor": [*users, user]})
 
     def _made_before(self, pod: Version, entry: str) -> Version | None:
@@ -180,6 +187,9 @@ class ResourceClaims:
             self._local.remove(self._claims.resource, current)
 
     def _uses(self, namespace: str, user: Json) -> bool:
+        if user.get("resource") == "podgroups":
+            group = self._backend.find(_GROUPS, namespace, user["name"])
+            return group is not None and group["metadata"]["uid"] == user["uid"]
         if user.get("resource") != "pods":
             return True
         pod = self._pods.get((namespace, user["name"]))

@@ -1,7 +1,8 @@
 """Pods whose devices are tainted with NoExecute are deleted, in the time that their claims tolerate.
 
-Rules: pkg/controller/devicetainteviction, 1.36: tolerations are those that the allocation has kept; one without seconds
-tolerates for ever, of several the shortest time counts, from when the taint was added.
+Who taints is a driver, or an administrator by a DeviceTaintRule. Rules: pkg/controller/devicetainteviction, 1.36:
+tolerations are those that the allocation has kept; one without seconds tolerates for ever, of several the shortest time
+counts, from when the taint was added.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ _DISRUPTED: Final = {
 
 
 class DeviceTaintEvictions:
-    """Follows slices and claims."""
+    """Follows slices, taint rules and claims."""
 
     def __init__(self, backend: Backend) -> None:
         self._local = Local(backend, "device-taint-eviction-controller")
         self._slices = Tended(backend, _API, "v1", "resourceslices")
+        self._rules = Tended(backend, _API, "v1", "devicetaintrules")
         self._claims = Tended(backend, _API, "v1", "resourceclaims")
         self._pods = Tended(backend, "", "v1", "pods")
         self._tainted: dict[str, dict[tuple[str, str, str], list[Json]]] = {}
@@ -44,6 +46,9 @@ class DeviceTaintEvictions:
             version = new or old
             if version is not None:
                 self._note_slice(version.key[1], new)
+        elif resource.storage == self._rules.storage:
+            for one in self._slices.scan():
+                self._note_slice(one.key[1], one)
         elif resource.storage == self._claims.storage and new is not None and self._tainted:
             self._worker.note((self._claims.storage, new.key))
 
@@ -52,7 +57,8 @@ class DeviceTaintEvictions:
         await self._worker.run()
 
     def _note_slice(self, name: str, new: Version | None) -> None:
-        found = dict(_tainted(new.obj["spec"])) if new is not None else {}
+        rules = [one.obj["spec"] for one in self._rules.scan()]
+        found = dict(_tainted(new.obj["spec"], rules)) if new is not None else {}
         if found == self._tainted.get(name, {}):
             return
         if found:
@@ -102,11 +108,20 @@ class DeviceTaintEvictions:
         self._local.remove(self._pods.resource, pod)
 
 
-def _tainted(spec: Json) -> Iterable[tuple[tuple[str, str, str], list[Json]]]:
+def _tainted(spec: Json, rules: Iterable[Json]) -> Iterable[tuple[tuple[str, str, str], list[Json]]]:
     for device in spec.get("devices", ()):
-        taints = [one for one in device.get("taints", ()) if one["effect"] == "NoExecute"]
+        name = (spec["driver"], spec["pool"]["name"], device["name"])
+        said = [*device.get("taints", ()), *(rule["taint"] for rule in rules if _selects(rule, *name))]
+        taints = [one for one in said if one["effect"] == "NoExecute"]
         if taints:
-            yield (spec["driver"], spec["pool"]["name"], device["name"]), taints
+            yield name, taints
+
+
+def _selects(rule: Json, driver: str, pool: str, device: str) -> bool:
+    """Whether a rule is about a device; one without a selector is about none."""
+    selector = rule.get("deviceSelector")
+    named = {"driver": driver, "pool": pool, "device": device}
+    return selector is not None and all(selector.get(key) in (None, value) for key, value in named.items())
 
 
 def _gone_at(taint: Json, tolerations: Iterable[Json]) -> float | None:

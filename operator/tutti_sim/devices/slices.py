@@ -234,6 +234,17 @@ def _taint(taint: Json, at: str) -> Faults:
     return faults
 
 
+def taint_rule_faults(spec: Json, at: str) -> Faults:
+    """What is wrong with the specification of a DeviceTaintRule (ValidateDeviceTaintRule)."""
+    selector, where = spec.get("deviceSelector") or {}, f"{at}.deviceSelector"
+    faults = fields.driver(selector["driver"], f"{where}.driver") if selector.get("driver") is not None else []
+    if selector.get("pool") is not None:
+        faults += fields.pool(selector["pool"], f"{where}.pool")
+    if selector.get("device") is not None:
+        faults += fields.label(selector["device"], f"{where}.device")
+    return faults + _taint(spec.get("taint") or {}, f"{at}.taint")
+
+
 def _capacity(capacity: Json, at: str, *, shared: bool) -> Faults:
     policy, where = capacity.get("requestPolicy"), f"{at}.requestPolicy"
     if policy is None:

@@ -127,3 +127,24 @@ class ResourceSliceStrategy(Strategy):
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """It stays the same driver's, in the same pool and at the same node."""
         return slices.slice_faults(new["spec"], "spec", old["spec"])
+
+
+class TaintRuleStrategy(Strategy):
+    """Taints that administrators put on devices."""
+
+    generation = True
+    has_status = True
+
+    def default(self, obj: Json) -> None:
+        """A taint says since when."""
+        taint = obj.setdefault("spec", {}).setdefault("taint", {})
+        if not taint.get("timeAdded"):
+            taint["timeAdded"] = clock.now()
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """It selects by names that devices may have, and puts on them what can be tolerated."""
+        return slices.taint_rule_faults(obj["spec"], "spec")
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:  # noqa: ARG002 - as all strategies
+        """So does what it is changed to."""
+        return slices.taint_rule_faults(new["spec"], "spec")

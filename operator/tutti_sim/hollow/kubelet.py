@@ -264,8 +264,10 @@ class Kubelet:
                 continue  # its template needs no claim
             claim = self._backend.find(CLAIMS, meta["namespace"], name)
             status = (claim or {}).get("status") or {}
-            users = (user.get("uid") for user in status.get("reservedFor", ()))
-            if not status.get("allocation") or meta["uid"] not in users:
+            group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+            users = [(user.get("resource"), user.get("name")) for user in status.get("reservedFor", ())]
+            mine = meta["uid"] in (user.get("uid") for user in status.get("reservedFor", ()))
+            if not status.get("allocation") or not (mine or (group and ("podgroups", group) in users)):
                 return False
         return True
 

@@ -154,6 +154,12 @@ LINES = (
     ),
     Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", devices.ClaimTemplateStrategy),
     Line(DRA, "resourceslices", "ResourceSlice", devices.ResourceSliceStrategy, False),
+    *(
+        Line(
+            DRA, "devicetaintrules", "DeviceTaintRule", devices.TaintRuleStrategy, False, version=version, subs="status"
+        )
+        for version in ("v1", "v1beta2", "v1alpha3")
+    ),
     Line(
         CRD,
         "customresourcedefinitions",
@@ -246,6 +252,9 @@ def build(line: Line) -> Resource:
     if line.group == "events.k8s.io":
         resource.inward, resource.outward = others.to_core, others.from_core
         resource.stored_as = "v1"
+    elif line.kind == "DeviceTaintRule" and line.version != "v1":  # one shape in all versions
+        resource.stored_as, shown = f"{DRA}/v1", f"{DRA}/{line.version}"
+        resource.inward, resource.outward = dict, lambda obj: {**obj, "apiVersion": shown}
     return resource
 
 

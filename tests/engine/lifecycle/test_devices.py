@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import (
     DELETE_PROTECTION,
     AllocatedDeviceStatus,
@@ -487,3 +490,147 @@ def test_a_claim_with_as_many_users_as_can_be_written_takes_no_more_and_says_so(
     world.run()
     assert list(world.where()) == ["first"]
     assert "claim default/ours has 256 users" in world.why("Pod", "more").message
+
+
+def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> DeviceTaintRule:
+    spec = {"deviceSelector": selector, "taint": {"key": "broken", "effect": effect}}
+    found: DeviceTaintRule = decoded({"metadata": {"name": name}, "spec": spec}, DeviceTaintRule)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("selector", "left"),
+    [
+        ({}, []),
+        ({"driver": "gpu.example.com"}, []),
+        ({"driver": "nic.example.com"}, ["n0", "n1", "n2"]),
+        ({"pool": "n1"}, ["n0", "n2"]),
+        ({"pool": "n1", "device": "gpu-0"}, ["n0", "n2"]),
+        ({"device": "gpu-9"}, ["n0", "n1", "n2"]),
+    ],
+)
+def test_devices_that_an_administrator_taints_are_given_to_nobody_new(selector, left):
+    """Kubernetes 1.36, v1beta2 DeviceTaintSelector: what is not said selects all."""
+    world = with_devices()
+    world.devices.put(taint_rule("rule", **selector))
+    for rank in range(3):
+        world.devices.make_claim(f"p-{rank}", asks_for(8))
+        world.pod(f"p-{rank}", gpus=0, device_claims=(f"p-{rank}",))
+    world.run()
+    assert sorted(set(world.where().values())) == left
+
+    world.devices.drop("DeviceTaintRule", "rule")
+    world.run()
+    assert len(world.where()) == 3
+    assert replays(world)
+
+
+def test_taints_of_administrators_are_tolerated_like_those_of_drivers_and_may_be_none():
+    world = with_devices(nodes=1)
+    tolerant = [{"key": "broken", "operator": "Exists"}]
+    world.devices.make_claim("p", asks_for(2, tolerations=tolerant))
+    world.devices.make_claim("q", asks_for(2))
+    for name in ("p", "q"):
+        world.pod(name, gpus=0, device_claims=(name,))
+    world.devices.put(taint_rule("rule", "NoExecute"))
+    world.run()
+    assert world.where() == {"p": "n0"}
+
+    world.devices.put(taint_rule("rule", "None"))
+    world.run()
+    assert world.where() == {"p": "n0", "q": "n0"}
+
+
+def test_a_rule_without_a_selector_taints_nothing():
+    """Upstream's dra/devicetaints performance file has such a one: "Without a selector, no devices are matched"."""
+    world = with_devices(nodes=1)
+    raw = {"metadata": {"name": "none"}, "spec": {"taint": {"key": "broken", "effect": "NoSchedule"}}}
+    world.devices.put(decoded(raw, DeviceTaintRule))
+    gang(world, 1)
+    world.run()
+    assert len(world.where()) == 1
+
+
+def test_a_slice_that_comes_after_a_rule_is_tainted_by_it():
+    world = with_devices(nodes=1)
+    world.devices.put(taint_rule("rule", pool="n1"))
+    world.node("n1", gpus=0)
+    world.devices.put(resource_slice("n1"))
+    gang(world, 2)
+    world.run()
+    assert world.where() == {}
+    world.devices.put(taint_rule("rule", pool="n2"))
+    world.run()
+    assert len(world.where()) == 2
+
+
+def leaving(world: World, name: str) -> None:
+    claim = world.devices.claim(name)
+    meta = msgspec.structs.replace(claim.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    world.devices.put(msgspec.structs.replace(claim, metadata=meta))
+
+
+def emptied(world: World, name: str) -> None:
+    world.devices.free(name)
+
+
+def elsewhere(world: World, name: str) -> None:
+    claim = world.devices.claim(name)
+    status = msgspec.json.decode(
+        msgspec.json.encode(claim.status).replace(b'"device":"gpu-0"', b'"device":"gpu-7"'), type=type(claim.status)
+    )
+    world.devices.put(msgspec.structs.replace(claim, status=status))
+
+
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        (lambda world, name: world.devices.drop("ResourceClaim", name), "could not find ResourceClaim"),
+        (leaving, "is being deleted"),
+        (emptied, ""),
+        (elsewhere, ""),
+    ],
+    ids=["gone", "leaving", "emptied", "given others"],
+)
+def test_a_claim_that_changes_between_write_and_bind_costs_its_own_gang_at_most(happens, said):
+    """What was decided is looked at again before the bind; whoever else waits goes on."""
+    world = with_devices(nodes=3)
+    world.devices.held = True
+    gang(world, 2, count=1)
+    world.run()
+    world.devices.held = False
+    first, *rest = world.devices._waiting
+    world.devices._waiting = [first]
+    world.devices.write()
+    world.devices._waiting = rest
+    happens(world, "g-0")
+    world.devices.write()
+    world.devices.make_claim("other", asks_for(1))
+    world.pod("other", gpus=0, device_claims=("other",))
+    world.until(200)
+
+    assert "other" in world.where()
+    assert len(world.where("g-")) == (0 if said else 2)
+    assert said in world.why("PodGroup", "g").message if said else True
+    taken = world.devices.taken()
+    assert len(taken) == len(set(taken))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"taint": {}},
+        {"deviceSelector": {"driver": "x" * 10_000}, "taint": {"key": "k", "effect": "Sometimes"}},
+        {"deviceSelector": {"driver": None, "pool": None, "device": None}, "taint": {"key": "k", "effect": "None"}},
+        {"deviceSelector": None, "taint": {"key": "k", "effect": "NoExecute"}},
+    ],
+)
+def test_a_taint_rule_that_says_nothing_of_use_harms_nobody(spec):
+    world = with_devices(nodes=1)
+    without = {key: value for key, value in spec.items() if value is not None}
+    if "deviceSelector" in without:
+        without["deviceSelector"] = {k: v for k, v in without["deviceSelector"].items() if v is not None}
+    world.devices.put(decoded({"metadata": {"name": "odd"}, "spec": without}, DeviceTaintRule))
+    gang(world, 1)
+    world.run()
+    assert len(world.where()) == 1

@@ -6,13 +6,19 @@ import copy
 
 import pytest
 
-from tests.engine.devices import device_class, resource_slice
+from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.held_owners import QUEUE, HeldWorld, template
+from tests.engine.world import replaced
+from tutti.api.core import PodClaimStatus
+from tutti.api.devices import ResourceClaimTemplate
+from tutti.engine.ingest.managed_owners import is_to_wait
 from tutti.engine.records.decisions import Evict, StartOwner, SuspendOwner
 from tutti.engine.records.workloads import Phase
 
 LABELS = {"pool": "a"}
 TAINT = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+SUSPENDED = {"parallelism": 2, "completions": 2, "suspend": True}
 
 
 def a_world(gpus=8, *, quota=100, manage="Suspend", **queue):
@@ -412,6 +418,108 @@ def test_room_is_held_for_pods_whose_extended_resource_is_served_by_devices():
     assert not world.replay().differences
 
 
+def claim_template(name, count):
+    raw = {"metadata": {"name": name, "namespace": "default"}, "spec": {"spec": asks_for(count)}}
+    return decoded(raw, ResourceClaimTemplate)
+
+
+def made_claims(world, pods):
+    """Do as the claim controller for pods that name a template."""
+    for name in pods:
+        pod = world.pods["default", name]
+        world.devices.make_claim(f"{name}-gpu", asks_for(2), owner=pod)
+        said = [PodClaimStatus("gpu", f"{name}-gpu")]
+        world.put(replaced(pod, status=replaced(pod.status, resource_claim_statuses=said)))
+
+
+def a_world_of_claims(nodes=2):
+    """Nodes with four devices each, a template of claims for two, and a template of pods that name it."""
+    world = a_world(0)
+    world.devices.put(device_class())
+    for index in range(nodes):
+        world.node(f"n{index}", gpus=0, labels=LABELS)
+        world.devices.put(resource_slice(f"n{index}", 4))
+    world.makes_pods = False
+    asked = template(0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "two"}])
+    return world, asked
+
+
+def test_room_and_devices_are_held_for_pods_whose_claims_are_made_from_templates():
+    world, asked = a_world_of_claims()
+    world.devices.put(claim_template("two", 2))
+    uid = world.job("train", 4, template=asked)
+    world.run()
+    assert not world.spec(uid)["suspend"]
+    assert only(world).phase is Phase.RESERVED
+
+    world.devices.make_claim("rival", asks_for(1))
+    world.pod("rival", gpus=0, device_claims=("rival",), queue="queue")
+    world.run()
+    assert "rival" not in world.where()  # all are kept for who is to come
+
+    world.makes_pods = True
+    world.make_pods(uid)
+    world.run()
+    names = sorted(name for _, name in world.pods if name != "rival")
+    assert len(names) == 4
+    assert not world.placed(uid)
+    made_claims(world, names[:2])
+    world.run()
+    assert "rival" not in world.where()
+    made_claims(world, names[2:])
+    world.run()
+
+    assert len(world.placed(uid)) == 4
+    assert len(set(world.devices.taken())) == 8
+    assert "rival" not in world.where()
+    assert not world.replay().differences
+
+
+def test_members_to_come_are_counted_on_once_the_template_of_their_claims_is_there():
+    world, asked = a_world_of_claims()
+    world.workload("late", {"name": "workers", "count": 4, "template": asked}, queueName="queue")
+    world.run()
+    group = only(world).groups["workers"]
+    assert group.promised is None
+
+    world.devices.put(claim_template("two", 2))
+    world.run()
+    assert [one.requests[0].ways[0].count for one in group.promised.devices.claims] == [2]
+    world.devices.drop("ResourceClaimTemplate", "two")
+    world.run()
+    assert group.promised is None
+
+
+def test_a_job_whose_pods_would_lack_devices_is_not_started():
+    world, asked = a_world_of_claims(1)
+    world.devices.put(claim_template("two", 2))
+    uid = world.job("train", 3, template=asked)
+    world.run()
+    assert world.spec(uid)["suspend"]
+    assert (
+        "devices of class gpu" in only(world).explanation.message
+        or "cannot allocate" in only(world).explanation.message
+    )
+
+    world.node("n9", gpus=0, labels=LABELS)
+    world.devices.put(resource_slice("n9", 4))
+    world.run()
+    assert not world.spec(uid)["suspend"]
+
+
+def test_devices_that_were_held_for_pods_that_never_come_are_free_again():
+    world, asked = a_world_of_claims(1)
+    world.devices.put(claim_template("two", 2))
+    uid = world.job("train", 2, template=asked)
+    world.run()
+    assert not world.spec(uid)["suspend"]
+    world.devices.make_claim("rival", asks_for(4))
+    world.pod("rival", gpus=0, device_claims=("rival",), queue="queue")
+    world.until(400)
+
+    assert world.where() == {"rival": "n0"}
+
+
 def test_a_job_set_that_restarts_is_followed():
     world = a_world(4)
     role = {"parallelism": 2, "completions": 2, "template": template()}
@@ -430,3 +538,54 @@ def test_a_job_set_that_restarts_is_followed():
     managed = [one for one in world.engine.state.workloads.values() if one.managed is not None]
     assert [one.key for one in managed] != [before]
     assert managed[0].phase is Phase.SCHEDULED
+
+
+def test_what_it_waits_for_is_told_to_the_job_before_and_after_it_has_a_pod_group():
+    world = a_world(3)
+    uid = world.job("train", 4)
+    world.run()
+
+    told = world.events("FailedScheduling")
+    assert {(one.api_version, one.kind, one.namespace, one.name, one.uid) for one in told} == {
+        ("batch/v1", "Job", "default", "train", uid)
+    }
+    assert only(world).uid, "its PodGroup has been made by now"
+    world.queue("team", 3, manage="Suspend")
+    world.run()
+    assert {one.kind for one in world.events("FailedScheduling")} == {"Job"}
+    assert len(world.events("FailedScheduling")) > len(told)
+
+
+@pytest.mark.parametrize("missing", ["LocalQueue", "ClusterQueue"])
+def test_a_job_whose_queue_leads_nowhere_is_told_so_and_goes_on_when_there_is_one(missing):
+    world = a_world()
+    if missing == "ClusterQueue":
+        world.queue("lost", 8, manage="Suspend", local="training")
+        world.remove_object("ClusterQueue", "lost")
+    name = "trainng" if missing == "LocalQueue" else "training"
+    uid = world.held("Job", "train", SUSPENDED | {"template": template()}, **{next(iter(QUEUE)): name})
+    world.run()
+
+    assert world.waits(uid)
+    assert only(world).explanation.reason == f"{missing}NotFound"
+    (event,) = world.events("FailedScheduling")
+    assert (event.kind, event.uid) == ("Job", uid)
+    assert "does not exist" in event.note
+    (group,) = [raw for key, raw in world.objects.items() if key[0] == "PodGroup"]
+    assert group["status"]["pendingReason"]["reasons"][0]["message"] == event.note
+    assert not is_to_wait(world.engine.state, world.owners[uid]), "the webhook suspends for queues that are there"
+
+    world.queue("found", 8, manage="Suspend", local=name)
+    world.run()
+    assert len(world.placed(uid)) == 2
+
+
+def test_a_job_whose_queue_turns_out_to_keep_pods_is_left_alone():
+    world = a_world()
+    uid = world.held("Job", "train", SUSPENDED | {"template": template()}, **{next(iter(QUEUE)): "later"})
+    world.run()
+    world.queue("found", 8, manage="Pods", local="later")
+    world.run()
+
+    assert world.waits(uid)
+    assert not world.engine.state.workloads

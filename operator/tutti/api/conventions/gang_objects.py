@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tutti.api.conditions import legible_conditions
 from tutti.api.conventions.membership import MOST_MEMBERS, quoted
-from tutti.api.core import OwnerReference
+from tutti.api.core import OwnerReference, PodResourceClaim
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.api.messages import join_listed
@@ -50,6 +50,9 @@ CONDITIONS: Mapping[str, str] = {
 }
 """What the condition is called by which a scheduler says that a native pod group has been scheduled."""
 
+MOST_GROUP_CLAIMS = 4
+"""So many claims a native pod group may list (Kubernetes 1.36, MaxPodGroupResourceClaims)."""
+
 
 @dataclass(frozen=True, slots=True)
 class GangObject:
@@ -67,6 +70,7 @@ class GangObject:
         conditions: Its conditions as they stand.
         problem: What is wrong with it, or "".
         note: What of it is not followed, though it does no harm to the gang by itself, or "".
+        claims: The claims on devices that are the group's, one for all members (KEP-5729).
         made_by: The Job of Volcano that it was made for, whose controller goes by its phase; None for none.
         phase: Of such a one, as it stands.
     """
@@ -86,6 +90,7 @@ class GangObject:
     conditions: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
     note: str = ""
+    claims: tuple[PodResourceClaim, ...] = ()
     made_by: OwnerReference | None = None
     phase: str = ""
 
@@ -123,6 +128,7 @@ class _Native(msgspec.Struct, frozen=True, rename="camel"):
     priority_class_name: str = ""
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     parent_composite_pod_group_name: str = ""
+    resource_claims: Annotated[list[PodResourceClaim], msgspec.Meta(max_length=MOST_GROUP_CLAIMS)] = []
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -160,6 +166,7 @@ class _Said(NamedTuple):
     priority: int | None = None
     problem: str = ""
     note: str = ""
+    claims: tuple[PodResourceClaim, ...] = ()
 
 
 def _said(group: str, kind: str, raw: Mapping[str, Any]) -> Iterator[_Said]:
@@ -202,7 +209,8 @@ def _native(one: _Native) -> _Said:
         document["disruptionMode"] = "Pod"
     if one.priority_class_name:
         document["priorityClassName"] = one.priority_class_name
-    return _Said("", document, priority=one.priority, note=_parent(one.parent_composite_pod_group_name))
+    note = _parent(one.parent_composite_pod_group_name)
+    return _Said("", document, priority=one.priority, note=note, claims=tuple(one.resource_claims))
 
 
 def _parent(name: str) -> str:
@@ -264,6 +272,7 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         conditions=tuple(legible_conditions(raw.get("status"))),
         problem=problem,
         note=said.note,
+        claims=said.claims,
         made_by=(made_by := _volcano_job(api_version, meta)),
         phase=_phase(raw.get("status")) if made_by else "",
     )

@@ -27,12 +27,16 @@ class DeviceUse(NamedTuple):
         claim: The claim; None where it has not been made from its template yet.
         template: Whether it is made for this pod alone.
         needed: Whether there is, or is to be, a claim at all.
+        group: The PodGroup of Kubernetes that the pod is in, or "": the claim may be that one's (`group_claims.py`).
+        source: The claim or template that the entry names.
     """
 
     name: str
     claim: ClaimKey | None
     template: bool = False
     needed: bool = True
+    group: str = ""
+    source: str = ""
 
 
 class WayAsk(msgspec.Struct, frozen=True):

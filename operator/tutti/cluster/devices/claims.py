@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import OwnerReference, Pod, PodSpec
 from tutti.api.devices import (
     IMPLICIT_RESOURCE,
     AllocatedDevice,
     DeviceClass,
     ResourceClaim,
     ResourceClaimSpec,
+    ResourceClaimTemplate,
 )
 from tutti.cluster.devices.asks import (
     NO_DEVICES,
@@ -27,12 +28,15 @@ from tutti.cluster.devices.asks import (
     HeldClaim,
     claim_ask,
 )
+from tutti.cluster.devices.group_claims import GroupClaims
 
 BINDING_SECONDS: Final = 600
 """How long a device may take until it is ready (DynamicResourcesArgs.bindingTimeout)."""
 
 MOST_CLAIMS: Final = 32
 """Claims of one pod that are weighed."""
+_MOST_AWAITED: Final = 10_000
+"""Templates that do not exist and that pods yet to be made name: of so many it is looked when they come."""
 MOST_PER_POD: Final = 128
 """Devices of one pod that are weighed."""
 
@@ -44,15 +48,18 @@ def device_uses_of(pod: Pod) -> tuple[DeviceUse, ...]:
     if not pod.spec.resource_claims:
         return ()
     made = {one.name: one for one in pod.status.resource_claim_statuses}
+    group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
     out = []
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_name:
-            out.append(DeviceUse(entry.name, (pod.metadata.namespace, entry.resource_claim_name)))
+            named = entry.resource_claim_name
+            out.append(DeviceUse(entry.name, (pod.metadata.namespace, named), group=group, source=named))
             continue
         status = made.get(entry.name)
         name = status.resource_claim_name if status is not None else None
         claim = (pod.metadata.namespace, name) if name else None
-        out.append(DeviceUse(entry.name, claim, True, needed=status is None or bool(name)))
+        needed, source = status is None or bool(name), entry.resource_claim_template_name or ""
+        out.append(DeviceUse(entry.name, claim, True, needed=needed, group=group, source=source))
     return tuple(out)
 
 
@@ -65,6 +72,7 @@ class ClaimBook:
         now: Unix seconds, by which devices that are not ready in time are told.
         late: When the devices of a claim are not waited for any longer, Unix seconds, where they are still.
         extended: The claims that were made for extended resources, by the uid of their pod, and how it is called.
+        groups: Which claims are those of PodGroups.
     """
 
     def __init__(self) -> None:
@@ -73,6 +81,9 @@ class ClaimBook:
         self.now = 0.0
         self.late: dict[ClaimKey, float] = {}
         self.extended: dict[str, dict[ClaimKey, PodKey]] = {}
+        self.groups = GroupClaims()
+        self._awaited: dict[ClaimKey, None] = {}
+        self._templates: dict[ClaimKey, ResourceClaim] = {}
         self._users: dict[ClaimKey, dict[PodKey, None]] = {}
         self._classes_of: dict[str, DeviceClass] = {}
 
@@ -103,6 +114,35 @@ class ClaimBook:
         known = self.classes.pop(name, None) is not None
         self._name_resources()
         return known
+
+    def put_template(self, found: ResourceClaimTemplate) -> bool:
+        """Add a template of claims; returns whether it was looked for before it was there."""
+        key = (found.metadata.namespace, found.metadata.name)
+        self._templates[key] = ResourceClaim(found.metadata, found.spec.spec)
+        return self._awaited.pop(key, key) is None
+
+    def drop_template(self, key: ClaimKey) -> bool:
+        """Forget a template of claims; returns whether it was known."""
+        return self._templates.pop(key, None) is not None
+
+    def template_asks(self, namespace: str, spec: PodSpec) -> tuple[ClaimAsk, ...] | None:
+        """Return what the claims of a pod yet to be made will ask for; None where that cannot be told.
+
+        It cannot of a claim that has a name already, since others may use it, nor of one that may be a PodGroup's.
+        """
+        asks = []
+        for entry in spec.resource_claims[: MOST_CLAIMS + 1]:
+            key = (namespace, entry.resource_claim_template_name or "")
+            found = self._templates.get(key)
+            if found is None and entry.resource_claim_template_name:
+                if len(self._awaited) >= _MOST_AWAITED:
+                    del self._awaited[next(iter(self._awaited))]
+                self._awaited[key] = None
+            if found is None or spec.scheduling_group is not None or any(self._unknown_classes(found)):
+                return None
+            asks.append(claim_ask(entry.name, found.spec, self.classes, ""))
+        devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
+        return tuple(asks) if len(asks) <= MOST_CLAIMS and devices <= MOST_PER_POD else None
 
     def put(self, found: ResourceClaim) -> None:
         """Add or change a claim."""
@@ -140,6 +180,7 @@ class ClaimBook:
     def use(self, pod: PodKey, uses: Sequence[DeviceUse]) -> list[PodKey]:
         """Note the claims that a pod uses; returns the others that now share one."""
         sharing: list[PodKey] = []
+        self.groups.join(pod, uses)
         for claim in filter(None, (one.claim for one in uses)):
             users = self._users.setdefault(claim, {})
             if pod not in users and len(users) == 1:
@@ -150,6 +191,7 @@ class ClaimBook:
     def leave(self, pod: PodKey, uses: Sequence[DeviceUse]) -> list[PodKey]:
         """Note that a pod uses its claims no more; returns the others that now have one for themselves."""
         alone: list[PodKey] = []
+        self.groups.leave(pod, uses)
         for claim in filter(None, (one.claim for one in uses)):
             users = self._users.get(claim, {})
             if pod in users:
@@ -186,9 +228,12 @@ class ClaimBook:
                 return
             if claim.metadata.deletion_timestamp is not None:
                 yield f'resourceclaim "{use.claim[1]}" is being deleted', True
-            owners = claim.metadata.owner_references
-            if use.template and not any(one.controller and one.uid == uid for one in owners):
-                yield f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} (Pod is not owner)", False
+            group = self.groups.group_of(pod[0], use)
+            makers = {uid} if group is None else {uid, group.uid}
+            owned = any(one.controller and one.uid in makers for one in claim.metadata.owner_references)
+            if use.template and not owned:
+                who = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.name} is the owner"
+                yield f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} ({who})", False
         for claim in self.claims_of(uses):
             if claim.status.allocation is None:
                 yield from self._unknown_classes(claim)
@@ -214,12 +259,13 @@ class ClaimBook:
             return DeviceNeeds(problem, waits)
         asks, held = [], []
         names = {use.claim: use.name for use in reversed(uses)}
+        of_group = {use.claim for use in uses if use.group and self.groups.group_of(pod[0], use) is not None}
         for claim in self.claims_of(uses):
             own = elsewhere and all(one.uid == uid for one in claim.status.reserved_for)
             if claim.status.allocation is not None and not own:
                 held.append(self._held(claim))
             else:
-                asks.append(self._ask(names[claim.key], claim))
+                asks.append(self._ask(names[claim.key], claim, of_group=claim.key in of_group))
         devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
         if devices > MOST_PER_POD:
             return DeviceNeeds(f"it asks for {devices} devices, and {MOST_PER_POD} is the most that is weighed")
@@ -266,8 +312,8 @@ class ClaimBook:
                 if way.device_class_name not in self.classes:
                     yield f"request {label}: device class {way.device_class_name} does not exist", True
 
-    def _ask(self, name: str, claim: ResourceClaim) -> ClaimAsk:
-        shared = "/".join(claim.key) if len(self._users.get(claim.key, ())) > 1 else ""
+    def _ask(self, name: str, claim: ResourceClaim, *, of_group: bool) -> ClaimAsk:
+        shared = "/".join(claim.key) if of_group or len(self._users.get(claim.key, ())) > 1 else ""
         return claim_ask(name, claim.spec, self.classes, shared)
 
     def _held(self, claim: ResourceClaim) -> HeldClaim:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from tutti.api.devices import AllocatedDevice, Allocation
 from tutti.api.quantity import QuantityError, parse_quantity
-from tutti.cluster.devices.pools import NodePool, PoolKey
+from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.taint_rules import PoolKey
 
 LocalUse = tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]
 """What is taken of a pool as one node sees it: the places of whole devices as bits of an int; and for each device that

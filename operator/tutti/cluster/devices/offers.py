@@ -10,7 +10,8 @@ from tutti.api.selectors import Taint
 from tutti.cluster.devices.capacities import Capacity
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
-from tutti.cluster.devices.pools import CounterKey, PoolStatus
+from tutti.cluster.devices.pools import PoolStatus
+from tutti.cluster.devices.published import CounterKey
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"

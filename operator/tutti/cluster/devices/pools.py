@@ -9,60 +9,23 @@ from __future__ import annotations
 
 import enum
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
+import msgspec
+
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import (
-    AttributeValue,
-    Device,
     ResourceSlice,
     ResourceSliceSpec,
 )
 from tutti.api.quantity import parse_quantity
-from tutti.api.selectors import HARD_EFFECTS, NodeSelector, Taint
-from tutti.cluster.devices.capacities import Capacity, capacity_of
-from tutti.cluster.devices.expressions import DeviceContent
-
-T = TypeVar("T")
+from tutti.api.selectors import NodeSelector, Taint
+from tutti.cluster.devices.published import CounterKey, PoolDevice, read_device
+from tutti.cluster.devices.taint_rules import PoolKey, TaintRules
 
 _MOST_CODES: Final = 1 << 16
-
-PoolKey = tuple[str, str]
-"""A driver and the name of a pool of it."""
-
-CounterKey = tuple[str, str]
-"""A counter set and the name of a counter in it."""
-
-
-class PoolDevice(NamedTuple):
-    """A device as its pool lists it.
-
-    Attributes:
-        attributes: By name as the driver writes it.
-        consumes: What it consumes of the counters of its pool, in milli-units.
-        taints: Those that keep requests away.
-        place: From where it can be used: a node by its name, a selector, or None for anywhere.
-        binds: Whether it can be used only from the node that it is allocated for.
-        base: Equal for devices that are alike in all but their attributes and where they can be used.
-        schema: Equal for devices that have attributes of the same names.
-        values: Those of its attributes, in the order of their names.
-    """
-
-    name: str
-    content: DeviceContent
-    attributes: Mapping[str, AttributeValue]
-    capacities: tuple[Capacity, ...]
-    consumes: tuple[tuple[CounterKey, int], ...]
-    taints: tuple[Taint, ...]
-    multiple: bool
-    binding_conditions: tuple[str, ...]
-    binding_failure_conditions: tuple[str, ...]
-    place: str | NodeSelector | None
-    binds: bool
-    base: int = -1
-    schema: int = -1
-    values: tuple[AttributeValue, ...] = ()
 
 
 class PoolStatus(enum.Enum):
@@ -117,6 +80,7 @@ class PublishedSlice:
         twice: Whether it defines a counter set twice.
         alone: The pool that it is where it is all of it, and of one node; None where it is not.
         problem: Why it cannot be believed, or "".
+        whose: Equal for slices whose selectors are; empty where each device says for itself where it can be used.
     """
 
     name: str
@@ -127,6 +91,12 @@ class PublishedSlice:
     sets: tuple[str, ...]
     problem: str
     alone: NodePool | None = None
+    whose: bytes = b""
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        if not (spec.per_device_node_selection or spec.node_name):
+            self.whose = msgspec.json.encode([spec.all_nodes, spec.node_selector])
 
     @property
     def key(self) -> PoolKey:
@@ -180,6 +150,8 @@ class DeviceCatalog:
         self.names: set[str] = set()
         self._codes: dict[object, int] = {}
         self._last_code = 0
+        self._rules = TaintRules()
+        self._common: dict[tuple[str, ...], tuple[NodePool, ...]] = {}
 
     def __bool__(self) -> bool:
         """Whether any driver offers anything."""
@@ -191,9 +163,29 @@ class DeviceCatalog:
         known = self._slices.get(name)
         if known is not None and known.spec == found.spec:
             return False
+        self._replace(_read(name, found.metadata.uid, found.spec, found.problem))
+        return True
+
+    def put_rule(self, rule: DeviceTaintRule) -> bool:
+        """Add or change a taint of an administrator's; returns whether that makes a difference."""
+        return self._taint_anew(self._rules.put(rule))
+
+    def drop_rule(self, name: str) -> bool:
+        """Forget a taint of an administrator's; returns whether that makes a difference."""
+        return self._taint_anew(self._rules.drop(name))
+
+    def _taint_anew(self, concerned: Callable[[PoolKey], bool]) -> bool:
+        """Read the slices anew of pools that rules are, or were, about."""
+        slices = [one for one in self._slices.values() if concerned(one.key)]
+        for one in slices:
+            self._replace(_read(one.name, one.uid, one.spec, one.problem))
+        return bool(slices)
+
+    def _replace(self, one: PublishedSlice) -> None:
+        """Have a slice be as it has been read now."""
+        name = one.name
         self.drop(name)
-        one = _read(name, found.metadata.uid, found.spec, found.problem)
-        one.devices = tuple(map(self._coded, one.devices))
+        one.devices = tuple([self._coded(device, self._rules.taints(one.key, device.name)) for device in one.devices])
         one.alone = _pool_of(one)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
@@ -202,7 +194,6 @@ class DeviceCatalog:
         else:
             self._roaming[name] = one
         self._touch(one)
-        return True
 
     def find(self, key: PoolKey, name: str) -> PoolDevice | None:
         """Return a device of a pool as the newest of its slices that list it have it."""
@@ -227,8 +218,8 @@ class DeviceCatalog:
         for one in self._slices.values():
             yield from one.devices
 
-    def _coded(self, device: PoolDevice) -> PoolDevice:
-        """Return a device with what tells at once whether it is like another."""
+    def _coded(self, device: PoolDevice, more: tuple[Taint, ...]) -> PoolDevice:
+        """Return a device with further taints, and with what tells at once whether it is like another."""
         names = tuple(sorted(device.attributes))
         content = device.content
         self.names.update(name for (_, name), _ in (*content.attributes, *content.capacity))
@@ -237,11 +228,11 @@ class DeviceCatalog:
             content.capacity,
             device.capacities,
             device.consumes,
-            device.taints,
+            taints := (*device.taints, *more),
             device.multiple,
         )
         values = tuple(device.attributes[name] for name in names)
-        return device._replace(base=self._code(alike), schema=self._code(names), values=values)
+        return device._replace(taints=taints, base=self._code(alike), schema=self._code(names), values=values)
 
     def _code(self, value: object) -> int:
         known = self._codes.get(value)
@@ -274,7 +265,29 @@ class DeviceCatalog:
         return changed
 
     def pools_of(self, node: str, labels: Mapping[str, str]) -> tuple[NodePool, ...]:
-        """Return the pools that a node can use devices of, in the order in which they are tried."""
+        """Return the pools that a node can use devices of, in the order in which they are tried.
+
+        Nodes that can use the same devices, and no others, get the same tuple.
+        """
+        answers: dict[bytes, bool] = {}  # many slices are for the same nodes
+        reached: dict[str, PublishedSlice] = {}
+        for name, one in self._roaming.items():
+            reaches = answers.get(one.whose) if one.whose else one.reaches(node, labels)
+            if reaches is None:
+                reaches = answers[one.whose] = one.reaches(node, labels)
+            if reaches:
+                reached[name] = one
+        if self._of_node.get(node) or any(one.spec.per_device_node_selection for one in reached.values()):
+            return self._pools_of(node, labels, reached)
+        names = tuple(reached)
+        common = self._common.get(names)
+        if common is None:
+            common = self._common[names] = self._pools_of(node, labels, reached)
+        return common
+
+    def _pools_of(
+        self, node: str, labels: Mapping[str, str], reached: Mapping[str, PublishedSlice]
+    ) -> tuple[NodePool, ...]:
         found: dict[PoolKey, dict[str, PublishedSlice]] = {}
         pools: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
@@ -283,9 +296,8 @@ class DeviceCatalog:
                 pools.append(one.alone)
             else:
                 found.setdefault(one.key, {})[name] = one
-        for name, one in self._roaming.items():
-            if one.reaches(node, labels):
-                found.setdefault(one.key, {})[name] = one
+        for name, one in reached.items():
+            found.setdefault(one.key, {})[name] = one
         pools += [self._pool(key, mine, node, labels) for key, mine in found.items()]
         return tuple(sorted((one for one in pools if one is not None), key=lambda one: (one.binds, one.key)))
 
@@ -315,6 +327,7 @@ class DeviceCatalog:
 
     def _touch(self, one: PublishedSlice) -> None:
         self.version += 1
+        self._common.clear()
         self.touched[one.key] = None
         if self.changed is None:
             return
@@ -360,53 +373,5 @@ def _read(name: str, uid: str, spec: ResourceSliceSpec, problem: str) -> Publish
         for one in spec.shared_counters
         for counter, said in one.counters.items()
     }
-    devices = tuple(_device(one, spec) for one in spec.devices)
+    devices = tuple(read_device(one, spec) for one in spec.devices)
     return PublishedSlice(name, uid, spec, devices, counters, tuple(one.name for one in spec.shared_counters), "")
-
-
-def _device(device: Device, spec: ResourceSliceSpec) -> PoolDevice:
-    said = {name: one.value for name, one in device.attributes.items()}
-    attributes = {name: value for name, value in said.items() if value is not None}
-    capacities = tuple(capacity_of(name, one) for name, one in sorted(device.capacity.items()))
-    content = DeviceContent(
-        spec.driver,
-        tuple(sorted(_qualified(attributes.items(), spec.driver).items())),
-        tuple(sorted(_qualified(((one.name, one.value) for one in capacities), spec.driver).items())),
-        device.allow_multiple_allocations,
-    )
-    return PoolDevice(
-        name=device.name,
-        content=content,
-        attributes=attributes,
-        capacities=capacities,
-        consumes=tuple(
-            ((used.counter_set, name), parse_quantity(one.value))
-            for used in device.consumes_counters
-            for name, one in used.counters.items()
-        ),
-        taints=tuple(one for one in device.taints if one.effect in HARD_EFFECTS),
-        multiple=device.allow_multiple_allocations,
-        binding_conditions=tuple(device.binding_conditions),
-        binding_failure_conditions=tuple(device.binding_failure_conditions),
-        place=_place(device, spec),
-        binds=device.binds_to_node,
-    )
-
-
-def _place(device: Device, spec: ResourceSliceSpec) -> str | NodeSelector | None:
-    """Return from where a device can be used; a node without a name: from nowhere."""
-    source = device if spec.per_device_node_selection else spec
-    if source.node_name:
-        return source.node_name
-    if spec.per_device_node_selection and source.node_selector is None and not source.all_nodes:
-        return ""  # it names no node at all
-    return None if source.all_nodes else source.node_selector
-
-
-def _qualified(items: Iterable[tuple[str, T]], driver: str) -> dict[tuple[str, str], T]:
-    """Return values by domain and name; what is written in full goes before what is of the driver's own domain."""
-    out: dict[tuple[str, str], T] = {}
-    for name, value in sorted(items, key=lambda one: "/" in one[0]):
-        domain, slash, own = name.partition("/")
-        out[(domain, own) if slash else (driver, name)] = value
-    return out

@@ -18,10 +18,12 @@ from tutti.api.devices import AttributeValue
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, OfferedPool
-from tutti.cluster.devices.pools import NodePool, PoolDevice
+from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.rows import DeviceRows
 
 _MOST_SITUATIONS: Final = 1 << 16
+_MANY_POOLS: Final = 16
 
 
 class _Plan(NamedTuple):
@@ -75,6 +77,7 @@ class DeviceProjection:
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
+        self._last: tuple[tuple[NodePool, ...], tuple[int, ...]] | None = None
 
     def refresh(self, rows: DeviceRows, count: int) -> None:
         """Bring the situations of the first `count` rows up to date."""
@@ -88,8 +91,13 @@ class DeviceProjection:
         if len(self.situation_of) < count or self.stamp < 0:
             self.situation_of = np.full(2 * count, self._situation((), ()), dtype=np.int64)
             self.stamp = 0
+        alike: dict[tuple[int, int], int] = {}  # rows that have the same pools and uses, which keep these meanwhile
         for row in np.flatnonzero(rows.stamps[:count] > self.stamp).tolist():
-            self.situation_of[row] = self._situation(self._numbers_of(rows.pools[row]), rows.uses[row])
+            pools, uses = rows.pools[row], rows.uses[row]
+            known = alike.get((id(pools), id(uses)))
+            if known is None:
+                known = alike[id(pools), id(uses)] = self._situation(self._numbers(pools), uses)
+            self.situation_of[row] = known
         self.stamp = rows.stamp
 
     def next(self, situation: int, uses: tuple[LocalUse, ...]) -> int:
@@ -111,6 +119,14 @@ class DeviceProjection:
             self._pools_of.append(pools)
             self.offers.append(Offer(tuple(self._pools[number] for number in pools), uses))
         return known
+
+    def _numbers(self, pools: tuple[NodePool, ...]) -> tuple[int, ...]:
+        """Return the numbers of the pools of one node; of many it is remembered which these were last."""
+        if len(pools) < _MANY_POOLS:
+            return self._numbers_of(pools)
+        if self._last is None or self._last[0] is not pools:
+            self._last = (pools, self._numbers_of(pools))
+        return self._last[1]
 
     def _numbers_of(self, pools: Sequence[NodePool]) -> tuple[int, ...]:
         """Return the numbers of the pools of one node, beside one another."""

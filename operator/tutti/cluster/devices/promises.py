@@ -19,7 +19,8 @@ from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequiremen
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
 from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
-from tutti.cluster.devices.pools import NodePool, PoolDevice
+from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.published import PoolDevice
 
 PodKey = tuple[str, str]
 

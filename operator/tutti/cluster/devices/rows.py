@@ -8,7 +8,8 @@ import numpy as np
 
 from tutti.cluster.columns import longer
 from tutti.cluster.devices.ledger import DeviceLedger, LocalUse
-from tutti.cluster.devices.pools import DeviceCatalog, NodePool, PoolKey
+from tutti.cluster.devices.pools import DeviceCatalog, NodePool
+from tutti.cluster.devices.taint_rules import PoolKey
 
 
 class DeviceRows:
@@ -49,9 +50,10 @@ class DeviceRows:
         if seen != self._seen or changed is None or changed:
             self._seen = seen
             self._follow_nodes(names, labels, changed)
-        for key in self._ledger.take_changed():
-            for row in self._rows_of.get(key, ()):
-                self._recount(row)
+        concerned = dict.fromkeys(row for key in self._ledger.take_changed() for row in self._rows_of.get(key, ()))
+        counted: dict[int, tuple[LocalUse, ...]] = {}
+        for row in concerned:
+            self._recount(row, counted)
 
     def shared_pools(self) -> Sequence[NodePool]:
         """Return the pools of which other nodes may use the same devices, as any row sees them."""
@@ -76,14 +78,15 @@ class DeviceRows:
             self.uses.append(())
         if len(self.stamps) < len(names):
             self.stamps = longer(self.stamps, 2 * len(names))
+        counted: dict[int, tuple[LocalUse, ...]] = {}
         for row, name in enumerate(names):
             same = name == self._names[row] and labels[row] is self._labels[row]
             if same and changed is not None and name not in changed:
                 continue
             self._names[row], self._labels[row] = name, labels[row]
-            self._put(row, self._catalog.pools_of(name, labels[row]) if name else ())
+            self._put(row, self._catalog.pools_of(name, labels[row]) if name else (), counted)
 
-    def _put(self, row: int, pools: tuple[NodePool, ...]) -> None:
+    def _put(self, row: int, pools: tuple[NodePool, ...], counted: dict[int, tuple[LocalUse, ...]]) -> None:
         if not pools and not self.pools[row]:
             return
         for pool in self.pools[row]:
@@ -95,9 +98,13 @@ class DeviceRows:
             self._rows_of.setdefault(pool.key, {})[row] = None
         self.pools[row] = pools
         self.version += 1
-        self._recount(row)
+        self._recount(row, counted)
 
-    def _recount(self, row: int) -> None:
-        self.uses[row] = tuple(self._ledger.use(pool) for pool in self.pools[row])
+    def _recount(self, row: int, counted: dict[int, tuple[LocalUse, ...]]) -> None:
+        """Look what is taken on a row; once for all that have the same pools, which are kept by them meanwhile."""
+        uses = counted.get(id(self.pools[row]))
+        if uses is None:
+            uses = counted[id(self.pools[row])] = tuple([self._ledger.use(pool) for pool in self.pools[row]])
+        self.uses[row] = uses
         self.stamp += 1
         self.stamps[row] = self.stamp

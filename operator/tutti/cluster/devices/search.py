@@ -31,7 +31,8 @@ from tutti.cluster.devices.offers import (
     Pick,
     Verdict,
 )
-from tutti.cluster.devices.pools import CounterKey, PoolStatus
+from tutti.cluster.devices.pools import PoolStatus
+from tutti.cluster.devices.published import CounterKey
 from tutti.cluster.devices.tightness import tightest_first, tightness_of
 
 MOST_RANKED: Final = 1_000
@@ -99,6 +100,18 @@ class _PoolState:
     overdrawn: bool
 
 
+class _PoolStates(dict[int, _PoolState]):
+    """What is taken of the pools of an offer, by their places; of those that are looked at."""
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__()
+        self._offer = offer
+
+    def __missing__(self, at: int) -> _PoolState:
+        state = self[at] = _state_of(self._offer.pools[at], self._offer.uses[at])
+        return state
+
+
 @dataclass(slots=True)
 class _Slot:
     """Where a search stands: the next device of a way of a request of a claim.
@@ -144,7 +157,7 @@ class _Attempt:
     picks: list[Pick] = field(default_factory=list)
     steps: int = 0
     rank: int = 0
-    _pools: list[_PoolState] = field(default_factory=list)
+    _pools: _PoolStates = field(init=False)
     _everything: dict[tuple[int, int, int], list[tuple[int, int]]] = field(default_factory=dict)
     _of_claim: list[int] = field(default_factory=list)
     _seen: list[dict[tuple[int, int], None]] = field(default_factory=list)
@@ -152,7 +165,7 @@ class _Attempt:
 
     def run(self) -> bool:
         """Search; whether a solution was found, which `picks` then is."""
-        self._pools = [_state_of(pool, use) for pool, use in zip(self.offer.pools, self.offer.uses, strict=True)]
+        self._pools = _PoolStates(self.offer)
         self._of_claim = [0] * len(self.claims)
         self._seen = [{} for _ in self.claims]
         self._values = [[[] for _ in claim.constraints] for claim in self.claims]
@@ -283,8 +296,8 @@ class _Attempt:
             if not self._is_used(slot, way, number, device)
             and self._is_selected(self.claims[slot.claim], way, self.offer.pools[number].kinds[device])
         ]
-        left = [pool.left for pool in self._pools]
-        consumed = [pool.consumed for pool in self._pools]
+        states = [self._pools[at] for at in range(len(self.offer.pools))]
+        left, consumed = [pool.left for pool in states], [pool.consumed for pool in states]
         return tightest_first(free, way.count - slot.index, self.offer, self.picks, left, consumed)
 
     def _is_used(self, slot: _Slot, way: WayAsk, pool: int, device: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 from tutti.api.devices import AttributeValue
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, Pick
-from tutti.cluster.devices.pools import CounterKey
+from tutti.cluster.devices.published import CounterKey
 
 DevicePlace = tuple[int, int]
 """A pool of an offer, and a device in it."""

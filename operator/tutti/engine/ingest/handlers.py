@@ -34,7 +34,17 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, provisioning, quota_usage, scale_down
+from tutti.engine.lifecycle import (
+    binding,
+    checks,
+    devices,
+    eviction,
+    limits,
+    network_objects,
+    provisioning,
+    quota_usage,
+    scale_down,
+)
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -200,12 +210,18 @@ def _node_topology_gone(state: IngestState, gone: observations.NodeTopologyGone)
 
 
 def _gang_object_seen(state: IngestState, seen: observations.GangObjectSeen) -> None:
-    reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
+    _gang_object_changed(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
 
 
 def _gang_object_gone(state: IngestState, gone: observations.GangObjectGone) -> None:
     state.gang_objects.drop(gone.api_version, gone.kind, gone.namespace, gone.name)
-    reassign_members(state, gone.namespace, gone.name)
+    _gang_object_changed(state, gone.namespace, gone.name)
+
+
+def _gang_object_changed(state: IngestState, namespace: str, name: str) -> None:
+    listed = state.gang_objects.claims(namespace, name)
+    state.touch_pods(state.cluster.device_users.put_group((namespace, name), *listed))
+    reassign_members(state, namespace, name)
 
 
 def _synced(state: IngestState, synced: observations.Synced) -> None:
@@ -307,6 +323,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.AllowanceGone: _allowance_gone,
     observations.ThrottleSeen: _throttle_seen,
     observations.ThrottleGone: _throttle_gone,
+    observations.NetworkObjectSeen: network_objects.network_object_seen,
+    observations.NetworkObjectGone: network_objects.network_object_gone,
     observations.OwnerSeen: owner_seen,
     observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,
@@ -355,7 +373,7 @@ def unobserved(state: IngestState, observation: Observation, error: Exception) -
             touch_concerned(state, kind, namespace, name, changed=True)
         case observations.GangObjectSeen(api_version=version, kind=kind):
             state.gang_objects.drop(version, kind, *whose[1:])
-            reassign_members(state, *whose[1:])
+            _gang_object_changed(state, *whose[1:])
         case _:
             pass
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tutti.api.devices import DeviceClass
 from tutti.cluster.devices.asks import expressions_of
-from tutti.cluster.devices.pools import PoolKey
+from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.devices.troubles import pool_trouble
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import EmitEvent

@@ -1,16 +1,30 @@
-"""Devices of reservations that are given back: what was written on claims for them is taken off again."""
+"""Devices of reservations that are given back: what was written on claims for them is taken off again.
+
+A claim of a PodGroup is the group's as long as that exists. A gang that is taken out, or that waits and fits nowhere,
+gives its devices back all the same once none of its pods has a node: others may need them meanwhile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from tutti.api.devices import ResourceClaim
 from tutti.cluster.devices.asks import ClaimKey
+from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.device_writes import DeviceWrite
+from tutti.engine.records.workloads import Phase, Workload
 
 
 def free_claims_of_ended(state: LifecycleState) -> None:
-    """Take off claims what was written on them for reservations that have been given back."""
+    """Take off claims what was written on them for reservations, and gangs, that are no more."""
+    for key, gang in list(state.given_up.items()):
+        if not _has_placed_users(state, key):
+            del state.given_up[key]
+            _free_of_group(state, key, gang)
+        elif not _has_leaving_users(state, key):
+            del state.given_up[key]  # it was placed again meanwhile
     for key, uid in state.cluster.device_users.take_ended().items():
         write = state.device_writes.pop(key, None)
         claim = state.cluster.nodes.devices.book.claims.get(key)
@@ -18,13 +32,69 @@ def free_claims_of_ended(state: LifecycleState) -> None:
             continue
         if write.failure or claim.is_extended:
             continue  # what stands there is somebody else's, or taken away as a whole
+        if _has_placed_users(state, key):
+            continue
         version = _later(write.version, claim.metadata.resource_version)
-        free_claim(state, key, write.uid, version, [*write.pods, ("", uid)])
+        free_claim(state, key, write.uid, version, [*write.pods, *write.groups, ("", uid)])
+
+
+def free_group_claims(state: LifecycleState, workload: Workload) -> None:
+    """Have the claims of a PodGroup lose their devices, where none of its pods has a node and nobody else uses them.
+
+    Rule: kube-scheduler 1.36, plugins/dynamicresources (unreservePodGroupClaims), which only takes off the group.
+    """
+    gang = workload.gang
+    for key in _claims_of(state, workload):
+        if gang is not None and not _has_placed_users(state, key):
+            _free_of_group(state, key, gang.uid)
+
+
+def give_up_group_claims(state: LifecycleState, workload: Workload) -> None:
+    """Have the claims of a PodGroup lose their devices with the last pod of a gang that is being taken out."""
+    if workload.gang is not None:
+        state.given_up.update(dict.fromkeys(_claims_of(state, workload), workload.gang.uid))
+
+
+def is_free_of_others(state: LifecycleState, claim: ResourceClaim, pod: PodRecord) -> bool:
+    """Whether only a pod uses a claim, or its PodGroup of which no pod has a node."""
+    user = state.cluster.nodes.devices.book.groups.consumer(pod.key, pod.uid, pod.device_uses, claim.key)
+    if any(one.uid not in (pod.uid, user.uid) for one in claim.status.reserved_for):
+        return False
+    return not (user.is_group and _has_placed_users(state, claim.key))
 
 
 def free_claim(state: LifecycleState, key: ClaimKey, uid: str, version: str, pods: Iterable[tuple[str, str]]) -> None:
-    """Have the devices of a claim taken away that only these pods, name and uid, use."""
+    """Have the devices of a claim taken away that only these pods and PodGroups, name and uid, use."""
     state.out.append(WriteDeviceClaim(*key, uid, "free", version, pods=list(pods)))
+
+
+def _free_of_group(state: LifecycleState, key: ClaimKey, gang: str) -> None:
+    """Have a claim that only a PodGroup uses lose its devices, once."""
+    claim, write = state.cluster.nodes.devices.book.claims.get(key), state.device_writes.get(key)
+    if claim is None or claim.status.allocation is None or (write is not None and write.change == "free"):
+        return
+    if all(one.uid == gang for one in claim.status.reserved_for):
+        state.device_writes[key] = DeviceWrite(claim.metadata.uid, "free", "free")
+        state.cluster.device_users.holders.give_up(key)
+        free_claim(state, key, claim.metadata.uid, claim.metadata.resource_version, [("", gang)])
+
+
+def _claims_of(state: LifecycleState, workload: Workload) -> Sequence[ClaimKey]:
+    """Return the claims with devices that say that the PodGroup of a gang uses them."""
+    gang = workload.gang
+    return () if gang is None or not gang.claims else state.cluster.device_users.holders.claims_of(gang.uid)
+
+
+def _has_leaving_users(state: LifecycleState, key: ClaimKey) -> bool:
+    """Whether a pod that uses a claim belongs to a gang that is being taken out."""
+    groups = map(state.pod_group_of.get, state.cluster.nodes.devices.book.users(key))
+    workloads = (state.workloads.get(one[0]) for one in groups if one is not None)
+    return any(one is not None and one.phase is Phase.LEAVING for one in workloads)
+
+
+def _has_placed_users(state: LifecycleState, key: ClaimKey) -> bool:
+    records = map(state.cluster.pods.get, state.cluster.nodes.devices.book.users(key))
+    return any(one is not None and one.place for one in records)
 
 
 def _later(one: str, other: str) -> str:

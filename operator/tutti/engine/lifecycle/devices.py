@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim
+from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
+from tutti.cluster.devices.group_claims import Consumer
 from tutti.cluster.devices.ledger import held_by
 from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.devices.state import DeviceKind, DeviceObject
@@ -28,7 +29,7 @@ from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_pools import class_seen
-from tutti.engine.lifecycle.device_release import free_claim
+from tutti.engine.lifecycle.device_release import free_claim, free_group_claims, is_free_of_others
 from tutti.engine.lifecycle.extended_claims import (
     ask_to_make,
     ask_to_tell,
@@ -56,6 +57,10 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
         for workload in state.workloads.values():
             if any(group.promised is not None for group in workload.groups.values()):
                 state.touch(workload.key)  # devices may stand in for what its members are to ask for
+    if isinstance(found, ResourceClaimTemplate):
+        if state.cluster.nodes.devices.book.put_template(found):
+            _touch_makers(state, found.metadata.namespace)
+        return
     state.touch_pods(state.cluster.device_users.put(found))
 
 
@@ -63,7 +68,18 @@ def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: s
     """Forget a slice, class or claim of devices, and look at the workloads that it concerns."""
     if kind == "ResourceClaim":
         state.device_writes.pop((namespace, name), None)
+    if kind == "ResourceClaimTemplate":
+        if state.cluster.nodes.devices.book.drop_template((namespace, name)):
+            _touch_makers(state, namespace)
+        return
     state.touch_pods(state.cluster.device_users.drop(kind, namespace, name))
+
+
+def _touch_makers(state: LifecycleState, namespace: str) -> None:
+    """Look at the workloads of a namespace that wait for nodes or pods: more is known of what these will ask."""
+    for workload in state.workloads.values():
+        if workload.key[1] == namespace and workload.phase in (Phase.WAITING, Phase.RESERVED, Phase.CHECKING):
+            state.touch(workload.key)
 
 
 def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:
@@ -172,6 +188,7 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
     book = state.cluster.nodes.devices.book
     if not book.claims:
         return
+    free_group_claims(state, workload)
     profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
     for member in workload.members():
         record = member.pod
@@ -180,11 +197,12 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
         held = [one for one in book.claims_of(record.device_uses) if one.status.allocation is not None]
         for at in claims_in_the_way(state.cluster.nodes, record.pod_class, profile):
             claim = held[at]
-            mine = all(one.uid == record.uid for one in claim.status.reserved_for)
+            mine = is_free_of_others(state, claim, record)
             write = state.device_writes.get(claim.key)
             if mine and (write is None or write.change != "free"):
                 state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free", "free")
-                free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, [("", record.uid)])
+                users = [("", one.uid) for one in claim.status.reserved_for]
+                free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, users)
                 break
 
 
@@ -236,8 +254,8 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
     why = f"claim {name} is gone" if claim is None else _trouble(state, claim)
     if claim is None or why:
         return BindingProgress(BindingStage.FAILED, why)
-    has = claim.status.allocation is not None
-    if has and any(one.uid == member.pod.uid for one in claim.status.reserved_for):
+    has, user = claim.status.allocation is not None, _user(state, member, key)
+    if has and any(one.uid == user.uid for one in claim.status.reserved_for):
         return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
         return BindingProgress(
@@ -249,7 +267,7 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
         return BindingProgress(BindingStage.FAILED, f"claim {name} could not be written: {write.failure}")
     if not (write.answered and _is_since(claim, write)):
         return BindingProgress(BindingStage.UNDER_WAY)
-    if all(uid != member.pod.uid for _, uid in write.pods):
+    if not write.names(user.uid):
         return BindingProgress(BindingStage.UNASKED)
     return BindingProgress(BindingStage.FAILED, f"what was written on claim {name} is there no more")
 
@@ -296,7 +314,9 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
             ask_to_tell(state, key, members[0], promise.allotment.ask)
             return
     claim = devices.book.claims[key]
-    pods = [(member.pod.name, member.pod.uid) for member in members]
+    users = [_user(state, member, key) for member in members]
+    pods = [(one.name, one.uid) for one in users if not one.is_group]
+    groups = list(dict.fromkeys((one.name, one.uid) for one in users if one.is_group))
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
         now = datetime.fromtimestamp(state.now, UTC)
@@ -304,10 +324,16 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
         allocation = msgspec.structs.replace(found, allocation_timestamp=now.replace(microsecond=0))
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
     known = state.device_writes.get(key)
-    before = known.pods if known is not None else []
+    before = (known.pods, known.groups) if known is not None else ([], [])
     made: DeviceClaimChange = "allocate" if known is not None and known.change == "allocate" else change
-    state.device_writes[key] = DeviceWrite(uid, made, change, pods=[*before, *pods])
-    state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods))
+    state.device_writes[key] = DeviceWrite(uid, made, change, [*before[0], *pods], [*before[1], *groups])
+    state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups))
+
+
+def _user(state: LifecycleState, member: Member, key: ClaimKey) -> Consumer:
+    """Return who is to be noted on a claim so that a member may use it."""
+    pod, groups = member.pod, state.cluster.nodes.devices.book.groups
+    return groups.consumer(pod.key, pod.uid, pod.device_uses, key)
 
 
 def _share_ids(uid: str, version: str) -> Iterator[str]:
@@ -343,7 +369,9 @@ def _forget_refusals(state: LifecycleState, member: Member) -> None:
         if write.change == "reserve":
             del state.device_writes[key]
             continue
-        write.pods = [one for one in write.pods if one[1] != member.pod.uid]
+        user = _user(state, member, key)
+        write.pods = [one for one in write.pods if one[1] != user.uid]
+        write.groups = [one for one in write.groups if one[1] != user.uid]
         write.failure, write.version = "", claim.metadata.resource_version
 
 

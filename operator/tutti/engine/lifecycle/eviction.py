@@ -25,6 +25,7 @@ from collections.abc import Iterable
 
 from tutti.api.messages import IS, counted
 from tutti.engine.lifecycle import LifecycleState, owner_starts
+from tutti.engine.lifecycle.device_release import give_up_group_claims
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
@@ -203,6 +204,7 @@ def go_on_leaving(state: LifecycleState, workload: Workload) -> bool:
         Whether nothing of it is left on nodes, or may come to be there.
     """
     left = [m for m in workload.members() if _is_there(m)]
+    give_up_group_claims(state, workload)
     for member in left:
         member.leave = member.leave or _mark(workload)
     if left:

@@ -26,7 +26,7 @@ from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
@@ -195,7 +195,7 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
             return False
         if not all(_stands(state, hold) for hold in group.holds):
             return False
-        if group.holds and tally.waiting:
+        if group.holds and tally.waiting > _awaiting_claims(group):
             return False
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
@@ -262,6 +262,10 @@ def time_out_members(state: LifecycleState, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
+BACKING_OFF = "BackingOff"
+"""The reason of those who rest after a failure."""
+
+
 def try_later(state: LifecycleState, workload: Workload, reason: str, text: str) -> None:
     """Have a workload whose reservation has been given back tried again after its backoff, and tell why."""
     state.back_off(workload)
@@ -270,10 +274,12 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
 
 
 def backing_off(workload: Workload) -> Explanation:
-    """Say that a workload rests after a failure, and until when."""
-    again = timestamp(workload.not_before)
+    """Say that a workload rests after a failure, and until when; where a check had it taken out, as that was told."""
+    evicted, again = workload.evicted, timestamp(workload.not_before)
+    if evicted is not None and evicted.reason == EvictionReason.ADMISSION_CHECK:
+        return Explanation(Gate.CHECKS, evicted.reason, evicted.message)
     text = f"its last attempt was given up; it is tried again at {again}"
-    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
+    return Explanation(Gate.PERMIT, BACKING_OFF, text, {"attempts": str(workload.attempts), "at": again})
 
 
 def break_up(state: LifecycleState, workload: Workload) -> None:
@@ -294,6 +300,12 @@ def note_given_back(state: LifecycleState, workload: Workload) -> None:
 def held_seconds(state: LifecycleState, workload: Workload) -> float:
     """Return for how long a reservation has been held."""
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
+
+
+def _awaiting_claims(group: MemberGroup) -> int:
+    """Return how many members have come whose claims on devices are being made from templates: theirs is still held."""
+    pods = (member.pod for member in group.members.values())
+    return sum(pod.placeable and pod.pod_class.devices.waits for pod in pods)
 
 
 def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
@@ -377,7 +389,8 @@ def hand_over_late(state: LifecycleState, workload: Workload) -> None:
     hand_over_holds(state, workload)
     for group in workload.groups.values():
         tally = group.counts()
-        excess = tally.placed + tally.reserved + tally.waiting + len(group.holds) - group.min_count
+        waiting = tally.waiting - (_awaiting_claims(group) if group.holds else 0)
+        excess = tally.placed + tally.reserved + waiting + len(group.holds) - group.min_count
         release_holds(state, group, max(0, excess))
     if workload.counts().live or not any(group.holds for group in workload.groups.values()):
         return

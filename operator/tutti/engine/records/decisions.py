@@ -81,6 +81,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
         version: That of the claim which this was decided by.
         allocation: What it gets; only to allocate.
         pods: Name and uid of those that use it from now on, or, to free it, used it.
+        groups: The same of PodGroups of Kubernetes whose claim it is.
     """
 
     namespace: str
@@ -90,6 +91,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     version: str = ""
     allocation: Allocation | None = None
     pods: list[tuple[str, str]] = []
+    groups: list[tuple[str, str]] = []
 
 
 class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
@@ -277,11 +279,17 @@ class CreateProvisioning(Decision, frozen=True, tag="create-provisioning"):
 
 
 class DeleteProvisioning(Decision, frozen=True, tag="delete-provisioning"):
-    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`."""
+    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`.
+
+    Attributes:
+        uid: Of the request; "" for one that never came to be, or is gone, of which templates may be there.
+        workload: The uid of the workload whose templates these are, where the request has none.
+    """
 
     namespace: str
     name: str
     uid: str
+    workload: str = ""
 
 
 class AskExtender(Decision, frozen=True, tag="ask-extender"):

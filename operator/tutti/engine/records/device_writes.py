@@ -17,7 +17,8 @@ class DeviceWrite:
         change: What is done with it; `allocate` stays so where pods were let use it afterwards. While it is made (for
             extended resources) it has no uid.
         asked: What was asked last, which is what the next answer is about.
-        pods: Name and uid of those that were written as its users.
+        pods: Name and uid of the pods that were written as its users.
+        groups: The same of PodGroups.
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
         failure: Why it could not be written, or "".
@@ -28,10 +29,15 @@ class DeviceWrite:
     change: DeviceClaimChange | ExtendedClaimChange
     asked: DeviceClaimChange | ExtendedClaimChange
     pods: list[tuple[str, str]] = field(default_factory=list)
+    groups: list[tuple[str, str]] = field(default_factory=list)
     answered: bool = False
     version: str = ""
     failure: str = ""
     told: Literal["", "asked", "done"] = ""
+
+    def names(self, uid: str) -> bool:
+        """Whether a pod or PodGroup was written as its user."""
+        return any(one == uid for _, one in (*self.pods, *self.groups))
 
 
 @dataclass(slots=True)

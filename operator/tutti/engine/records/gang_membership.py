@@ -23,7 +23,7 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.api.conventions.membership import within_bounds
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import OwnerReference, Pod, PodResourceClaim
 from tutti.api.frameworks import MissingOwner, ProjectedOwner
 from tutti.api.kinds.consolidation import MOVABLE_ANNOTATION
 from tutti.api.model import GROUP
@@ -166,6 +166,11 @@ class GangObjects:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
         found = self._by_name.get((claim.convention, claim.namespace, claim.object or claim.group))
         return next(iter(found.values())) if found else None
+
+    def claims(self, namespace: str, name: str) -> tuple[str, tuple[PodResourceClaim, ...]]:
+        """Return the uid of a PodGroup of Kubernetes and the claims that are the group's; nothing without one."""
+        found = next(iter(self._by_name.get(("kubernetes", namespace, name), {}).values()), None)
+        return ("", ()) if found is None else (found.uid, found.claims)
 
     def _forget(self, source: GangObjectKey) -> None:
         for one in self._of.pop(source, ()):

@@ -9,7 +9,8 @@ import enum
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.device_taints import DeviceTaintRule
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
 from tutti.api.numa import NodeTopology
@@ -140,6 +141,21 @@ class ThrottleGone(Observation, frozen=True, tag="throttle-gone"):
     name: str
 
 
+class NetworkObjectSeen(Observation, frozen=True, tag="network"):
+    """An AppGroup or NetworkTopology was added or changed."""
+
+    kind: str
+    raw: dict[str, Any]
+
+
+class NetworkObjectGone(Observation, frozen=True, tag="network-gone"):
+    """An AppGroup or NetworkTopology does not exist any more."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class OwnerSeen(Observation, frozen=True, tag="owner"):
     """Something that owns pods, or owns what does, was added or changed."""
 
@@ -228,8 +244,20 @@ class DeviceClaimSeen(Observation, frozen=True, tag="resource-claim"):
     found: ResourceClaim
 
 
+class ClaimTemplateSeen(Observation, frozen=True, tag="resource-claim-template"):
+    """A ResourceClaimTemplate was added or changed."""
+
+    found: ResourceClaimTemplate
+
+
+class DeviceTaintRuleSeen(Observation, frozen=True, tag="device-taint-rule"):
+    """A DeviceTaintRule was added or changed."""
+
+    found: DeviceTaintRule
+
+
 class DeviceObjectGone(Observation, frozen=True, tag="device-object-gone"):
-    """A slice, class or claim of devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
+    """An object about devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
 
     kind: DeviceKind
     namespace: str
@@ -435,7 +463,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
 OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
-DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen
+DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen | ClaimTemplateSeen | DeviceTaintRuleSeen
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation

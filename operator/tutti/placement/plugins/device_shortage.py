@@ -16,9 +16,10 @@ import numpy as np
 from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
-from tutti.cluster.devices.pools import NodePool, PoolKey, PoolStatus
+from tutti.cluster.devices.pools import NodePool, PoolStatus
 from tutti.cluster.devices.programs import DeviceProgram
 from tutti.cluster.devices.search import SearchTooLong
+from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Counts, Mask
 

@@ -99,7 +99,7 @@ def submission(text: str, name: str, namespace: str, table: KindTable, seen: See
     spaces_seen = [NamespaceSeen(Namespace(ObjectMeta(name=space))) for space in new]
     what = " and ".join(f"{one['kind']} {(one.get('metadata') or {}).get('name', '')}" for one in work[:3])
     more = f" and {len(work) - 3} more" if len(work) > 3 else ""  # noqa: PLR2004 - as many as are named
-    return [*changes, AskedChange(f"{what}{more} is submitted", [*spaces_seen, *told], keys, tuple(notes))]
+    return [*changes, AskedChange(f"{what}{more} is submitted", [*spaces_seen, *told], keys, notes=tuple(notes))]
 
 
 def _split(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
