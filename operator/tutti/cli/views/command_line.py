@@ -215,6 +215,16 @@ def fail(message: str, code: int = USAGE) -> NoReturn:
     context.exit(code)
 
 
+def read_manifest(filename: str) -> str:
+    """Return the text of a file that is named on the command line, or of stdin (-); ends where it cannot be read."""
+    try:
+        with click.open_file(filename, encoding="utf-8") as stream:
+            text: str = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{filename} cannot be read: {error}")
+    return text
+
+
 def _read(file: Path) -> KnownConfiguration:
     try:
         return given_configuration(file.read_text("utf-8"), str(file))

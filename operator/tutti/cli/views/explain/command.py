@@ -15,7 +15,7 @@ import msgspec
 
 from tutti.api.messages import counted
 from tutti.cli.grouping import CommandGroup
-from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for
 from tutti.cli.views.explain.autoscaling import what_autoscalers_see
 from tutti.cli.views.explain.changes import UnplacedWorkload
@@ -313,7 +313,7 @@ def _compare(
     way: ViewOptions, contexts: Iterable[str | None], namespace: str | None, name: str, filename: str | None
 ) -> None:
     """Answer in which cluster a workload would start first; one that cannot be asked costs a line."""
-    manifest = None if filename is None else _manifest(filename)
+    manifest = None if filename is None else read_manifest(filename)
     answers: list[tuple[str, ObservedCluster | str]] = []
     for context, one in way.ask_each(list(contexts), namespace):
         lacking = "" if isinstance(one, str) else way.lacks(one)
@@ -327,15 +327,6 @@ def _compare(
         fail(str(error), NO)
     now = max(one.at for _, one in answers if isinstance(one, ObservedCluster))
     way.show(found, lambda page: draw_compared(found, now, page))
-
-
-def _manifest(filename: str) -> str:
-    try:
-        with click.open_file(filename, encoding="utf-8") as stream:
-            text: str = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{filename} cannot be read: {error}")
-    return text
 
 
 def _tell(way: ViewOptions, asked: ObservedCluster, namespace: str, name: str, missing: str) -> None:
