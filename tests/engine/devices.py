@@ -14,10 +14,18 @@ import msgspec
 
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.devices import (
+    DELETE_PROTECTION,
+    ClaimConsumer,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.observations import (
     AnyObservation,
+    ClaimTemplateSeen,
     DeviceClaimSeen,
     DeviceClaimWritten,
     DeviceClassSeen,
@@ -203,6 +211,8 @@ def _seen(one: Any) -> AnyObservation:
             return SliceSeen(one)
         case DeviceClass():
             return DeviceClassSeen(one)
+        case ResourceClaimTemplate():
+            return ClaimTemplateSeen(one)
         case DeviceTaintRule():
             return DeviceTaintRuleSeen(one)
         case _:

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import Field
 
 from tutti.api import quantity
-from tutti.api.core import View
+from tutti.api.core import ObjectMeta, View
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.model import Model
 from tutti.api.quantity import QuantityError
@@ -41,9 +41,9 @@ ZONE: Final = "topology.kubernetes.io/zone"
 MOST_COST: Final = 1_000_000
 """The project's definition allows 10000."""
 MOST_BANDWIDTH: Final = 2**53
-MOST_WORKLOADS: Final = 256
+MOST_WORKLOADS: Final = 128
 """Of one AppGroup."""
-MOST_DEPENDENCIES: Final = 1024
+MOST_DEPENDENCIES: Final = 256
 """Of all workloads of one AppGroup."""
 MOST_LINKS: Final = 65_536
 """Costs in one NetworkTopology, which are of 256 zones to one another."""
@@ -126,6 +126,21 @@ class _Weights(View, frozen=True):
 
 class _NetworkSpec(View, frozen=True):
     weights: Annotated[list[_Weights], msgspec.Meta(max_length=64)] = []
+
+
+class AppGroupObject(View, frozen=True):
+    """An AppGroup as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _AppGroupSpec = _AppGroupSpec()
+    status: _AppGroupStatus = _AppGroupStatus()
+
+
+class NetworkTopologyObject(View, frozen=True):
+    """A NetworkTopology as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _NetworkSpec = _NetworkSpec()
 
 
 class Dependency(msgspec.Struct, frozen=True):

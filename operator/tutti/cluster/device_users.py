@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod, PodResourceClaim
 from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
 from tutti.cluster.device_holders import DeviceHolders
@@ -63,6 +63,8 @@ class PodsByDevice:
                 return self._classes_changed()
             case ResourceSlice():
                 return self._slices_changed() if self._devices.catalog.put(seen) else ()
+            case ResourceClaimTemplate():
+                return ()  # a claim that was made of it is its own
             case DeviceTaintRule():
                 return self._slices_changed() if self._devices.catalog.put_rule(seen) else ()
 
@@ -86,6 +88,8 @@ class PodsByDevice:
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
                 return self._slices_changed() if self._devices.catalog.drop(name) else ()
+            case "ResourceClaimTemplate":
+                return ()
             case "DeviceTaintRule":
                 return self._slices_changed() if self._devices.catalog.drop_rule(name) else ()
 

@@ -48,6 +48,7 @@ from tutti.engine.records.observations import (
     BudgetSeen,
     CapacitySeen,
     ClaimSeen,
+    ClaimTemplateSeen,
     CSIDriverSeen,
     CSINodeSeen,
     DeviceClaimSeen,
@@ -294,6 +295,7 @@ _DEVICES = (
     _device_kind("DeviceClass", "deviceclasses", DeviceClassSeen),
     _device_kind("ResourceSlice", "resourceslices", SliceSeen),
     _device_kind("ResourceClaim", "resourceclaims", DeviceClaimSeen),
+    _device_kind("ResourceClaimTemplate", "resourceclaimtemplates", ClaimTemplateSeen),
     _device_kind("DeviceTaintRule", "devicetaintrules", DeviceTaintRuleSeen, ("v1", "v1beta2", "v1alpha3")),
 )
 

@@ -198,8 +198,9 @@ class Engine:
     def _choose(self, most: int | None, enough: Callable[[], bool] | None) -> Iterator[Batch]:
         """Yield who is tried now, the next one as things are after the one before."""
         state = self.state
-        applications = partial(follow_applications, state, self._changed.values())
-        self._note(state.attempt_part("following applications", applications, []))
+        changed = list(self._changed.values())
+        ordering = partial(follow_applications, state, changed)
+        self._note(state.attempt_part("ordering the parts of applications", ordering, []))
         self._queue.update(state, list(self._changed.values()))
         kept = partial(backfill.refresh_reservations, state, self._queue.entry_of)
         state.attempt_part("following what is kept", kept, None)

@@ -55,7 +55,7 @@ _FIRST: Final[tuple[tuple[str, Callable[[State], object]], ...]] = (
     ("following throttles", throttling.follow_throttles),
     (_UNMADE, managed_owners.tell_unmade),
     (_LOAD, node_load.follow_load),
-    ("following what lies between nodes", network_objects.follow_network),
+    ("following the network", network_objects.follow_network),
     ("looking at what plugins hold", _recheck_held),
     (_NOMINATIONS, nominations.refresh_nominations),
     ("sparing victims", _spare_victims),

@@ -34,9 +34,11 @@ from tutti.placement.plugins.network_overhead import (
 )
 from tutti.placement.profile import Profile
 
-MOST_TRIED: Final = 16
+MOST_TRIED: Final = 8
 """How many plans are tried; more are looked at where rules forbid some."""
 MOST_LOOKED_AT: Final = 512
+MOST_PARTS: Final = 16
+"""Of more unlike parts than these no plan is made; they are placed one after another."""
 MOST_TOGETHER: Final = 64
 """More pods of one ask than these in one zone are not looked for nodes for that they share with others."""
 _MOST_NODES: Final = 64
@@ -143,7 +145,7 @@ def place_at_least_cost(
     places = places_of(nodes)
     parts = _parts(nodes, transaction, asks, beside, rules, places)
     talks = _talks(parts)
-    if not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
+    if len(parts) > MOST_PARTS or not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
         return None
     search = _Search(nodes, asks, parts, talks, beside, rules, places)
     mark = transaction.mark()
@@ -244,7 +246,7 @@ class _Search:
         )
 
     def _by_rules(self, problem: PlanningProblem, sites: _Sites) -> Iterator[tuple[Plan, _Sites]]:
-        for plan in islice(plans(problem), MOST_LOOKED_AT):
+        for plan in islice(plans(problem), MOST_LOOKED_AT // (1 + len(self.talks) // 8)):
             if self._is_within_costs(plan, sites) and self._has_bandwidth(plan, sites):
                 yield plan, sites
 

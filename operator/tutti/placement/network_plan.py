@@ -22,13 +22,17 @@ Plan = Counts
 
 MOST_PLANS: Final = 20_000
 """So many are weighed all; it takes about 10 ms."""
-MOST_SITES: Final = 64
+MOST_SITES: Final = 32
 """Of more sites than these, those are looked at that cost least and have most room."""
 
 _PLENTY: Final = 2**62
 _MOST_SEEDS: Final = 6
-_MOST_STEPS: Final = 64
+_FEW_CELLS: Final = 64
+"""Of larger plans than these only two sites are begun from."""
+_MOST_STEPS: Final = 32
 _MOST_SWAPS: Final = 16
+_MOST_PAIRS: Final = 65_536
+"""So many swaps at most are weighed at once; of larger plans pods are only moved."""
 _PORTIONS: Final = 8
 
 
@@ -185,7 +189,8 @@ def _begun(problem: PlanningProblem) -> Iterator[Plan]:
     served = np.minimum(whole, problem.wanted[:, None]).sum(axis=0)
     by_cost = np.lexsort((-served, problem.outside.sum(axis=0) + np.diagonal(problem.cost)))
     by_room = np.lexsort((problem.outside.sum(axis=0), -served))
-    for seed in dict.fromkeys([*by_cost[:_MOST_SEEDS].tolist(), *by_room[:_MOST_SEEDS].tolist()]):
+    seeds = _MOST_SEEDS if asks * sites <= _FEW_CELLS else 1
+    for seed in dict.fromkeys([*by_cost[:seeds].tolist(), *by_room[:seeds].tolist()]):
         for portions in (1, _PORTIONS):
             plan = _filled(problem, seed, portions)
             if plan is not None:
@@ -232,22 +237,32 @@ def _neighbours(problem: PlanningProblem, plan: Plan) -> Iterator[Plan]:
     """Yield plans with some pods moved to where they cost less, and with two swapped that would like to be."""
     gain = _gains(problem, plan)
     left = problem.left(plan)
-    order = np.argsort(gain, axis=None, kind="stable")
-    for at in order[:_MOST_SWAPS].tolist():
+    for at in _lowest(gain):
         ask, origin, to = (int(one) for one in np.unravel_index(at, gain.shape))
         if gain[ask, origin, to] >= 0:
             break
         most = min(int(plan[ask, origin]), int(left[ask, to]))
         for many in {1, most} if most else ():
             yield _moved(plan, ask, origin, to, many)
+    if gain.size * len(gain) > _MOST_PAIRS:
+        return
     both = gain[:, None] + gain.transpose(0, 2, 1)[None]  # of i from s to t, and of j from t to s
-    for at in np.argsort(both, axis=None, kind="stable")[:_MOST_SWAPS].tolist():
+    for at in _lowest(both):
         one, other, origin, to = (int(where) for where in np.unravel_index(at, both.shape))
         if one == other or both[one, other, origin, to] >= _NEVER:
             continue
         swapped = _moved(_moved(plan, one, origin, to, 1), other, to, origin, 1)
         if problem.fits(swapped):
             yield swapped
+
+
+def _lowest(values: Counts) -> list[int]:
+    """Return where the lowest of some values are, the lowest first."""
+    flat = values.ravel()
+    bound = np.partition(flat, min(_MOST_SWAPS, len(flat)) - 1)[min(_MOST_SWAPS, len(flat)) - 1]
+    low = np.flatnonzero(flat <= bound)
+    found: list[int] = low[np.argsort(flat[low], kind="stable")][:_MOST_SWAPS].tolist()
+    return found
 
 
 _NEVER: Final = 2**61

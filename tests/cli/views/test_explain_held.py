@@ -81,7 +81,13 @@ def test_the_queue_of_a_gang_is_mended_where_its_owner_names_it():
     [
         ("tutti", True, {}, "only what is in a queue with manage: Suspend is started by Tutti, which queue is not"),
         ("tutti", True, {QUEUE_LABEL: ""}, "give it the label scheduling.tutti.dev/queue-name of one"),
-        ("", True, {}, "name schedulerName default-scheduler; Tutti places those with tutti"),
+        (
+            "",
+            True,
+            {},
+            "name no schedulerName, so they are for default-scheduler; Tutti places those with tutti: write schedulerName",
+        ),
+        ("other", True, {}, "name schedulerName other; Tutti places those with tutti"),
         ("tutti", False, {}, "has no pods (yet)"),
     ],
 )
@@ -110,3 +116,18 @@ def test_after_a_provisioning_request_was_deleted_it_is_told_and_nodes_are_not_s
     steps = {step.gate: step for step in found.steps}
     assert "it is gone: somebody has deleted it" in steps["Checks"].message
     assert steps["Placement"].verdict is GateOutcome.WOULD_WAIT
+
+
+def test_a_job_that_waits_for_nobody_is_told_which_annotation_to_take_off():
+    world = a_world(8)
+    said = {"scheduling.tutti.dev/after": "nowhere"}
+    pods(world, world.owner("Job", "train", labels=QUEUE, annotations=said, spec=indexed(3)), 3)
+    world.run()
+
+    found = explained(world, "train")
+
+    assert isinstance(found, ExplainedWorkload)
+    assert found.summary == "it waits at the Queue gate: WaitingForWorkloads"
+    assert [(one.what, one.then) for one in found.remedies] == [
+        ("Job train is without the annotation scheduling.tutti.dev/after", "")
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -560,3 +562,75 @@ def test_a_slice_that_comes_after_a_rule_is_tainted_by_it():
     world.devices.put(taint_rule("rule", pool="n2"))
     world.run()
     assert len(world.where()) == 2
+
+
+def leaving(world: World, name: str) -> None:
+    claim = world.devices.claim(name)
+    meta = msgspec.structs.replace(claim.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    world.devices.put(msgspec.structs.replace(claim, metadata=meta))
+
+
+def emptied(world: World, name: str) -> None:
+    world.devices.free(name)
+
+
+def elsewhere(world: World, name: str) -> None:
+    claim = world.devices.claim(name)
+    status = msgspec.json.decode(
+        msgspec.json.encode(claim.status).replace(b'"device":"gpu-0"', b'"device":"gpu-7"'), type=type(claim.status)
+    )
+    world.devices.put(msgspec.structs.replace(claim, status=status))
+
+
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        (lambda world, name: world.devices.drop("ResourceClaim", name), "could not find ResourceClaim"),
+        (leaving, "is being deleted"),
+        (emptied, ""),
+        (elsewhere, ""),
+    ],
+    ids=["gone", "leaving", "emptied", "given others"],
+)
+def test_a_claim_that_changes_between_write_and_bind_costs_its_own_gang_at_most(happens, said):
+    """What was decided is looked at again before the bind; whoever else waits goes on."""
+    world = with_devices(nodes=3)
+    world.devices.held = True
+    gang(world, 2, count=1)
+    world.run()
+    world.devices.held = False
+    first, *rest = world.devices._waiting
+    world.devices._waiting = [first]
+    world.devices.write()
+    world.devices._waiting = rest
+    happens(world, "g-0")
+    world.devices.write()
+    world.devices.make_claim("other", asks_for(1))
+    world.pod("other", gpus=0, device_claims=("other",))
+    world.until(200)
+
+    assert "other" in world.where()
+    assert len(world.where("g-")) == (0 if said else 2)
+    assert said in world.why("PodGroup", "g").message if said else True
+    taken = world.devices.taken()
+    assert len(taken) == len(set(taken))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"taint": {}},
+        {"deviceSelector": {"driver": "x" * 10_000}, "taint": {"key": "k", "effect": "Sometimes"}},
+        {"deviceSelector": {"driver": None, "pool": None, "device": None}, "taint": {"key": "k", "effect": "None"}},
+        {"deviceSelector": None, "taint": {"key": "k", "effect": "NoExecute"}},
+    ],
+)
+def test_a_taint_rule_that_says_nothing_of_use_harms_nobody(spec):
+    world = with_devices(nodes=1)
+    without = {key: value for key, value in spec.items() if value is not None}
+    if "deviceSelector" in without:
+        without["deviceSelector"] = {k: v for k, v in without["deviceSelector"].items() if v is not None}
+    world.devices.put(decoded({"metadata": {"name": "odd"}, "spec": without}, DeviceTaintRule))
+    gang(world, 1)
+    world.run()
+    assert len(world.where()) == 1

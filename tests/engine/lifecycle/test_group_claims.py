@@ -340,3 +340,25 @@ def test_a_group_without_claims_of_its_own_changes_nothing():
     world.gang_object(NATIVE, "g", {"schedulingPolicy": {"gang": {"minCount": 3}}})
     world.run()
     assert len(world.where()) == 3
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ([{"name": f"c{i}", "resourceClaimName": "ours"} for i in range(5)], "length <= 4"),
+        ([{"name": 3}], "Expected `str`"),
+        ("all", "Expected `array`"),
+    ],
+)
+def test_a_group_whose_claims_cannot_be_read_says_so_and_others_go_on(listed, said):
+    world = with_devices()
+    world.gang_object(NATIVE, "g", {"schedulingPolicy": {"gang": {"minCount": 1}}, "resourceClaims": listed})
+    world.devices.make_claim("ours", asks_for(1))
+    member(world, "g-0", claim="ours")
+    world.pod("other", gpus=0)
+    world.run()
+
+    assert set(world.where()) == {"other"}
+    why = world.why("PodGroup", "g")
+    assert why.reason == "InvalidGang"
+    assert said in why.message

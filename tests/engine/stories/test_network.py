@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.differential.network import app_group, labelled, network_topology
 from tests.engine.world import World
-from tutti.api.network import APP_GROUP, REGION, TOPOLOGY, ZONE
+from tutti.api.network import APP_GROUP, GROUP_LABEL, REGION, TOPOLOGY, WORKLOAD_LABEL, ZONE
 from tutti.engine.records.decisions import Bind, EmitEvent
+from tutti.placement.least_cost import MOST_PARTS
 
 COSTS = [
     {"key": REGION, "origin": "west", "destination": "east", "networkCost": 20},
@@ -132,6 +133,69 @@ def test_pods_of_a_strangers_namespace_do_not_count():
     world.pod("web", labels=labelled("web"))
     world.run()
     assert where(world)["web"] == "n-z2"
+
+
+def test_an_app_group_with_too_many_dependencies_is_told_so():
+    world = network_world()
+    put_node(world, "n-z1", "z1")
+    depends(world, web=[(f"db{number}", 1, {}) for number in range(100)], api=[("web", 1, {})] * 200)
+    world.pod("web", labels=labelled("web"))
+    world.pod("other")
+    world.run()
+    assert set(where(world)) == {"other"}
+    assert "more than 256 dependencies together: write fewer" in why(world, "web")
+
+
+def test_a_gang_of_more_roles_than_are_planned_is_placed_one_after_another():
+    world = network_world()
+    roles = {f"r{number}": 1 for number in range(MOST_PARTS + 1)}
+    for number in range(len(roles)):
+        put_node(world, f"n{number}", "z1", gpus=1)
+    depends(world, **{one: [("r0", 10, {})] for one in roles if one != "r0"})
+    gang(world, "app", **roles)
+    world.run()
+    assert len(where(world)) == len(roles)
+
+
+def test_a_large_gang_is_shared_out_over_zones_where_their_costs_are_least():
+    """Too many ways to weigh all; 40 pods need two of three zones, and the two that are near each other are taken."""
+    world = network_world()
+    for zone in PLACES:
+        for number in range(5):
+            put_node(world, f"{zone}-{number}", zone, gpus=4)
+    depends(world, web=[("db", 100, {}), ("web", 100, {})], db=[("web", 100, {})])
+    gang(world, "app", web=25, db=10)
+    world.run()
+    assert Counter(one.split("-")[0] for one in where(world).values()) in (
+        Counter(z1=20, z2=15),
+        Counter(z1=15, z2=20),
+    )
+
+
+def test_a_replay_decides_the_same_and_a_restart_knows_who_is_where():
+    world = network_world(limited("1G"), bandwidth=True)
+    for zone in PLACES:
+        put_node(world, f"n-{zone}", zone, gpus=4)
+    depends(world, web=[("db", 30, {"minBandwidth": "100M"})])
+    gang(world, "app", web=4, db=2)
+    world.run()
+    before = where(world)
+    assert not world.replay().differences
+    world.restart()
+    world.run()
+    assert where(world) == before
+
+
+def test_nothing_is_kept_where_the_network_is_not_configured():
+    world = World()
+    put_node(world, "n-z1", "z1")
+    world.pod("web", labels=labelled("web"))
+    world.run()
+    state = world.engine.state
+    assert where(world) == {"web": "n-z1"}
+    assert not state.cluster.nodes.network
+    assert not state.cluster.classes.watched & {GROUP_LABEL, WORKLOAD_LABEL}
+    assert state.profiles["tutti"].network is None
 
 
 def test_what_gangs_depend_on_comes_along_instead_of_herding():
@@ -267,7 +331,7 @@ def lies(costs: list[dict[str, Any]], zones: list[str], one: int, to: int) -> in
     return next((c["networkCost"] for c in costs if (c["key"], c["origin"], c["destination"]) == (key, at, by)), 100)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tiny())
 def test_no_arrangement_of_a_gang_costs_less_than_the_one_that_is_chosen(drawn: tuple[Any, ...]):
     zones, gpus, costs, members, talks = drawn

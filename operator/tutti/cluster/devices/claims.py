@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import OwnerReference, Pod, PodSpec
 from tutti.api.devices import (
     IMPLICIT_RESOURCE,
     AllocatedDevice,
     DeviceClass,
     ResourceClaim,
     ResourceClaimSpec,
+    ResourceClaimTemplate,
 )
 from tutti.cluster.devices.asks import (
     NO_DEVICES,
@@ -34,6 +35,8 @@ BINDING_SECONDS: Final = 600
 
 MOST_CLAIMS: Final = 32
 """Claims of one pod that are weighed."""
+_MOST_AWAITED: Final = 10_000
+"""Templates that do not exist and that pods yet to be made name: of so many it is looked when they come."""
 MOST_PER_POD: Final = 128
 """Devices of one pod that are weighed."""
 
@@ -79,6 +82,8 @@ class ClaimBook:
         self.late: dict[ClaimKey, float] = {}
         self.extended: dict[str, dict[ClaimKey, PodKey]] = {}
         self.groups = GroupClaims()
+        self._awaited: dict[ClaimKey, None] = {}
+        self._templates: dict[ClaimKey, ResourceClaim] = {}
         self._users: dict[ClaimKey, dict[PodKey, None]] = {}
         self._classes_of: dict[str, DeviceClass] = {}
 
@@ -109,6 +114,35 @@ class ClaimBook:
         known = self.classes.pop(name, None) is not None
         self._name_resources()
         return known
+
+    def put_template(self, found: ResourceClaimTemplate) -> bool:
+        """Add a template of claims; returns whether it was looked for before it was there."""
+        key = (found.metadata.namespace, found.metadata.name)
+        self._templates[key] = ResourceClaim(found.metadata, found.spec.spec)
+        return self._awaited.pop(key, key) is None
+
+    def drop_template(self, key: ClaimKey) -> bool:
+        """Forget a template of claims; returns whether it was known."""
+        return self._templates.pop(key, None) is not None
+
+    def template_asks(self, namespace: str, spec: PodSpec) -> tuple[ClaimAsk, ...] | None:
+        """Return what the claims of a pod yet to be made will ask for; None where that cannot be told.
+
+        It cannot of a claim that has a name already, since others may use it, nor of one that may be a PodGroup's.
+        """
+        asks = []
+        for entry in spec.resource_claims[: MOST_CLAIMS + 1]:
+            key = (namespace, entry.resource_claim_template_name or "")
+            found = self._templates.get(key)
+            if found is None and entry.resource_claim_template_name:
+                if len(self._awaited) >= _MOST_AWAITED:
+                    del self._awaited[next(iter(self._awaited))]
+                self._awaited[key] = None
+            if found is None or spec.scheduling_group is not None or any(self._unknown_classes(found)):
+                return None
+            asks.append(claim_ask(entry.name, found.spec, self.classes, ""))
+        devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
+        return tuple(asks) if len(asks) <= MOST_CLAIMS and devices <= MOST_PER_POD else None
 
     def put(self, found: ResourceClaim) -> None:
         """Add or change a claim."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.api.core import PodSpec
 from tutti.api.device_mappings import DeviceClassMapping
 from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.resources import Amounts
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.claims import ClaimBook
@@ -32,8 +32,8 @@ from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, Devic
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 
-DeviceObject = ResourceSlice | DeviceClass | ResourceClaim | DeviceTaintRule
-DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim", "DeviceTaintRule"]
+DeviceObject = ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | DeviceTaintRule
+DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule"]
 
 PodKey = tuple[str, str]
 Mask = NDArray[np.bool_]
@@ -168,12 +168,30 @@ class DeviceState:
         needs = asked(pod, uid, uses) if uses else NO_DEVICES
         if uid in self.book.extended and not elsewhere:
             needs = DeviceNeeds(LEFT_OVER, waits=True)
-        elif self.book.classes and not needs.problem:
+        held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
+        return self._completed(needs, spec, held, uid, scheduler)
+
+    def promised_needs(self, namespace: str, spec: PodSpec) -> DeviceNeeds | None:
+        """Return what a pod that is yet to be made of a template will ask of the devices of its node.
+
+        Returns:
+            The same as `needs` says of the pod once it and its claims are there; None where that cannot be told yet.
+        """
+        asks = self.book.template_asks(namespace, spec)
+        if asks is None:
+            return None
+        needs = DeviceNeeds(claims=asks) if asks else NO_DEVICES
+        return self._completed(needs, spec, (), "", spec.scheduler_name)
+
+    def _completed(
+        self, needs: DeviceNeeds, spec: PodSpec, held: Sequence[ResourceClaim], uid: str, scheduler: str
+    ) -> DeviceNeeds:
+        """Return what claims ask with what is asked for beside them and what quota counts; of equal ones the same."""
+        if self.book.classes and not needs.problem:
             needs = with_extended(needs, spec, self.book)
         if needs is NO_DEVICES:
             return NO_DEVICES
         if self.quota and not needs.problem:
-            held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
             counted = self.quota.asked(needs.claims, held, needs.extended, uid)
             needs = needs if counted is None else msgspec.structs.replace(needs, counted=counted)
         if scheduler in self.tight_schedulers:

@@ -24,7 +24,7 @@ from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstr
 from tutti.api.kinds.workload import TopologyRequest as TopologySaid
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
-from tutti.cluster.devices.asks import NO_DEVICES
+from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
@@ -140,15 +140,16 @@ def _promised(
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     resolution.promise_priority(state.catalog, group, spec)
+    devices = state.cluster.nodes.devices.promised_needs(workload.key[1], spec)
+    if (has_claims(spec) or devices is None) and workload.managed is None:
+        return None
     # What was not there at its start is looked at when the pods come.
-    return None if has_claims(spec) and workload.managed is None else _class_of(state, spec, workload.key[1], meta)
+    return _class_of(state, spec, workload.key[1], meta, devices or NO_DEVICES)
 
 
-def _class_of(state: IngestState, spec: PodSpec, namespace: str, meta: ObjectMeta) -> PodClass:
+def _class_of(state: IngestState, spec: PodSpec, namespace: str, meta: ObjectMeta, devices: DeviceNeeds) -> PodClass:
     """Return the class of pods that are yet to be made; devices may stand in for extended resources of theirs."""
-    cluster, devices = state.cluster, NO_DEVICES
-    if cluster.nodes.devices.book.classes:
-        devices = cluster.nodes.devices.needs((namespace, ""), "", (), spec, scheduler=spec.scheduler_name)
+    cluster = state.cluster
     cards = cluster.classes.card_needs(spec, meta.annotations)
     return cluster.classes.of(spec, namespace, meta.labels, devices=devices, cards=cards)
 

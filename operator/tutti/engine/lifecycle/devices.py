@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim
+from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
@@ -57,6 +57,10 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
         for workload in state.workloads.values():
             if any(group.promised is not None for group in workload.groups.values()):
                 state.touch(workload.key)  # devices may stand in for what its members are to ask for
+    if isinstance(found, ResourceClaimTemplate):
+        if state.cluster.nodes.devices.book.put_template(found):
+            _touch_makers(state, found.metadata.namespace)
+        return
     state.touch_pods(state.cluster.device_users.put(found))
 
 
@@ -64,7 +68,18 @@ def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: s
     """Forget a slice, class or claim of devices, and look at the workloads that it concerns."""
     if kind == "ResourceClaim":
         state.device_writes.pop((namespace, name), None)
+    if kind == "ResourceClaimTemplate":
+        if state.cluster.nodes.devices.book.drop_template((namespace, name)):
+            _touch_makers(state, namespace)
+        return
     state.touch_pods(state.cluster.device_users.drop(kind, namespace, name))
+
+
+def _touch_makers(state: LifecycleState, namespace: str) -> None:
+    """Look at the workloads of a namespace that wait for nodes or pods: more is known of what these will ask."""
+    for workload in state.workloads.values():
+        if workload.key[1] == namespace and workload.phase in (Phase.WAITING, Phase.RESERVED, Phase.CHECKING):
+            state.touch(workload.key)
 
 
 def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> None:

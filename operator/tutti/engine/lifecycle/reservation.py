@@ -195,7 +195,7 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
             return False
         if not all(_stands(state, hold) for hold in group.holds):
             return False
-        if group.holds and tally.waiting:
+        if group.holds and tally.waiting > _awaiting_claims(group):
             return False
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
@@ -302,6 +302,12 @@ def held_seconds(state: LifecycleState, workload: Workload) -> float:
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
 
 
+def _awaiting_claims(group: MemberGroup) -> int:
+    """Return how many members have come whose claims on devices are being made from templates: theirs is still held."""
+    pods = (member.pod for member in group.members.values())
+    return sum(pod.placeable and pod.pod_class.devices.waits for pod in pods)
+
+
 def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
     if pod_class is promised:
@@ -383,7 +389,8 @@ def hand_over_late(state: LifecycleState, workload: Workload) -> None:
     hand_over_holds(state, workload)
     for group in workload.groups.values():
         tally = group.counts()
-        excess = tally.placed + tally.reserved + tally.waiting + len(group.holds) - group.min_count
+        waiting = tally.waiting - (_awaiting_claims(group) if group.holds else 0)
+        excess = tally.placed + tally.reserved + waiting + len(group.holds) - group.min_count
         release_holds(state, group, max(0, excess))
     if workload.counts().live or not any(group.holds for group in workload.groups.values()):
         return

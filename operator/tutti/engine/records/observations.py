@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
 from tutti.api.numa import NodeTopology
@@ -244,6 +244,12 @@ class DeviceClaimSeen(Observation, frozen=True, tag="resource-claim"):
     found: ResourceClaim
 
 
+class ClaimTemplateSeen(Observation, frozen=True, tag="resource-claim-template"):
+    """A ResourceClaimTemplate was added or changed."""
+
+    found: ResourceClaimTemplate
+
+
 class DeviceTaintRuleSeen(Observation, frozen=True, tag="device-taint-rule"):
     """A DeviceTaintRule was added or changed."""
 
@@ -457,7 +463,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
 OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
-DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen | DeviceTaintRuleSeen
+DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen | ClaimTemplateSeen | DeviceTaintRuleSeen
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation

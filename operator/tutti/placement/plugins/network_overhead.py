@@ -144,6 +144,12 @@ class LinkRoom:
             limited = np.flatnonzero(link != NO_LINK)
             np.add.at(self.asked, (limited, link[limited]), min(peer.by.bandwidth * int(there[place]), _MOST))
 
+    def room(self) -> Counts:
+        """Return int64[rows]: how many more pods fit on each."""
+        fits = np.where(self.asked > 0, np.maximum(self.left, 0) // np.maximum(self.asked, 1), _MOST)
+        room: Counts = fits.min(axis=1, initial=_MOST)[self.places.codes]
+        return room
+
     def add(self, row: int) -> None:
         """Count one more pod on a row."""
         self.left = self.left - self.asked[self.places.codes[row]]
@@ -191,10 +197,20 @@ class NetworkFilterState:
     changes_on_add: bool = True
     one_per_node: bool = False
 
+    def room(self, most: int) -> Counts:
+        """Return int64[rows]: how many more pods fit on each node, as far as pods of the class cannot mend it."""
+        room = np.full(len(self.tally.cost), most, dtype=np.int64)
+        if not self.own:
+            room[self._bad()] = 0
+        return room if self.links is None else np.minimum(room, self.links.room())
+
+    def _bad(self) -> Mask:
+        tally = self.tally
+        return tally.satisfied < tally.pairs if self.strict else tally.violated > tally.satisfied
+
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by dependencies, then by bandwidth; never for good, for others come and go."""
-        tally = self.tally
-        bad = tally.satisfied < tally.pairs if self.strict else tally.violated > tally.satisfied
+        bad = self._bad()
         said = [Rejection(NOT_WITHIN if self.strict else TOO_COSTLY, bad)] if bad.any() else []
         return said if self.links is None else [*said, *self.links.rejections()]
 

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from tutti.api.conventions import kueue, named_groups
+from tutti.api.conventions.after_annotation import AFTER
 from tutti.api.core import Pod, ResourceRequirements
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.messages import IS, agreeing, counted
@@ -181,6 +182,10 @@ def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
     if case.why.reason in AFTER_OTHERS and kind == "Workload":
         seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "after"], []))
         yield Change("it names nobody in spec.after", seen)
+    maker = case.workload.maker
+    if case.why.reason in AFTER_OTHERS and maker is not None:
+        freed = partial(_after_nobody, uid=maker.uid)
+        yield Change(f"{maker.kind} {maker.name} is without the annotation {AFTER}", with_owners(case.seen, freed))
 
 
 def _queues_for(case: UnplacedWorkload) -> list[str]:
@@ -284,6 +289,10 @@ def _in_other_queue(found: ProjectedOwner, title: str, namespace: str, after: st
         return found
     keys = [key for key in QUEUE_LABELS if key in found.labels] or [named_groups.QUEUE_NAME]
     return structs.replace(found, labels={**found.labels, **dict.fromkeys(keys, after)})
+
+
+def _after_nobody(found: ProjectedOwner, uid: str) -> ProjectedOwner:
+    return structs.replace(found, after="") if found.uid == uid else found
 
 
 def _relabelled(pod: Pod, before: str, after: str) -> Pod:

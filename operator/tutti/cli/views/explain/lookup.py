@@ -88,14 +88,15 @@ def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
 def _why_no_pods(state: State, found: ProjectedOwner) -> str:
     """Say why nothing waits or runs of an object that makes pods, and what would change that."""
     who, ours = f"{found.kind} {found.namespace}/{found.name}", " or ".join(state.profiles)
-    schedulers = dict.fromkeys(role.scheduler or DEFAULT_SCHEDULER for role in found.roles)
+    schedulers = dict.fromkeys(role.scheduler for role in found.roles)
     if found.ended or (found.start is not None and found.start.finished):
         return f"{who} has ended, and has no pods"
     if found.suspended and found.uid in state.told_owners:
         return f"{who} is suspended, and is not started: {state.told_owners[found.uid]}"
     if schedulers and schedulers.keys().isdisjoint(state.profiles):
-        named = " and ".join(schedulers)
-        return f"the pod templates of {who} name schedulerName {named}; {PLACES} {ours}"
+        named = " and ".join(one for one in schedulers if one)
+        said = f"name schedulerName {named}" if named else f"name no schedulerName, so they are for {DEFAULT_SCHEDULER}"
+        return f"the pod templates of {who} {said}; {PLACES} {ours}: write schedulerName: {next(iter(state.profiles))}"
     if not found.suspended:
         return f"{who} has no pods (yet): ask the controller that makes them (kubectl describe)"
     text = f"{who} is suspended, and only what is in a queue with manage: Suspend is started by Tutti"

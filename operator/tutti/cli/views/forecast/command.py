@@ -133,6 +133,7 @@ def _in_words(one: ForecastCourse, now: float) -> str:
 
 
 def _why(one: ForecastCourse) -> str:
+    waits = f"{one.gate}: {one.message}" if one.gate else ""
     if one.course is Course.DISPLACED:
-        return one.displaced_for
-    return f"{one.gate}: {one.message}" if one.gate else ""
+        return f"{one.displaced_for}; then {waits}" if waits else one.displaced_for
+    return waits

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tutti.api.core import Pod
 from tutti.api.messages import counted
 from tutti.api.owners import controller_of
+from tutti.cli.views.drawing import ago
 from tutti.cli.views.forecast.changes import Change
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse, ForecastWorkload
 from tutti.cli.views.what_if import ObservedCluster, waits_for
@@ -323,7 +324,7 @@ def _sentence(one: ForecastWorkload, now: float) -> str:
     if after.course is Course.NOW:
         return f"{name} would start at once on {_places(after.nodes)}"
     if after.course is Course.LATER and after.starts_at is not None:
-        return f"{name} would start in {_span(after.starts_at - now)} on {_places(after.nodes)}"
+        return f"{name} would start in {ago(after.starts_at - now)} on {_places(after.nodes)}"
     if after.course is Course.WAITS:
         return f"{name} would still wait at the {after.gate or 'Queue'} gate: {after.message}"
     if after.course is Course.DISPLACED:
@@ -353,10 +354,3 @@ def _moved(one: ForecastWorkload) -> int:
 def _names(several: Sequence[ForecastWorkload]) -> str:
     shown = ", ".join(f"{one.namespace}/{one.name}" for one in several[:5])
     return shown + (f" and {len(several) - 5} more" if len(several) > 5 else "")  # noqa: PLR2004 - as many as are named
-
-
-def _span(seconds: float) -> str:
-    for size, unit in ((86_400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
