@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, devices, numa, preemption, topology
+from bench import admissions, decide, devices, numa, preemption, signals, topology
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -113,6 +113,15 @@ MEASURES: dict[str, Measure] = {
             nodes > 5000,
         )
         for nodes in (5000, 500, 20_000)
+    },
+    **{
+        f"gang1000_{'_'.join(on) or 'bare'}_nodes5000_ms": Measure(
+            f"gang of 1,000 in three roles that talk, with {', '.join(on) or 'nothing'} on, 5,000 nodes",
+            "ms",
+            lambda on=on: signals.gang(5000, 1000, on),
+            10,
+        )
+        for on in ((), ("load",), ("throttles",), ("network",), ("load", "network", "throttles"))
     },
     "gang64_numa_nodes1000_ms": Measure(
         "gang of 64, each with the GPUs of a NUMA zone, 1,000 nodes that report", "ms", lambda: numa.gang(1000, 64), 30

@@ -33,6 +33,7 @@ NOW = 1_700_000_000.0
 WHEN = datetime.fromtimestamp(NOW, UTC)
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
 GROUP = "scheduling.tutti.dev/pod-group"
 QUEUE = "scheduling.tutti.dev/queue-name"
 ZONES = 10
@@ -40,17 +41,17 @@ GANG_OF_BOUND = 100
 PAGE = 4096
 
 
-def cluster(nodes: int, *, bound: int = 0) -> Engine:
+def cluster(nodes: int, *, bound: int = 0, **configuration: Any) -> Engine:
     """An engine that knows so many nodes of 64 cores and 8 GPUs in ten zones, one queue with enough quota for all.
 
     So many pods are bound there, in gangs of 100, that take a little of everything but GPUs.
     """
-    engine = Engine(TuttiConfiguration())
+    engine = Engine(TuttiConfiguration(**configuration))
     engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
     offered: dict[str, str | int | float] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     for i in range(nodes):
-        labels = {HOST: f"n{i:05d}", "rack": f"r{i // 16}", ZONE: f"z{i % ZONES}"}
-        engine.observe(NodeSeen(Node(ObjectMeta(name=f"n{i:05d}", labels=labels), status=NodeStatus(offered))))
+        labels = {HOST: f"n{i:05d}", "rack": f"r{i // 16}", ZONE: f"z{i % ZONES}", REGION: f"r{i % ZONES // 5}"}
+        engine.observe(NodeSeen(Node(ObjectMeta(name=f"n{i:05d}", labels=labels), status=NodeStatus(offered, offered))))
     covered = {"cpu": "1000k", "memory": "10Pi", "nvidia.com/gpu": "100k"}
     quotas = [{"name": name, "nominalQuota": amount} for name, amount in covered.items()]
     group = {"coveredResources": list(covered), "flavors": [{"name": "default", "resources": quotas}]}
@@ -96,12 +97,14 @@ def running(i: int, nodes: int, labels: dict[str, str], scheduler: str = "tutti"
     return msgspec.json.decode(msgspec.json.encode(pod), type=Pod)  # nothing of it is shared with the next one
 
 
-def pods(engine: Engine, count: int, labels: dict[str, str], *, different: bool = False, **spec: Any) -> None:
+def pods(
+    engine: Engine, count: int, labels: dict[str, str], *, different: bool = False, prefix: str = "", **spec: Any
+) -> None:
     """Tell the engine of so many pending pods, equal or each with another request."""
     more = msgspec.convert(spec, PodSpec)
     for i in range(count):
         cpu = f"{1000 + i}m" if different else "1"
-        name = f"{labels.get(GROUP, 'single')}-{i}"
+        name = f"{prefix or labels.get(GROUP, 'single')}-{i}"
         meta = ObjectMeta(name=name, namespace="team", uid=name, labels=labels, creation_timestamp=WHEN)
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": "2Gi", "nvidia.com/gpu": "1"}
         container = Container("c", resources=ResourceRequirements(requests))

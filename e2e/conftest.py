@@ -15,6 +15,8 @@ from e2e.harness.power import Power
 from e2e.harness.story import Story
 
 _numbers = itertools.count(1)
+# Longer than any one wait of a story: that one says what it has waited for.
+_STORY_SECONDS = 300
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("e2e"))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(_STORY_SECONDS))
 
 
 @pytest.fixture(scope="session")

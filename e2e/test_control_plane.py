@@ -52,7 +52,7 @@ def night(story: Story, record_property: Callable[[str, object], None]) -> Itera
 
 def test_work_goes_on_when_the_api_server_is_back(night: Night) -> None:
     night.server.api.off()
-    time.sleep(8)
+    time.sleep(16)  # longer than a lease lasts
     night.server.api.on()
     night.server.wait_ready()
     night.binds_again("after-api")

@@ -82,7 +82,7 @@ def test_the_operator_is_killed_in_the_middle_of_a_gang_and_the_next_one_complet
 
     story.start_operator(**one_at_a_time)
 
-    story.wait(lambda: len(story.where("many")) == size, "the whole gang to be bound", seconds=60)
+    story.wait(lambda: len(story.where("many")) == size, "the whole gang to be bound", seconds=180)
     after = story.where("many")
     assert {name: after[name] for name in bound} == bound  # nobody was moved
     assert {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")} == uids  # nobody was evicted

@@ -74,3 +74,21 @@ def test_a_node_is_checked_before_it_is_drained(story: Story) -> None:
     assert (gang["name"], gang["bound"], gang["leaving"], gang["breaks"], gang["whole"]) == ("pair", 2, 1, True, False)
     used = {one["node"]: one["used"] for one in ask(story, "top", "nodes", "-r", "nvidia.com/gpu")["nodes"]}
     assert used[node] == 2
+
+
+def test_what_is_said_of_a_change_is_what_happens_when_it_is_made(story: Story) -> None:
+    story.queue(story.namespace, 2)
+    story.start_operator()
+    story.gang("first", 2, queue=story.namespace)
+    story.wait(lambda: len(story.where("first")) == 2, "the first gang to be bound")
+    story.gang("second", 3, queue=story.namespace)
+    story.wait(lambda: story.why("second").get("gate") == "Quota", "the second gang to say that it waits for quota")
+
+    said = ask(story, "what-if", "--quota", f"{story.namespace}:nvidia.com/gpu=5")
+    (second,) = [one for one in said["workloads"] if one["namespace"] == story.namespace]
+    assert (second["name"], second["before"]["course"], second["after"]["course"]) == ("second", "Waits", "Now")
+    assert story.why("second").get("gate") == "Quota", "to ask has changed nothing"
+
+    story.resize_queue(story.namespace, 5)
+
+    story.wait(lambda: len(story.where("second")) == 3, "the second gang to be bound, as was said")

@@ -67,14 +67,21 @@ def table(page: str) -> KindTable:
     Raises:
         ConfigurationError: A description cannot be used.
     """
-    described: list[FrameworkKind] = []
+    return KindTable(described(page))
+
+
+def described(page: str) -> list[FrameworkKind]:
+    """The kinds that a page describes.
+
+    Raises:
+        ConfigurationError: A description cannot be used.
+    """
+    found: list[FrameworkKind] = []
     for text in _YAML.findall(page):
         for one in yaml.safe_load_all(text):
             if isinstance(one, dict) and "frameworks" in one:
-                described += load_configuration(
-                    yaml.safe_dump({"frameworks": one["frameworks"]}), "this page"
-                ).frameworks
-    return KindTable(described)
+                found += load_configuration(yaml.safe_dump({"frameworks": one["frameworks"]}), "this page").frameworks
+    return found
 
 
 def told(manifest: str, kinds: KindTable) -> str:
@@ -131,7 +138,7 @@ def _pods(
 ) -> Iterator[tuple[PodMarks, OwnerChain]]:
     """Yield a pod of each role of an object, and its owners."""
     whole = {**raw, "metadata": {"uid": "uid", "name": raw["metadata"].get("generateName"), **raw["metadata"]}}
-    child = _child(raw, kind, documents)
+    child = made_of(raw, kind, documents)
     if child is not None and kind.current is not None:
         whole["status"] = {kind.current.rpartition(".")[2]: child["metadata"]["name"]}
     owner = projected(whole, kind)
@@ -174,7 +181,7 @@ def _marks(raw: Json, role: str, kind: FrameworkKind) -> PodMarks:
     )
 
 
-def _child(raw: Json, kind: FrameworkKind, documents: list[Json]) -> Json | None:
+def made_of(raw: Json, kind: FrameworkKind, documents: list[Json]) -> Json | None:
     """The object below that says how many pods there are, as its controller makes it; None where there is none."""
     metadata = {"name": raw["metadata"].get("name", "made"), "uid": f"uid-of-{kind.kind}"}
     if kind.kind in ("RayJob", "RayService"):

@@ -79,7 +79,8 @@ class Shell:
         end = secrets.token_hex(8)
         self._process.stdin.write(f"{command}\nprintf '{end}\\n'\n".encode())
         try:
-            said = await asyncio.wait_for(self._process.stdout.readuntil(f"{end}\n".encode()), PATIENCE_SECONDS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                said = await self._process.stdout.readuntil(f"{end}\n".encode())
         except asyncio.IncompleteReadError as error:
             raise StepFailed(f"failed:\n{command}\nit said:\n{error.partial.decode()}") from None
         except TimeoutError:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 
 def free_ports(count: int) -> list[int]:
@@ -86,16 +86,23 @@ def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
         end(process)
 
 
+class Pollable(Protocol):
+    """A process that may have ended."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+
+
 def wait_for(
-    so: object, what: str, process: subprocess.Popen[bytes] | None = None, log: Path | None = None, seconds: float = 60
+    so: object, what: str, process: Pollable | None = None, log: Path | None = None, seconds: float = 60
 ) -> None:
     """Wait until `so()` is true; say what was waited for, and the end of the log, where it does not become so."""
     assert callable(so)
     end_at = time.monotonic() + seconds
     while not so():
-        died = process is not None and process.poll() is not None
-        if died or time.monotonic() > end_at:
+        code = None if process is None else process.poll()
+        if code is not None or time.monotonic() > end_at:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log and log.exists() else ""
-            verb = f"process ended with {process.returncode}" if died and process else f"{seconds:.0f} s passed"
+            verb = f"process ended with {code}" if code is not None else f"{seconds:.0f} s passed"
             raise AssertionError(f"waited for {what}, but {verb}\n{tail}")
         time.sleep(0.05)

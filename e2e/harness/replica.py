@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,57 @@ if TYPE_CHECKING:
 API = "scheduling.tutti.dev/v1alpha1"
 
 
-def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> subprocess.Popen[bytes]:
+_FORKS = multiprocessing.get_context("forkserver")
+# To load an operator takes two seconds of a core: it is loaded once, and each start is a fork of that process.
+_FORKS.set_forkserver_preload(["tutti.cli.start", "tutti.cli.main", "tutti.cli.run", __name__])
+
+
+class OperatorProcess:
+    """An operator that runs as a process of its own, from the same command as `python -m tutti run`."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._process = _FORKS.Process(target=_operate, args=(tuple(command), log), daemon=True)
+        self._process.start()
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Wait for its end; returns its exit code.
+
+        Raises:
+            TimeoutExpired: It has not ended in time.
+        """
+        self._process.join(seconds)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("tutti run", seconds or 0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal; to who has ended, none."""
+        if self._process.is_alive():
+            assert self._process.pid is not None
+            os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _operate(command: tuple[str, ...], log: Path) -> None:
+    """Be that operator: what a fork shares with its parent and a process of its own would not is its output."""
+    from tutti.cli.main import main  # noqa: PLC0415 - loaded where it is forked, and not by whoever tells a story
+
+    with log.open("ab") as output:
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
+    sys.argv[1:] = command
+    main()
+
+
+def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> OperatorProcess:
     """Start an operator as a user would; its log and journal go on in the folder."""
     document = {
         "apiVersion": API,
@@ -30,10 +82,8 @@ def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> s
     }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(document))
-    command = [sys.executable, "-m", "tutti", "run", "--kubeconfig", str(kubeconfig)]
-    command += ["--config", str(file), "--journal", str(folder / "journal")]
-    with (folder / "operator.log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    command = ["run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--journal", str(folder / "journal")]
+    return OperatorProcess(command, folder / "operator.log")
 
 
 def binds(journal: Path) -> Iterator[tuple[str, str, str]]:
@@ -49,7 +99,7 @@ def binds(journal: Path) -> Iterator[tuple[str, str, str]]:
 class Replica:
     """One of several operators of a story."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+    def __init__(self, process: OperatorProcess, folder: Path) -> None:
         self._process, self._folder = process, folder
 
     def said(self, event: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +15,7 @@ from kubernetes import client
 from e2e.harness.clusters import Cluster
 from e2e.harness.kubelets import has_account
 from e2e.harness.processes import wait_for
-from e2e.harness.replica import binds, launched
+from e2e.harness.replica import OperatorProcess, binds, launched
 
 GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
 PLURALS = {
@@ -36,14 +35,14 @@ class Story:
         self.api = cluster.connect()
         self.core = client.CoreV1Api(self.api)
         self.custom = client.CustomObjectsApi(self.api)
-        self.operator: subprocess.Popen[bytes] | None = None
+        self.operator: OperatorProcess | None = None
         self.kubeconfig = cluster.kubeconfig  # as whom the operator comes; a story may give it less than every right
         self._made: list[tuple[str, str]] = []
         self._classes: list[str] = []
         self._told = itertools.count(1)
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
-            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
+            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account", seconds=120)
 
     def close(self) -> None:
         """Stop the operator and remove what the story has made; nobody is left to take finalizers off."""

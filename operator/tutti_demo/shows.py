@@ -239,5 +239,6 @@ class LiveShow:
                 screen = render(observer.picture, at=clock(), started_at=started_at, width=width, height=height)
                 live.update(screen, refresh=True)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(observer.changed(), _TICK_SECONDS)
+                    async with asyncio.timeout(_TICK_SECONDS):
+                        await observer.changed()
                 await asyncio.sleep(_CALM_SECONDS)

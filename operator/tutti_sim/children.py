@@ -122,7 +122,8 @@ class Child:
             return
         self._signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(self._process.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._process.wait()
         except TimeoutError:
             self._signal(signal.SIGKILL)
             await self._process.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -183,6 +185,41 @@ def test_what_is_written_out_is_read_back(text):
     configuration = load_configuration(text)
     assert load_configuration(yaml.safe_dump(configuration.model_dump(by_alias=True))) == configuration
     assert TuttiConfiguration.model_validate_json(configuration.model_dump_json(by_alias=True)) == configuration
+
+
+PROMETHEUS = "source: Prometheus, address: 'http://p:9090', queries: {temperature: up}"
+
+
+@pytest.mark.parametrize(
+    ("measurements", "load", "message"),
+    [
+        ("", "thresholds: [{metric: cpu, above: 100}]", "above must be at least 0 and less than 100"),
+        ("", "thresholds: [{metric: cpu, above: 650}]", "cpu is percent of the machine"),
+        ("", "thresholds: [{metric: memory, above: -1}]", "above must be at least 0"),
+        ("", "thresholds: [{metric: memory, below: 0}]", "below must be more than 0 and at most 100"),
+        ("", "thresholds: [{metric: cpu-deviation, above: 5}]", "others need source Prometheus"),
+        ("", "thresholds: [{metric: temperature, above: 85}]", "measured are cpu, memory"),
+        (PROMETHEUS, "thresholds: [{metric: temperatur, above: 85}]", "did you mean temperature?"),
+        (PROMETHEUS, "thresholds: [{metric: power, above: 85}]", "give others a query under measurements.queries"),
+        (PROMETHEUS, "thresholds: [{metric: cpu-deviation, above: 200}]", "less than 100"),
+        ("", "policy: LoadVariationRiskBalancing", "goes by deviations, which MetricsServer has not"),
+    ],
+)
+def test_load_that_could_never_be_is_refused(measurements, load, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        load_configuration(f"measurements: {{{measurements}}}\nprofiles: [{{load: {{{load}}}}}]")
+
+
+@pytest.mark.parametrize(
+    ("measurements", "load"),
+    [
+        ("", "thresholds: [{metric: cpu, above: 99.5}, {metric: memory, above: 0}, {metric: cpu, below: 100}]"),
+        (PROMETHEUS, "policy: LoadVariationRiskBalancing, thresholds: [{metric: temperature, above: 850}]"),
+        ("", "policy: LowRiskOverCommitment"),
+    ],
+)
+def test_load_that_can_be_is_read(measurements, load):
+    load_configuration(f"measurements: {{{measurements}}}\nprofiles: [{{load: {{{load}}}}}]")
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from tests.controller.objects import obj
 from tests.controller.process import operator, until
 from tests.controller.recording import recorded
 from tests.manifests.rbac import BASE, asked
-from tutti.api.configuration import SelfSigned, TuttiConfiguration, load_configuration
+from tutti.api.configuration import SelfSigned, TuttiConfiguration, WebhookSettings, load_configuration
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.kopf_handlers import settings_for
-from tutti.controller.self_signing import CONFIGURATIONS, SECRETS, SelfSigning
+from tutti.controller.self_signing import CONFIGURATIONS, SECRETS, SelfSigning, own_certificate
 from tutti.kube.certificate import Certificate
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
@@ -324,6 +324,36 @@ async def test_keys_are_never_logged(cluster, kubeconfig, tmp_path):
         text = json.dumps(running.lines)
         assert "PRIVATE KEY" not in text
         assert key.splitlines()[1] not in text
+
+
+class Answering:
+    """Answers at once with a Secret that is good, and with configurations without webhooks."""
+
+    def __init__(self):
+        made = Certificate.make(["127.0.0.1"], name="tutti webhook", lasts=timedelta(days=30), now=datetime.now(UTC))
+        data = {"tls.crt": made.pem, "tls.key": made.key, "ca.crt": made.pem}
+        self.answer = json.dumps({"data": {name: base64.b64encode(value).decode() for name, value in data.items()}})
+
+    async def request(self, *_, **__):
+        return self.answer
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_who_is_told_to_stop_while_the_certificate_comes_stops(steps):
+    """Python 3.11's `wait_for` forgets a cancellation that comes together with what it waits for."""
+    wanted = WebhookSettings(enabled=True, self_signed=SelfSigned(hosts=["127.0.0.1"]))
+
+    async def serve():
+        async with own_certificate(wanted, Answering(), asyncio.Event()):
+            await asyncio.Event().wait()
+
+    serving = asyncio.create_task(serve())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    serving.cancel()
+    done, _ = await asyncio.wait({serving}, timeout=5)
+    assert done
+    assert serving.cancelled()
 
 
 async def test_it_needs_every_right_that_its_component_grants_and_no_other(bare, cluster, tmp_path):

@@ -27,6 +27,7 @@ MODULES = {
     "numa": "tests.differential.numa",
     "throttles": "tests.differential.throttles",
     "load": "tests.differential.load",
+    "network": "tests.differential.network",
 }
 """How a file's name starts -> the module that compares it."""
 ENGINE = "Engine"

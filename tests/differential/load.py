@@ -393,9 +393,12 @@ def ruled_out(case: Case, bounds: dict[str, float], percent: Case, offered: Case
     return next((one.reason.split()[1] for one in (state.rejections() if state else ()) if one.rows[0]), None)
 
 
+MEASURED: Case = {"source": "Prometheus", "address": "http://prometheus"}
+
+
 def profile(settings: Case, estimates: Case | None = None) -> Any:
     """The profile of a configuration that goes by load."""
-    document = {"profiles": [{"load": settings}], "measurements": {"estimates": estimates or {}}}
+    document = {"profiles": [{"load": settings}], "measurements": MEASURED | {"estimates": estimates or {}}}
     return profiles_of(TuttiConfiguration.model_validate(document))["tutti"]
 
 
@@ -403,7 +406,7 @@ def world(
     case: Case, settings: Case, estimates: Case, measured: Case, *, age: float = 0
 ) -> tuple[Cluster, PodClass, MeasuredLoad]:
     """The node of a case with its pods and what was measured of it; the class of its pod; and who scores."""
-    document = {"profiles": [{"load": settings}], "measurements": {"estimates": estimates}}
+    document = {"profiles": [{"load": settings}], "measurements": MEASURED | {"estimates": estimates}}
     configuration = TuttiConfiguration.model_validate(document)
     assert configuration.measurements is not None
     cluster = Cluster()

@@ -26,6 +26,7 @@ class Autoscaler:
         lost: Whether what is written is done, and neither seen nor answered: the process dies.
         unseen: Whether what is made is answered, and not seen yet: the watch is behind.
         refuses: Why nothing can be written; "" where it can.
+        halfway: Why no request can be made once its templates are; "" where it can.
         most_seen: How many requests have existed at once for one workload.
     """
 
@@ -38,6 +39,7 @@ class Autoscaler:
         self.lost = False
         self.unseen = False
         self.refuses = ""
+        self.halfway = ""
         self._uids = 0
 
     def serve(self, *, served: bool = True) -> None:
@@ -66,6 +68,10 @@ class Autoscaler:
             if not same_placement(self.templates.setdefault(key, document), pods):
                 self._world.tell(ProvisioningWritten(*answer, problem=f"PodTemplate {key[1]} is taken", final=True))
                 return
+        if self.halfway:
+            if not self.lost:
+                self._world.tell(ProvisioningWritten(*answer, problem=self.halfway))
+            return
         if where in self.requests and not is_the_same(self.requests[where], request):
             self._world.tell(ProvisioningWritten(*answer, problem="the name is taken", final=True))
             return
@@ -85,7 +91,12 @@ class Autoscaler:
             self._world.tell(ProvisioningWritten(*where, uid=decision.uid, problem=self.refuses))
             return
         found = self.requests.get(where)
-        if found is not None and found["metadata"]["uid"] == decision.uid:
+        if not decision.uid:
+            for key, one in list(self.templates.items()):
+                owners = [ref["uid"] for ref in one["metadata"]["ownerReferences"]]
+                if key[1].startswith(f"{decision.name}-") and decision.workload in owners:
+                    del self.templates[key]
+        elif found is not None and found["metadata"]["uid"] == decision.uid:
             self.delete(decision.name, decision.namespace)
             for key in [key for key in self.templates if key[1].startswith(f"{decision.name}-")]:
                 del self.templates[key]

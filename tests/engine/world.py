@@ -79,6 +79,8 @@ from tutti.engine.records.observations import (
     GangObjectGone,
     GangObjectSeen,
     NamespaceSeen,
+    NetworkObjectGone,
+    NetworkObjectSeen,
     NodeGone,
     NodeSeen,
     NodeTopologyGone,
@@ -146,6 +148,7 @@ class World:
         self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self.network_objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.throttles: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, ProjectedOwner] = {}
         self.followed: list[tuple[str, str]] = []
@@ -199,6 +202,7 @@ class World:
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
             *(NodeTopologySeen(report) for report in self.topologies.values()),
             *(ThrottleSeen(key[0], raw) for key, raw in self.throttles.items()),
+            *(NetworkObjectSeen(key[0], raw) for key, raw in self.network_objects.items()),
             *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *self.devices.all(),
@@ -451,6 +455,16 @@ class World:
         before = self.throttles.get(key)
         self.throttles[key] = {"status": before["status"] if before else {}, **raw}
         self.tell(ThrottleSeen(kind, self.throttles[key]))
+
+    def network_object(self, kind: str, raw: dict[str, Any]) -> None:
+        """Make an AppGroup or NetworkTopology, or change it."""
+        meta = raw["metadata"]
+        self.network_objects[kind, meta.get("namespace", ""), meta["name"]] = raw
+        self.tell(NetworkObjectSeen(kind, raw))
+
+    def remove_network_object(self, kind: str, name: str, namespace: str = "default") -> None:
+        del self.network_objects[kind, namespace, name]
+        self.tell(NetworkObjectGone(kind, namespace, name))
 
     def remove_throttle(self, kind: str, name: str, namespace: str = "") -> None:
         del self.throttles[kind, namespace, name]

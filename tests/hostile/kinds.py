@@ -19,7 +19,7 @@ import tutti.engine
 import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
-from tutti.api import numa, provisioning, throttles
+from tutti.api import network, numa, provisioning, throttles
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -284,7 +284,17 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs(), *_owners(), _zones_of_nodes(), *_devices(), _throttle(), _request())
+    return (
+        *_built_in(),
+        *_ours(),
+        *_of_gangs(),
+        *_owners(),
+        _zones_of_nodes(),
+        *_devices(),
+        _throttle(),
+        _request(),
+        *_of_network(),
+    )
 
 
 def _built_in() -> Iterator[Target]:
@@ -462,6 +472,39 @@ def _throttle() -> Target:
     shape = together(shape_of(_Throttle), _frame())
     base = {"plain": {"metadata": _meta("throttle"), "spec": spec}}
     return Target(f"{kind}.{throttles.GROUP}", kind, resource, shape, base)
+
+
+def _of_network() -> tuple[Target, ...]:
+    """An application that talks, and what lies between zones."""
+    needed = {"workload": {"selector": "db"}, "maxNetworkCost": 10, "minBandwidth": "1M"}
+    workloads = [
+        {"workload": {"selector": "web", "namespace": NAMESPACE}, "dependencies": [needed]},
+        {"workload": {"selector": "db"}, "dependencies": []},
+    ]
+    group = {
+        "metadata": _meta("app"),
+        "spec": {"topologySortingAlgorithm": "KahnSort", "workloads": workloads},
+        "status": {"topologyOrder": [{"workload": {"selector": "web"}, "index": 1}]},
+    }
+    costs = [{"destination": "z2", "networkCost": 5, "bandwidthCapacity": "1G"}]
+    topology = [{"topologyKey": network.ZONE, "originList": [{"origin": "z1", "costList": costs}]}]
+    between = {
+        "metadata": _meta("nt-default"),
+        "spec": {"weights": [{"name": "UserDefined", "topologyList": topology}]},
+    }
+    return tuple(
+        Target(
+            f"{kind}.{network.GROUPS[kind]}",
+            kind,
+            APIResource(network.GROUPS[kind], network.VERSION, network.PLURALS[kind]),
+            together(shape_of(shape), _frame()),
+            {"plain": base},
+        )
+        for kind, shape, base in (
+            (network.APP_GROUP, network.AppGroupObject, group),
+            (network.TOPOLOGY, network.NetworkTopologyObject, between),
+        )
+    )
 
 
 class _RequestCondition(View, frozen=True):

@@ -18,7 +18,7 @@ from tests.hostile.command import batches, culprit, in_process, report, smallest
 from tests.hostile.kinds import DEVICES, GANGS, Target, targets, texts_of_json
 from tests.hostile.shapes import Shape, shape_of
 from tests.hostile.ward import TOPOLOGIES, Ward, harm, treat
-from tutti.api import provisioning, throttles
+from tutti.api import network, provisioning, throttles
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
@@ -75,6 +75,7 @@ def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
         TOPOLOGIES,
         *(f"{kind}.resource.k8s.io" for kind in DEVICES),
         f"{throttles.NAMESPACED_KIND}.{throttles.GROUP}",
+        *(f"{kind}.{group}" for kind, group in network.GROUPS.items()),
         f"{provisioning.REQUEST_KIND}.{provisioning.AUTOSCALING_GROUP}",
         *(f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *KNOWN_KINDS)),
     }

@@ -46,7 +46,8 @@ from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 _STREAMS = {stream.kind: stream for stream in WATCH_LIST}
 PROFILES = [{"schedulerName": "tutti", "nodeResourceTopologyMatch": {}}]
 THROTTLES = {"name": "kube-throttler"}
-_CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES, "throttles": THROTTLES})
+NETWORK = {"bandwidth": True, "namespaces": ["default", NAMESPACE]}
+_CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES, "throttles": THROTTLES, "network": NETWORK})
 _SERVED = {one.name: one for one in optional_kinds(_CONFIGURATION)}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 TOPOLOGIES = f"{numa.KIND}.{numa.GROUP}"
@@ -66,7 +67,7 @@ class Ward(World):
     """
 
     def __init__(self) -> None:
-        super().__init__(namespaces=("default", NAMESPACE), profiles=PROFILES, throttles=THROTTLES)
+        super().__init__(namespaces=("default", NAMESPACE), profiles=PROFILES, throttles=THROTTLES, network=NETWORK)
         self.claims: Counter[str] = Counter()
         self.slowest = 0.0
         self._others: dict[tuple[str, str, str], AnyObservation] = {}

@@ -22,7 +22,7 @@ from tests.hostile.kinds import NAMESPACE, QUEUE
 from tests.hostile.tally import Tally
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
-from tutti.api import numa, provisioning, throttles
+from tutti.api import network, numa, provisioning, throttles
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.frameworks import KNOWN_KINDS
 from tutti.api.owners import BUILT_IN
@@ -151,7 +151,8 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
             for name, namespace in ((HONEST, "default"), (QUEUE, NAMESPACE)):
                 await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(name))
                 await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue(name, name, namespace))
-            async with operator(kubeconfig, folder, throttles={"name": "kube-throttler"}) as running:
+            signals = {"throttles": {"name": "kube-throttler"}, "network": {"bandwidth": True}}
+            async with operator(kubeconfig, folder, **signals) as running:
                 await running.says("deciding")
                 yield Siege(embedded, cluster, running)
                 if await running.stop() != 0:
@@ -161,6 +162,10 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
 ZONES_OF_NODES = GangKind(numa.GROUP, numa.KIND, numa.PLURAL, numa.VERSIONS, "")
 _THROTTLE = throttles.NAMESPACED_KIND
 THROTTLES = GangKind(throttles.GROUP, _THROTTLE, throttles.PLURALS[_THROTTLE], (throttles.VERSION,), "")
+
+NETWORK = tuple(
+    GangKind(network.GROUPS[kind], kind, plural, (network.VERSION,), "") for kind, plural in network.PLURALS.items()
+)
 
 REQUESTS = GangKind(
     provisioning.AUTOSCALING_GROUP,
@@ -172,9 +177,9 @@ REQUESTS = GangKind(
 
 
 async def serve_other_projects(cluster: Cluster) -> None:
-    """Have the kinds of other projects that say how large gangs are, own pods, tell of NUMA zones, throttle or ask for nodes."""
+    """Have the kinds of other projects served: how large gangs are, owners, NUMA zones, throttles, networks, asked nodes."""
     owners = [one for one in KNOWN_KINDS if one.group not in BUILT_IN]
-    for kind in (*GANG_KINDS, *owners, ZONES_OF_NODES, THROTTLES, REQUESTS):
+    for kind in (*GANG_KINDS, *owners, ZONES_OF_NODES, THROTTLES, REQUESTS, *NETWORK):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         names = {
             "plural": kind.plural,

@@ -343,7 +343,8 @@ async def test_a_leader_that_cannot_renew_in_time_writes_nothing_until_it_can_an
     assert told == ["lease_not_renewed", "leadership_doubted", "lease_renewed_late"]
 
 
-async def test_who_has_seen_no_renewal_for_a_lease_takes_it_as_soon_as_the_server_is_back(scene):
+async def away_for_longer_than_a_lease(scene):
+    """Return a leader, who has stood by and asked in vain, and the clock, when the server is back."""
     leases, clock, elector = scene
     one, two = elector("one"), elector("two")
     assert await one.try_acquire()
@@ -354,6 +355,31 @@ async def test_who_has_seen_no_renewal_for_a_lease_takes_it_as_soon_as_the_serve
         await one.renew()
         assert not await two.try_acquire()
     leases.down = False
+    return one, two, clock
+
+
+async def test_when_the_server_is_back_the_leader_goes_first_and_goes_on(scene):
+    """Nobody could have renewed meanwhile: that it did not says nothing about it."""
+    one, two, clock = await away_for_longer_than_a_lease(scene)
+    assert not await two.try_acquire()
+    clock.now += 2
+    assert not await two.try_acquire()
+    await one.renew()
+    clock.now += 2
+    assert not await two.try_acquire()
+    one.check()
+
+
+@pytest.mark.parametrize("fails_again", [False, True])
+async def test_a_leader_that_does_not_come_back_with_the_server_is_waited_for_once_and_not_for_long(scene, fails_again):
+    leases, *_ = scene
+    one, two, clock = await away_for_longer_than_a_lease(scene)
+    assert not await two.try_acquire()
+    clock.now += 2
+    leases.down = fails_again
+    assert not await two.try_acquire()
+    leases.down = False
+    clock.now += 2
     assert await two.try_acquire()
     with pytest.raises(LeadershipLost, match="another has taken it"):
         await one.renew()

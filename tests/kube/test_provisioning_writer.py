@@ -55,8 +55,12 @@ async def client():
             yield client
 
 
-def writer(client, fence=unfenced):
-    return ProvisioningWriter(client, fence=fence)
+async def named(*_: str) -> bool:
+    return True
+
+
+def writer(client, fence=unfenced, is_named=named):
+    return ProvisioningWriter(client, is_named=is_named, fence=fence)
 
 
 async def read(client, resource, name) -> dict[str, Any] | None:
@@ -165,6 +169,30 @@ async def test_templates_are_removed_whose_request_has_gone_already(client, gone
     assert await read(client, POD_TEMPLATES, f"{WANTED.name}-0") is None
     assert await read(client, POD_TEMPLATES, f"{WANTED.name}-1") is None
     assert await read(client, POD_TEMPLATES, f"{WANTED.name}-2") is not None, "nobody here has made it"
+
+
+async def test_nothing_is_made_before_the_status_of_the_workload_names_it(client):
+    asked = []
+
+    async def unnamed(*about: str) -> bool:
+        asked.append(about)
+        return False
+
+    answer = await writer(client, is_named=unnamed).write(WANTED)
+    assert "which has to name it first" in answer.problem
+    assert not answer.final
+    assert asked == [("PodGroup", "default", "train", "u-1")]
+    assert await read(client, POD_TEMPLATES, f"{WANTED.name}-0") is None
+
+
+async def test_templates_without_a_request_are_removed_for_their_workload_alone(client):
+    await writer(client).write(WANTED)
+    await client.request("DELETE", PROVISIONING_REQUESTS.path("default", WANTED.name))
+    for workload, left in (("another", True), ("u-1", False), ("u-1", False)):
+        answer = await writer(client).write(DeleteProvisioning("default", WANTED.name, "", workload))
+        assert (answer.problem, answer.owner, answer.uid) == ("", None, "")
+        for index in range(2):
+            assert (await read(client, POD_TEMPLATES, f"{WANTED.name}-{index}") is not None) is left
 
 
 async def test_who_does_not_lead_writes_nothing(client):

@@ -99,6 +99,18 @@ def to_measure():
     return {(group, name, "list") for group in patch["value"]["apiGroups"] for name in patch["value"]["resources"]}
 
 
+def to_know_the_network():
+    """What is granted besides where applications are placed by what the network costs."""
+    file = ROOT / "manifests" / "components" / "network" / "rule.yaml"
+    return {
+        (group, name, verb)
+        for patch in yaml.safe_load(file.read_text())
+        for group in patch["value"]["apiGroups"]
+        for name in patch["value"]["resources"]
+        for verb in patch["value"]["verbs"]
+    }
+
+
 def words(cell):
     return [word.strip("` ") for word in cell.split(",")]
 
@@ -113,6 +125,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
     ]
     assert len(listed) == len(set(listed))
     by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes() | with_cards()
+    by_component |= to_know_the_network()
     assert set(listed) == granted() | with_own_certificate() | by_component
 
 

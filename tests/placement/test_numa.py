@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,9 @@ from tutti.api.numa import RESTRICTED, SINGLE_NUMA_NODE, NodeTopology, ZoneRepor
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.placement.framework import NO_FLAVOR
+from tutti.placement.plugins import numa_orders, numa_room
 from tutti.placement.plugins.numa import NumaAlignment
-from tutti.placement.plugins.numa_fit import PLENTY
+from tutti.placement.plugins.numa_fit import PLENTY, ZoneSearch
 
 GPU = "vendor/gpu"
 GIB = 2**30
@@ -144,3 +146,38 @@ def test_what_was_given_out_is_admitted_in_every_order(zones, specs, pod_scope, 
             there = kubelet(one[1])
             assert all(there.admit(pod_class) for pod_class in order)
     assert not cluster.nodes.numa.pending_of
+
+
+@pytest.mark.parametrize(("pods", "cores", "asked"), [(4, 1000, 600), (9, 4000, 600)])
+def test_many_pods_of_many_containers_cost_others_a_bounded_number_of_steps(monkeypatch, pods, cores, asked):
+    """A tenant fills nodes with pods of hundreds of containers, each of other amounts; somebody else asks for a zone."""
+    nodes = [node(f"n{at}", [{"cpu": cores + at, "memory": GIB, "gpu": 8} for _ in range(2)]) for at in range(40)]
+    cluster = cluster_of(*nodes)
+    hostile = [[container(cpu=1, memory=1 + at + many) for at in range(200)] for many in range(pods)]
+    steps, looks = [], []
+    admitted, terms = numa_orders.admitted, ZoneSearch.terms
+    monkeypatch.setattr(numa_orders, "admitted", lambda free, kind: steps.append(len(kind)) or admitted(free, kind))
+    monkeypatch.setattr(ZoneSearch, "terms", lambda self, asked: looks.append(1) or terms(self, asked))
+    with cluster.transaction() as transaction:
+        for containers in hostile:
+            everywhere = np.ones(len(nodes), dtype=np.int64)
+            transaction.put(np.arange(len(nodes)), everywhere, cluster.classes.of(PodSpec(containers=containers)))
+        steps.clear()
+        looks.clear()
+
+        found = room(cluster, cluster.classes.of(PodSpec(containers=[container(cpu=asked, memory=2)])))
+
+        assert bool(steps) == (pods * 200 <= numa_room.MOST_PARTS)
+        assert sum(steps) <= numa_orders.MOST_ALIGNED_TOGETHER
+        assert len(looks) <= 16 * numa_room.MOST_PARTS
+    assert (found > 0).all() or pods == 4
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+@given(zones=ZONES, specs=st.lists(classes(2), min_size=2, max_size=3), pod_scope=st.booleans())
+@examples(100)
+def test_beyond_the_bounds_nothing_is_given_out_that_is_not_admitted_in_every_order(beyond, zones, specs, pod_scope):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numa_orders, "MOST_ALIGNED", 3)
+        patch.setattr(numa_room, "MOST_PARTS", 1 if beyond else 1024)
+        test_what_was_given_out_is_admitted_in_every_order.hypothesis.inner_test(zones, specs, pod_scope, [2, 2, 2])

@@ -77,7 +77,21 @@ def test_pods_placed_by_topology_need_one_flavor_that_has_one():
     flavors = {name: Flavor(name, levels=("rack",)) for name in ("f0", "g0")}
     choice = chooser(groups=groups, flavors=flavors).assign([pods(1, requests={"gpu": 1}, topology=LevelRequest())])
     assert choice.mode is AssignmentMode.NO_FIT
-    assert choice.pod_sets[0].problem == "placed by topology, it needs one flavor that has one, not f0, g0"
+    said = "its pods are counted in f0 and g0, of which each has a topology: have one count them"
+    assert choice.pod_sets[0].problem == said
+
+
+def test_pods_that_ask_for_nothing_go_anywhere_in_a_queue_of_topologies_unless_they_want_one():
+    flavors = {"f0": Flavor("f0", levels=("rack",))}
+    queue = chooser(groups=(FlavorGroup(("gpu", "cpu"), ("f0",)),), flavors=flavors)
+    choice = queue.assign([PodSet("main", 1, {})])
+    assert (choice.mode, choice.usage) == (AssignmentMode.FIT, {})
+    choice = queue.assign([PodSet("main", 1, {}, topology=LevelRequest())])
+    assert choice.mode is AssignmentMode.NO_FIT
+    assert choice.pod_sets[0].problem == (
+        "its pods want a topology, which is that of their flavor, and ask for nothing that a flavor of this queue "
+        "counts: have them ask for gpu or cpu, or name another queue"
+    )
 
 
 def term(key, value):

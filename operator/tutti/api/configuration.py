@@ -16,8 +16,9 @@ from tutti.api.extensions import Extender, clashes
 from tutti.api.framework_kind import MOST_FRAMEWORKS, FrameworkKind
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import OnMemberLoss
-from tutti.api.load import Measurements
+from tutti.api.load import Measurements, load_problem
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
+from tutti.api.network import NetworkSettings
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
 
@@ -263,6 +264,8 @@ class TuttiConfiguration(Model):
     """Left out: throttles are not looked at."""
     measurements: Measurements | None = None
     """Left out: nothing is measured, so that no profile may have `load`."""
+    network: NetworkSettings | None = None
+    """Left out: what the network costs is not looked at; `{}`: who talks to whom is read (docs/howto/network.md)."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -286,9 +289,15 @@ class TuttiConfiguration(Model):
     @model_validator(mode="after")
     def check_load(self) -> TuttiConfiguration:
         """A profile that goes by load needs figures."""
-        asking = [one.scheduler_name for one in self.profiles if one.load is not None]
-        if asking and self.measurements is None:
-            raise ValueError(f"measurements: the profile {asking[0]} has load; say where it is read what nodes use")
+        for profile in self.profiles:
+            if profile.load is None:
+                continue
+            if self.measurements is None:
+                text = f"the profile {profile.scheduler_name} has load; say where it is read what nodes use"
+                raise ValueError(f"measurements: {text}")
+            problem = load_problem(profile.load, self.measurements)
+            if problem:
+                raise ValueError(f"profiles: load of {profile.scheduler_name}: {problem}")
         return self
 
     @model_validator(mode="after")

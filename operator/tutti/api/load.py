@@ -6,6 +6,7 @@ Volcano), so that settings move here one by one.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Hashable, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -30,6 +31,11 @@ USUAL_QUERIES: Final = {
     "memory-deviation": "100 * stddev_over_time(node_memory_MemAvailable_bytes[10m]) / node_memory_MemTotal_bytes",
 }
 """What is asked of Prometheus where nothing else is said: node_exporter's figures, percent of the machine."""
+
+WHOLE: Final = 100
+"""Percent of the whole machine."""
+SERVER_METRICS: Final = ("cpu", "memory")
+"""What is measured where metrics.k8s.io is asked."""
 
 
 def _are_different(values: Sequence[Hashable]) -> bool:
@@ -204,3 +210,22 @@ class LoadArgs(Model):
             holds=lambda it: it.policy is not None or bool(it.thresholds),
         ),
     )
+
+
+def load_problem(load: LoadArgs, measurements: Measurements) -> str:
+    """Return what of a profile's load could never be as it says, by what is measured; "" where all of it can."""
+    by_server = measurements.source == "MetricsServer"
+    if by_server and load.policy == "LoadVariationRiskBalancing":
+        return f"policy {load.policy} goes by deviations, which MetricsServer has not; name source Prometheus"
+    measured = SERVER_METRICS if by_server else tuple(measurements.asked)
+    for one in load.thresholds:
+        if one.metric not in measured:
+            near = difflib.get_close_matches(one.metric, measured, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            more = "others need source Prometheus" if by_server else "give others a query under measurements.queries"
+            return f"nothing measures {one.metric}{hint}: measured are {', '.join(measured)}; {more}"
+        if one.metric in USUAL_QUERIES and one.above is not None and not 0 <= one.above < WHOLE:
+            return f"{one.metric} is percent of the machine: above must be at least 0 and less than 100"
+        if one.metric in USUAL_QUERIES and one.below is not None and not 0 < one.below <= WHOLE:
+            return f"{one.metric} is percent of the machine: below must be more than 0 and at most 100"
+    return ""

@@ -13,7 +13,8 @@ from tutti import __version__
 from tutti.cli.grouping import CommandGroup
 
 # Subcommand -> module that defines it as `command`. Imported late, so that `tutti replay` need not load kopf. Those of
-# tutti_bench, tutti_demo and tutti_sim are of another distribution, tutti-dev, which the operator does without.
+# tutti_bench, tutti_demo, tutti_sim and tutti_simulate are of another distribution, tutti-dev, which the operator
+# does without.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "bench": "tutti_bench.command",
@@ -28,7 +29,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "queue": "tutti.cli.views.queues",
         "replay": "tutti.cli.replay",
         "run": "tutti.cli.run",
+        "simulate": "tutti_simulate.command",
         "top": "tutti.cli.views.nodes",
+        "what-if": "tutti.cli.views.forecast.command",
     }
 )
 

@@ -19,6 +19,7 @@ from tutti.api import kai
 from tutti.api.cards import NO_CARDS, CardNeeds
 from tutti.api.core import Container, PodSpec
 from tutti.api.hami import counted_requests, read_needs
+from tutti.api.network import GROUP_LABEL
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds, term_count
@@ -83,6 +84,8 @@ class Feature:
     """Claims on devices, or extended resources that devices can stand in for."""
     CARDS = 1 << 19
     """Parts of cards that pods share."""
+    NETWORK = 1 << 20
+    """An application whose pods talk to one another, where that is looked at."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -109,7 +112,8 @@ class PodClass:
         terms: How many terms they have (`count_terms`, `asks.term_count`): what it costs to try one grows with that.
         refusal: Why such pods can have no node now, whatever room there is, or "".
         charged: What quota counts of one: what it asks for, and devices.
-        needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading.
+        needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading,
+            dependencies of its application.
     """
 
     spec: PodSpec
@@ -142,7 +146,7 @@ class PodClass:
         self.charged = self.requests if counted is None else counted.of(self.requests)
         spreads = self.spec.topology_spread_constraints
         strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
-        self.needs_other_pods = strictly or bool(self.inter_pod.affinity)
+        self.needs_other_pods = strictly or bool(self.inter_pod.affinity) or GROUP_LABEL in self.labels
 
     def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
         """Return what is worked out for the class once for each stamp: the versions of all that it is worked out of."""
@@ -172,6 +176,7 @@ def _features(pod_class: PodClass) -> int:
         Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
         Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
         Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),
+        Feature.NETWORK: GROUP_LABEL in pod_class.labels,
         Feature.NUMA_ZONES: any(amount and name != "pods" for name, amount in pod_class.requests.items()),
     }
     return Feature.ANY | sum(feature for feature, there in has.items() if there)

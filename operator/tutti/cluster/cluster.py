@@ -185,6 +185,8 @@ class Cluster:
             self._claimants.leave(key, uses)
         if self.nodes.load and record.place:
             self.nodes.load.come(record, record.place)
+        if self.nodes.network and record.place:
+            self.nodes.network.come(record, record.place)
         if self.nodes.numa and record.place:
             self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
         self._classing.by_labels()
@@ -280,14 +282,15 @@ class Cluster:
             for row in rows:
                 self.nodes.numa.touch(names[row])
         if self.nodes.load:
-            for record in records:
-                self.nodes.load.come(record, record.assumed)
+            self.nodes.load.come_all(records, rows)
+        if self.nodes.network:
+            self.nodes.network.come_all(records)
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
             self.device_users.pledge(record)
             self._cards.pledge(record)
-            self.follower.seen(record)
+        self.follower.seen_all(records)
         self.note_neighbour()
 
     def forget(self, record: PodRecord) -> None:
@@ -397,6 +400,8 @@ class Cluster:
             self._cards.release(record.key, place)
         if self.nodes.load:
             self.nodes.load.leave(record.key, place)
+        if self.nodes.network:
+            self.nodes.network.leave(record.key)
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, -1)

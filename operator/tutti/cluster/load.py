@@ -160,6 +160,24 @@ class LoadColumns:
         self._came.setdefault(node, {})[record.key] = since
         self._pass_measured(node)
 
+    def come_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
+        """Count pods that were just promised nodes, which no measurement holds: `records[i]` on row `rows[i]`."""
+        rows_of: dict[int, tuple[PodClass, ExpectedUse, list[int]]] = {}
+        for record, row in zip(records, rows, strict=True):
+            node, key, pod_class = record.assumed, record.key, record.pod_class
+            here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
+            if key in here:
+                self.come(record, node)
+                continue
+            alike = rows_of.get(id(pod_class))
+            if alike is None:
+                alike = rows_of[id(pod_class)] = (pod_class, self.use_of(pod_class), [])
+            here[key], came[key] = alike[1], math.inf
+            alike[2].append(row)
+        for pod_class, _, mine in rows_of.values():
+            at, counts = np.unique(np.array(mine, dtype=np.int64), return_counts=True)
+            self.take(at, counts, pod_class, 1)
+
     def leave(self, key: PodKey, node: str) -> None:
         """Count a pod on a node no more."""
         here = self._there.get(node, {})

@@ -25,6 +25,7 @@ from tutti.cluster.devices.asks import DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.load import LoadColumns
+from tutti.cluster.network import NetworkState
 from tutti.cluster.numa import NumaColumns
 from tutti.cluster.volume_needs import VolumeState
 
@@ -160,6 +161,7 @@ class NodeColumns:
         cards: The cards that pods share, of the nodes that tell of them.
         card_holders: Who has which parts of these.
         load: What nodes were measured to use, where a profile asks for it.
+        network: Which pods talk to one another, and what that costs, where the configuration has it.
     """
 
     def __init__(self) -> None:
@@ -186,6 +188,7 @@ class NodeColumns:
         self.cards = CardColumns(self.rows, self.names)
         self.card_holders = CardHolders(self.cards)
         self.load = LoadColumns(self.rows)
+        self.network = NetworkState()
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")

@@ -30,6 +30,9 @@ class PodFollower(Protocol):
     def seen(self, record: PodRecord) -> None:
         """A pod has come, or something about it has changed: its place, its labels, whether it has ended."""
 
+    def seen_all(self, records: Sequence[PodRecord]) -> None:
+        """All of these have got a place."""
+
     def gone(self, about: PodKey | Hold) -> None:
         """A pod is gone, or room is kept no more."""
 
@@ -41,6 +44,9 @@ class Nobody:
     """A follower who takes no note of anything."""
 
     def seen(self, record: PodRecord) -> None:
+        """Nothing."""
+
+    def seen_all(self, records: Sequence[PodRecord]) -> None:
         """Nothing."""
 
     def gone(self, about: PodKey | Hold) -> None:

@@ -41,6 +41,7 @@ class Transaction:
         self._attached: list[_Placed] = []
         self._zoned: list[_Placed] = []
         self._loaded: list[_Placed] = []
+        self._talking: list[_Placed] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -101,6 +102,10 @@ class Transaction:
             self._nodes.load.take(rows, counts, pod_class, 1)
             self._loaded.append(placed)
             self._log.append(self._unload)
+        if pod_class.features & Feature.NETWORK:
+            self._connect(placed, 1)
+            self._talking.append(placed)
+            self._log.append(self._disconnect)
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
@@ -174,6 +179,8 @@ class Transaction:
             self._unzone()
         while self._loaded:
             self._unload()
+        while self._talking:
+            self._disconnect()
         while self._settled:
             self._unsettle()
         self.unshown.clear()
@@ -209,6 +216,16 @@ class Transaction:
         """Take back what is expected of the pods that were put last."""
         pod_class, rows, counts = self._loaded.pop()
         self._nodes.load.take(rows, counts, pod_class, -1)
+
+    def _disconnect(self) -> None:
+        """Have the pods that were put last talk to nobody."""
+        self._connect(self._talking.pop(), -1)
+
+    def _connect(self, placed: _Placed, sign: int) -> None:
+        pod_class, rows, counts = placed
+        names = self._nodes.names
+        where = {names[row]: count for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
+        self._nodes.network.take(pod_class.namespace, pod_class.labels, where, sign)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed

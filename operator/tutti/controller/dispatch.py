@@ -133,7 +133,7 @@ class Dispatch:
         self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._device_claims = DeviceClaimWriter(client, fence=fence)
-        self._provisioning = ProvisioningWriter(client, fence=fence)
+        self._provisioning = ProvisioningWriter(client, fence=fence, is_named=self._is_told)
         self._extended_claims = ExtendedClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
@@ -302,6 +302,11 @@ class Dispatch:
             self._observe(await self._deactivator.deactivate(wanted))
         else:
             self._observe(await self._owners.write(wanted))
+
+    async def _is_told(self, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """Wait until the status of an object of ours is written; returns whether it is in time."""
+        target = StatusTarget(OUR_RESOURCES[kind], namespace, name, uid)
+        return await self._statuses.settled(target, within_seconds=5.0)
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)

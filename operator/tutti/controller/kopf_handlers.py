@@ -31,6 +31,7 @@ from tutti.controller.object_cache import ObjectCache
 from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.references import Raw, References, listed_users, text_at, users
 from tutti.controller.reviews import Classes, Review, review
+from tutti.controller.webhook_server import BoundedWebhookServer
 from tutti.engine.records.decisions import EmitEvent
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 
@@ -216,7 +217,7 @@ def settings_for(
     settings.persistence.diffbase_storage = _NoDiffBase()
     webhook = configuration.webhook
     if serves:
-        settings.admission.server = kopf.WebhookServer(
+        settings.admission.server = BoundedWebhookServer(
             port=webhook.port,
             certfile=certificate or f"{webhook.cert_dir}/tls.crt",
             pkeyfile=certificate or f"{webhook.cert_dir}/tls.key",

@@ -198,7 +198,8 @@ async def own_certificate(webhook: WebhookSettings, client: Client, stop: asynci
         keeping.add_done_callback(lambda _: stop.set())
         try:
             with suppress(TimeoutError):  # what is wrong has been logged
-                await asyncio.wait_for(first_of(ready, stop), _PATIENCE_SECONDS)
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    await first_of(ready, stop)
             if not ready.is_set():
                 signing.stand_in()
             yield signing.file

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api import network as network_api
 from tutti.api import numa
 from tutti.api import throttles as throttles_api
 from tutti.api.configuration import TuttiConfiguration
@@ -59,6 +60,8 @@ from tutti.engine.records.observations import (
     GangObjectSeen,
     NamespaceGone,
     NamespaceSeen,
+    NetworkObjectGone,
+    NetworkObjectSeen,
     NodeGone,
     NodeSeen,
     NodeTopologyGone,
@@ -241,7 +244,9 @@ def optional_kinds(configuration: TuttiConfiguration) -> Sequence[OptionalKind]:
     aligned = any(one.node_resource_topology_match is not None for one in configuration.profiles)
     zones = [_NODE_TOPOLOGY] if aligned else []
     throttles = map(_throttle, throttles_api.PLURALS) if configuration.throttles is not None else ()
-    return [*_DEVICES, _PROVISIONING, *gangs, *zones, *(_owner(one, table.ignored) for one in table), *throttles]
+    network = map(_network, network_api.PLURALS) if configuration.network is not None else ()
+    owners = (_owner(one, table.ignored) for one in table)
+    return [*_DEVICES, _PROVISIONING, *gangs, *zones, *owners, *throttles, *network]
 
 
 _NODE_TOPOLOGY = OptionalKind(
@@ -316,6 +321,20 @@ def _throttle(kind: str) -> OptionalKind:
         gone=lambda _, gone: ThrottleGone(kind, gone.key.namespace, gone.key.name),
         may_be_built_in=False,
         namespaced=kind == throttles_api.NAMESPACED_KIND,
+    )
+
+
+def _network(kind: str) -> OptionalKind:
+    return OptionalKind(
+        network_api.GROUPS[kind],
+        network_api.PLURALS[kind],
+        (network_api.VERSION,),
+        dict[str, Any],
+        seen=lambda _, raw: NetworkObjectSeen(kind, raw),
+        gone=lambda _, gone: NetworkObjectGone(kind, gone.key.namespace, gone.key.name),
+        may_be_built_in=False,
+        told=False,
+        lost="what the network costs is not known",
     )
 
 

@@ -6,17 +6,20 @@ Iteration over these dictionaries is in order of arrival, never in order of hash
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
+from tutti.api.conditions import timestamp
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.engine.reading.catalog import Catalog
-from tutti.engine.records.decisions import AnyDecision, EmitEvent
+from tutti.engine.records.decisions import AnyDecision, EmitEvent, error_text, fault_of
 from tutti.engine.records.explanation import REFRESH_SECONDS, LifecycleEvent, LifecycleStep
+from tutti.engine.records.faults import Faults, Whose, part_of_turn
 from tutti.engine.records.followers import Followers
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.moves import Moves
@@ -30,6 +33,8 @@ from tutti.quota.ordering import backoff_seconds
 from tutti.quota.preemption import PreemptionRules
 from tutti.quota.tree import cohort_key
 from tutti.quota.windows import QuotaStep
+
+T = TypeVar("T")
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -59,6 +64,8 @@ class CoreState:
         followers: Those who wait for others to end.
         nominations: Room held for those whose victims are leaving.
         moves: What is moved so that others fit, and was lately.
+        faults: What is done for many, and has raised.
+        raised: Workloads for which it was, and that the engine is to set aside: what was raised, and during what.
         out: What has been decided in this turn.
         lifecycle_events: What workloads have come to in this turn.
     """
@@ -83,6 +90,8 @@ class CoreState:
     followers: Followers = field(default_factory=Followers)
     nominations: Nominations = field(default_factory=Nominations)
     moves: Moves = field(default_factory=Moves)
+    faults: Faults = field(default_factory=Faults)
+    raised: dict[WorkloadKey, tuple[Exception, str]] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
 
@@ -101,6 +110,48 @@ class CoreState:
             address = self.pod_group_of.get(key)
             if address is not None:
                 self.touch(address[0])
+
+    def attempt(self, whose: Whose, during: str, act: Callable[[], T], otherwise: T) -> T:
+        """Do something for one of many, so that what it raises costs that one only.
+
+        Args:
+            whose: Of whom it is done; left out while a backoff lasts after that has raised.
+            during: What is done, for the log.
+            act: Does it.
+            otherwise: What is returned where it was not done to its end.
+        """
+        if self.faults.until(whose[:3], self.now) is not None:
+            return otherwise
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this object's
+            self._leave_out(whose, error, during)
+            return otherwise
+
+    def attempt_part(self, name: str, act: Callable[[], T], otherwise: T) -> T:
+        """Do a part of the turn that is nobody's in particular, so that what it raises costs that part only."""
+        return self.attempt(part_of_turn(name), name, act, otherwise)
+
+    def fault_seconds(self, times: int) -> float:
+        """Return for how long somebody is left out who has raised so many times."""
+        backoff = self.configuration.backoff
+        return backoff_seconds(times, self.random, base=backoff.base_seconds, most=backoff.max_seconds)
+
+    def _leave_out(self, whose: Whose, error: Exception, during: str) -> None:
+        """Have somebody left out for a while; a workload is set aside by the engine, and told so."""
+        key = whose[:3]
+        fault = self.faults.note(key, self.now, self.fault_seconds)
+        if key in self.workloads:
+            self.raised[key] = error, during
+            return
+        self.out.append(fault_of(key, error, during))
+        if whose.uid:
+            text = (
+                f"it is set aside, because {during} raised {error_text(error)}; everything else goes on. "
+                f"It is looked at again at {timestamp(fault.again_at)}; please report this, with the log"
+            )
+            about = (whose.api_version, *key, whose.uid)
+            self.out.append(EmitEvent(*about, "Warning", "SetAside", "Scheduling", text))
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""
@@ -157,9 +208,15 @@ class CoreState:
         self.lifecycle_events.append(found)
 
     def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
-        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+        """Record one event about a workload: on what people wrote, or on a pod where that is not known (yet).
+
+        A PodGroup that is made for what owns the pods is not looked for by those who wrote the latter.
+        """
         what, namespace, name = workload.key
-        if what == "Pod" or not workload.uid:
+        maker = workload.maker
+        if maker is not None:
+            api_version, what, name, uid = maker.api_version, maker.kind, maker.name, maker.uid
+        elif what == "Pod" or not workload.uid:
             pod = next((m.pod for m in workload.members()), None)
             if pod is None:
                 return

@@ -17,18 +17,18 @@ A pod that waits in a queue is found by `_choose`, gets its node in `_try_one`, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import node_load, quota_holdback, throttling, usage_history
+from tutti.engine import turn_parts
+from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
-from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import managed_owners, promises, specs, volcano_jobs
+from tutti.engine.backfill import backfill
+from tutti.engine.ingest import promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
@@ -36,6 +36,7 @@ from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
+from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
@@ -46,7 +47,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import queue_statuses, reporting, statuses, throttle_statuses
+from tutti.engine.status import reporting, statuses, throttle_statuses
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -132,22 +133,8 @@ class Engine:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
         if not self._synced or self._again:
             return self.state.now if self._synced else None
-        times = (
-            self._queue.next_due(self.state),
-            reconciliation.next_held_due(self.state),
-            nominations.next_nomination_due(self.state),
-            self.state.backfill_reservations.next_due(),
-            overdue_heads.next_turn_due(self.state),
-            queue_statuses.next_queues_due(self.state),
-            reporting.next_refresh_due(self.state),
-            queue_statuses.next_overuse_due(self.state),
-            self.state.catalog.windows.turns_at,
-            managed_owners.next_unmade_due(self.state),
-            throttle_statuses.next_throttles_due(self.state),
-            predecessors.next_rings_due(self.state),
-            node_load.next_load_due(self.state),
-        )
-        return min((time for time in times if time is not None and time < math.inf), default=None)
+        times = (self._queue.next_due(self.state), turn_parts.next_due(self.state))
+        return min((time for time in times if time is not None), default=None)
 
     def _turn(self, most: int | None, enough: Callable[[], bool] | None) -> None:
         self._changed = {}
@@ -162,24 +149,13 @@ class Engine:
     def _settle(self) -> None:
         """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
-        if state.catalog.windows.turns_at <= state.now:
-            state.follow_windows()
-        state.renew()
-        state.follow_nodes()
-        throttling.follow_throttles(state)
-        managed_owners.tell_unmade(state)
-        node_load.follow_load(state)
-        if state.plugins or state.plugin_host.recheck_at is not None:
-            permits.recheck_held(state)
-        nominations.refresh_nominations(state)
-        if state.nominations.needless:
-            nominations.spare_victims(state)
+        turn_parts.follow(state)
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()
         if not self._restored:
             self._restored = True
-            moves.restore_moves(state)
+            state.attempt_part("going on with moves", partial(moves.restore_moves, state), None)
             state.lifecycle_events = []  # these were reached before
             for workload in list(self._changed.values()):
                 self._guard(workload, "counting", _restore)
@@ -188,8 +164,9 @@ class Engine:
         """Bring all workloads up to date of which something was observed or decided; returns which, those that are."""
         state, seen = self.state, dict[WorkloadKey, None]()
         state.follow_classes()
-        promises.look_at_unpaid(state)
-        while state.dirty or predecessors.rings_are_due(state) or moves.follow_moves(state):
+        state.attempt_part("looking at who is not paid for", partial(promises.look_at_unpaid, state), None)
+        while state.dirty or state.raised or turn_parts.is_more_due(state):
+            self._set_aside_raised()
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
                 workload = state.workloads.get(key)
@@ -200,8 +177,9 @@ class Engine:
                     self._forget(workload)
                 else:
                     self._changed[key], seen[key] = workload, None
-                    predecessors.notice(state, key)
-            predecessors.follow_rings(state)
+                    if state.followers.told:
+                        self._guard(workload, "telling its followers", turn_parts.tell_followers)
+            state.attempt_part(turn_parts.RINGS, partial(predecessors.follow_rings, state), None)
             state.follow_classes()
         return [key for key in seen if key in state.workloads]
 
@@ -220,8 +198,12 @@ class Engine:
     def _choose(self, most: int | None, enough: Callable[[], bool] | None) -> Iterator[Batch]:
         """Yield who is tried now, the next one as things are after the one before."""
         state = self.state
+        changed = list(self._changed.values())
+        ordering = partial(follow_applications, state, changed)
+        self._note(state.attempt_part("ordering the parts of applications", ordering, []))
         self._queue.update(state, list(self._changed.values()))
-        backfill.refresh_reservations(state, self._queue.entry_of)
+        kept = partial(backfill.refresh_reservations, state, self._queue.entry_of)
+        state.attempt_part("following what is kept", kept, None)
         yield from self._queue.batches(state, most=most, enough=enough)
         self._note(self._queue.end_turn(state))
 
@@ -357,7 +339,8 @@ class Engine:
         """Report what has become of workloads and queues, after those are up to date that were taken out for others."""
         state = self.state
         if state.backfill_reservations.of:
-            self._note(backfill.explain_reservations(state))
+            explained = partial(backfill.explain_reservations, state)
+            self._note(state.attempt_part("telling what is kept", explained, []))
         for workload in [one for one in self._changed.values() if one.style is not None]:
             self._guard_open(workload, "timing", reservation.end_patience)
         late = self._reconcile()
@@ -367,11 +350,12 @@ class Engine:
         volcano_jobs.report_phases(state, living)
         if uncounted or unreported:
             reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
-        reporting.report_objects(state)
-        reporting.refresh_positions(state)
-        throttle_statuses.report_throttles(state)
+        state.attempt_part("telling queues", partial(reporting.report_objects, state), None)
+        state.attempt_part(turn_parts.POSITIONS, partial(reporting.refresh_positions, state), None)
+        state.attempt_part(turn_parts.THROTTLES_TOLD, partial(throttle_statuses.report_throttles, state), None)
         state.dirty.update(dict.fromkeys(late))
-        self._again = bool(late) or self._queue.cut_short  # those late stand in line from the next turn on
+        # Those late stand in line from the next turn on.
+        self._again = bool(late or state.raised) or self._queue.cut_short
 
     # what the steps share
 
@@ -397,6 +381,15 @@ class Engine:
     def _set_aside(self, workload: Workload, error: Exception, during: str) -> None:
         self._bulkheads.set_aside(self.state, workload, error, during)
         self._note([workload])
+
+    def _set_aside_raised(self) -> None:
+        """Set those aside for whom something raised that is done for many at once."""
+        raised, self.state.raised = self.state.raised, {}
+        for key, (error, during) in raised.items():
+            workload = self.state.workloads.get(key)
+            if workload is not None:
+                self._queue.drop(workload)
+                self._set_aside(workload, error, during)
 
     def _begin_anew(self, error: Exception) -> None:
         """Go on after a turn has raised at nobody in particular: have everybody stand in line anew, and be looked at.

@@ -8,12 +8,13 @@ from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
+from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import estimates_of, packing_devices, profiles_of, rules_of
 from tutti.engine.records.counters import NOT_COUNTED
-from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.decisions import EmitEvent, error_text, fault_of
 from tutti.engine.records.gang_membership import ParsedMemberships
 from tutti.engine.records.plugins import PluginHost
 from tutti.engine.records.throttled_pods import ThrottleBook
@@ -50,12 +51,23 @@ class State(QueueState, StatusState):
         if measurements is not None:
             load.on = self.cluster.classes.reads_limits = True
             load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
+        self._look_at_network()
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces
             merge = settings.merge_overrides
             self.throttles = ThrottleBook(settings.name, schedulers, around.namespace_labels, merge=merge)
             self.cluster.follower = self.throttles
+
+    def _look_at_network(self) -> None:
+        """Follow who talks to whom over the network, where that is configured."""
+        settings, network = self.configuration.network, self.cluster.nodes.network
+        if settings is None:
+            return
+        network.on = True
+        network.namespaces = tuple(dict.fromkeys(settings.namespaces))
+        network.topology_name, network.weights_name = settings.network_topology_name, settings.weights_name
+        self.cluster.watch_labels((GROUP_LABEL, WORKLOAD_LABEL))
 
     def _extended(self, name: str, profile: Profile) -> Profile:
         """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""
@@ -76,8 +88,22 @@ class State(QueueState, StatusState):
         self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:
-        """Take over queues, flavors and cohorts as they are written now; usage stays."""
-        self.catalog.compile(self._offered, self.now)
+        """Take over queues, flavors and cohorts as they are written now; usage stays.
+
+        One of them that raises counts as one that cannot be read, until it is written anew.
+        """
+        while True:
+            try:
+                self.catalog.compile(self._offered, self.now)
+                break
+            except Exception as error:
+                key = self.catalog.looked_at
+                if key is None or key in self.catalog.broken:
+                    self.stale = True  # it is to be done again
+                    raise
+                self.out.append(fault_of(key, error, "compiling"))
+                raw = {"metadata": {"name": key[2], "uid": self.catalog.uid_of(key)}}
+                self.catalog.mark_invalid(key[0], raw, error_text(error))
         catalog = self.catalog
         weights, most = catalog.cohort_weights, catalog.most_of_cohorts
         self.ledger.rebuild(catalog.queues, catalog.cohorts, weights, catalog.worth, most)
@@ -128,6 +154,7 @@ class State(QueueState, StatusState):
         self.keeping_room.pop(key, None)
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)
         self.queue_positions.put(workload)
+        self.applications.drop(workload)
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""

@@ -10,7 +10,8 @@ are for writes to be worked on, and half for their way.
                                  └──── renewed ── in doubt: nothing is written ──────────────┘
 
 Whoever is in doubt goes on trying for as long as the server is away: it leads again with the first answer, where nobody
-has written the record since. To end instead would cost a start, a list of everything, and the kubelet's back-off.
+has written the record since. To end instead would cost a start, a list of everything, and the kubelet's back-off. So a
+candidate lets it go first when the server is back: while nobody could renew, silence says nothing about the holder.
 """
 
 from __future__ import annotations
@@ -65,6 +66,11 @@ class LeaseTimes:
             )
 
     @property
+    def courtesy_seconds(self) -> float:
+        """For how long a candidate lets the holder go first when the server is back: the holder tries once or twice."""
+        return 2 * self.retry_seconds
+
+    @property
     def way_seconds(self) -> float:
         """How long a write may be on its way between client and server, so that it is over when the lease is."""
         return (self.lease_seconds - self.renew_seconds) / 2
@@ -115,6 +121,7 @@ class Elector:
         self._free = ""  # the version of the record in which `look` saw that nobody held it
         self._waiting_for = ""
         self._problem = ""  # why the last try has failed
+        self._let_first = "", NEVER  # until when the holder goes first, and the version of its record
         self._doubt_told = False
         self._stale = True  # the record must be read before it is written
 
@@ -208,6 +215,8 @@ class Elector:
         """Take the lease if it is free, released or expired; return whether this process is the leader now."""
         try:
             await self._read()
+            if self._problem and self._record.version != self._let_first[0]:
+                self._let_first = self._record.version, self._clock() + self._times.courtesy_seconds
             self._note(None)
             if self._confirm_own():
                 return True
@@ -333,12 +342,16 @@ class Elector:
         settled.set()
 
     def _takeable(self) -> bool:
-        """Whether nobody holds the lease, or its holder has been silent for as long as it promised to renew in."""
+        """Whether nobody holds the lease, or its holder has been silent for as long as it promised to renew in.
+
+        A holder that could not be asked about goes first, once for each state of the record: a server that fails now
+        and then must not keep a dead holder in office.
+        """
         spec = self._record.spec()
         if not spec.get("holderIdentity"):
             return True
         promised = spec.get("leaseDurationSeconds") or self._times.lease_seconds
-        return self._clock() >= self._record.unchanged_since + promised
+        return self._clock() >= max(self._record.unchanged_since + promised, self._let_first[1])
 
     def _claim(self) -> dict[str, Any]:
         """Return the record that makes this process the holder, leaving fields of others as they are."""

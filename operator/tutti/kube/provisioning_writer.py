@@ -7,7 +7,7 @@ a name is told, and nothing is asked for by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -48,11 +48,17 @@ class ProvisioningWriter:
     Args:
         client: Sends.
         fence: Asked before each write.
+        is_named: Waits until the status of a workload, given by kind, namespace, name and uid, is written, and returns
+            whether it is. Nothing is made before that names it: else nobody would know, after this process was killed,
+            that there are templates.
     """
 
-    def __init__(self, client: Client, *, fence: Fence) -> None:
+    def __init__(
+        self, client: Client, *, fence: Fence, is_named: Callable[[str, str, str, str], Awaitable[bool]]
+    ) -> None:
         self._client = client
         self._fence = fence
+        self._is_named = is_named
 
     async def write(self, wanted: CreateProvisioning | DeleteProvisioning) -> ProvisioningWritten:
         """Make or remove one request; what stands so already is as good as done.
@@ -64,7 +70,8 @@ class ProvisioningWriter:
         problem, final = "", False
         try:
             if isinstance(wanted, CreateProvisioning):
-                problem, final = await self._make(wanted)
+                problem = await self._named_first(wanted)
+                problem, final = (problem, False) if problem else await self._make(wanted)
             else:
                 await self._remove(wanted)
         except WireError as error:
@@ -75,6 +82,13 @@ class ProvisioningWriter:
         if isinstance(wanted, CreateProvisioning):
             return ProvisioningWritten(wanted.namespace, wanted.name, wanted.owner[:2], problem=problem, final=final)
         return ProvisioningWritten(wanted.namespace, wanted.name, uid=wanted.uid, problem=problem)
+
+    async def _named_first(self, wanted: CreateProvisioning) -> str:
+        """Wait until the status of its workload is written; returns why nothing may be made yet, or ""."""
+        kind, name, uid = wanted.owner
+        if await self._is_named(kind, wanted.namespace, name, uid):
+            return ""
+        return f"the status of {kind} {name}, which has to name it first, could not be written yet"
 
     async def _make(self, wanted: CreateProvisioning) -> tuple[str, bool]:
         """Make the templates and then the request; returns why not, or "", and whether another try would be in vain.
@@ -138,6 +152,9 @@ class ProvisioningWriter:
 
     async def _remove(self, wanted: DeleteProvisioning) -> None:
         """Remove the request, and then its templates; what is gone already is none of our business."""
+        if not wanted.uid:
+            await self._remove_templates(wanted.namespace, wanted.name, wanted.workload)
+            return
         found = await self._delete(PROVISIONING_REQUESTS, wanted.namespace, wanted.name, wanted.uid)
         if found is not HTTPStatus.CONFLICT:  # else the templates are those of another request, which has the name now
             await self._remove_templates(wanted.namespace, wanted.name)

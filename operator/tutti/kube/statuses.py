@@ -119,6 +119,7 @@ class StatusWriter:
         self._finished = asyncio.Event()
         self._finished.set()
         self._hurry = False
+        self._awaited: dict[_Key, asyncio.Event] = {}
 
     def put(self, target: StatusTarget, status: Mapping[str, Any]) -> None:
         """Want these fields in the object's status; fields not named are left alone (merge patch, RFC 7386)."""
@@ -159,6 +160,19 @@ class StatusWriter:
             if slot is not None:
                 slot.wanted = None
                 self._settle((target, part), slot)
+
+    async def settled(self, target: StatusTarget, *, within_seconds: float) -> bool:
+        """Wait until nothing is left to write of an object's status; returns whether that was so in time."""
+        key = target, ""
+        if key not in self._unfinished:
+            return True
+        awaited = self._awaited.setdefault(key, asyncio.Event())
+        try:
+            async with asyncio.timeout(within_seconds):
+                await awaited.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def run(self) -> None:
         """Write until cancelled.
@@ -225,6 +239,9 @@ class StatusWriter:
             slot.waiting.cancel()
             slot.waiting = None
         self._unfinished.discard(key)
+        awaited = self._awaited.pop(key, None)
+        if awaited is not None:
+            awaited.set()
         if not self._unfinished:
             self._finished.set()
 

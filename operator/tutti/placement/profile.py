@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.devices import DynamicResources
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
 from tutti.placement.plugins.leaving_nodes import LeavingNodes
+from tutti.placement.plugins.network_overhead import NetworkFilter, NetworkOverhead, NetworkRules
 from tutti.placement.plugins.node_affinity import NAMED_ELSE, FlavorLabels, NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources import (
@@ -65,6 +66,8 @@ class Profile:
             heard from outside.
         neighbours: Scores by who is where.
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
+        network: What of the network counts where pods of an application are placed together; None: nothing.
+        beside_network: The same without those plugins that go by the network; None: there are none.
     """
 
     filters: tuple[NodeFilter, ...] = (
@@ -89,6 +92,18 @@ class Profile:
     changing: tuple[NodeScorer, ...] = (DynamicResources(),)
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: Packing | None = None
+    network: NetworkRules | None = None
+    beside_network: Profile | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.network is not None:
+            bare = replace(
+                self,
+                inter_pod=tuple(one for one in self.inter_pod if not isinstance(one, NetworkFilter)),
+                neighbours=tuple(one for one in self.neighbours if not isinstance(one, NetworkOverhead)),
+                network=None,
+            )
+            object.__setattr__(self, "beside_network", bare)
 
     def packing_of(self, pod_class: PodClass) -> Packing | None:
         """Return how pods of a class are packed; None where they are scored by how full a node is as all others."""

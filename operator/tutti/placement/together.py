@@ -1,8 +1,9 @@
 """Several asks of one workload, placed together or not at all: a leader and its workers, a launcher and its ranks.
 
-They are placed one ask after another, the hardest first. Where that fails though each would fit alone, the order may be
-to blame, or that one ask went where another had to go; then other arrangements are looked for (`arrangement`) before it
-is said that they do not fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
+Those of an application go where they cost least over the network (`least_cost`). All others are placed one ask after
+another, the hardest first. Where that fails though each would fit alone, the order may be to blame, or that one ask
+went where another had to go; then other arrangements are looked for (`arrangement`) before it is said that they do not
+fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tutti.placement.arrangement import ArrangementSearch
 from tutti.placement.diagnosis import FitError, diagnose, not_together_error
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place_ask
+from tutti.placement.least_cost import is_planned, place_at_least_cost
 from tutti.placement.plugins.spread_constraints import HARD
 from tutti.placement.profile import Profile
 from tutti.placement.shared_claims import OpenClaim, SharedClaimSearch, open_claims, place_with_shared_claims
@@ -87,6 +89,11 @@ def _place_together(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
 ) -> list[Rows] | Diagnosis:
     """Place asks as things are."""
+    if is_planned(asks, profile):
+        required = [replace(ask, extra=0) for ask in asks]
+        planned = place_at_least_cost(nodes, transaction, required, profile)
+        if planned is not None:
+            return _with_extras(nodes, transaction, asks, planned, hardest_first(nodes, required), profile)
     if len(asks) == 1 and not _has_arrangements(asks[0]):
         rows = place_ask(nodes, transaction, asks[0], profile)
         return Diagnosis(0, diagnose(nodes, asks[0], profile)) if rows is None else [rows]

@@ -133,6 +133,9 @@ BEST, WORST = FlavorRank(PreemptionMode.FIT), FlavorRank(PreemptionMode.NO_FIT)
 Found = dict[str, AssignedFlavor]
 """Resource -> the flavor that is found for it."""
 
+MOST_NAMED = 5
+"""How many resources are named in a sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class FlavorAssigner:
@@ -185,9 +188,9 @@ class FlavorAssigner:
         if len(assignment.pod_sets) > 1:
             order = {pods.name: index for index, pods in enumerate(pod_sets)}
             assignment.pod_sets.sort(key=lambda mine: order[mine.name])
-        asking = {pods.name for pods in pod_sets if requests.implied or pods.topology is not None}
-        if asking:
-            self._check_topology(asking, assignment)
+        asking = {pods.name for pods in pod_sets if pods.topology is not None}
+        if asking or requests.implied:
+            self._check_topology(asking, assignment, implied=requests.implied)
         assignment.mode = min((pods.mode for pods in assignment.pod_sets), default=AssignmentMode.NO_FIT)
         return assignment
 
@@ -205,16 +208,33 @@ class FlavorAssigner:
             return self.simulate(what, amount), NoFit.NONE
         return FlavorRank(PreemptionMode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA
 
-    def _check_topology(self, asking: Collection[str], assignment: WorkloadAssignment) -> None:
-        """A pod set is placed by one topology: all its flavors that have one must be the same."""
+    def _check_topology(self, asking: Collection[str], assignment: WorkloadAssignment, *, implied: bool) -> None:
+        """A pod set is placed by one topology: all its flavors that have one must be the same.
+
+        In a queue of topologies alone those that no flavor counts, such as a launcher that asks for nothing, go
+        wherever there is room: Kueue admits no such pod set at all ("no flavor assigned").
+        """
         for mine in assignment.pod_sets:
-            if mine.name not in asking or mine.failed:
+            if mine.failed or not (mine.name in asking or (implied and mine.flavors)):
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
             if len(found) == 1:
                 mine.topology_of = found[0]
             else:
-                mine.problem = f"placed by topology, it needs one flavor that has one, not {', '.join(found) or 'none'}"
+                mine.problem = self._why_no_topology(mine, found)
+
+    def _why_no_topology(self, mine: PodSetAssignment, found: Sequence[str]) -> str:
+        """Return why nobody knows by which topology a pod set is placed, and what would be right."""
+        if found:
+            return f"its pods are counted in {' and '.join(found)}, of which each has a topology: have one count them"
+        if mine.flavors:
+            counted = sorted({one.flavor for one in mine.flavors.values()})
+            return f"its pods are placed by topology, and {' and '.join(counted)}, which counts them, names none"
+        covered = list(dict.fromkeys(name for group in self.queue.groups for name in group.covered))
+        return (
+            f"its pods want a topology, which is that of their flavor, and ask for nothing that a flavor of this queue "
+            f"counts: have them ask for {' or '.join(covered[:MOST_NAMED])}, or name another queue"
+        )
 
 
 @dataclass(slots=True)

@@ -20,10 +20,12 @@ from enum import StrEnum
 from random import Random
 from typing import NamedTuple
 
-OrderKey = tuple[float, int, float, str, str, str]
+OrderKey = tuple[float, int, float, int, str, str, str]
 
 
-def order_key(priority: int, created: float, identity: tuple[str, str, str], *, rank: float = 0.0) -> OrderKey:
+def order_key(
+    priority: int, created: float, identity: tuple[str, str, str], *, rank: float = 0.0, place: int = 0
+) -> OrderKey:
     """Return a key that sorts what is next first.
 
     Args:
@@ -31,8 +33,9 @@ def order_key(priority: int, created: float, identity: tuple[str, str, str], *, 
         created: Unix seconds; earlier goes first.
         identity: Kind, namespace and name, to tell equals apart.
         rank: What a sort plugin says; less goes first, whatever the priority.
+        place: Its place in the order of its application, among those of one age.
     """
-    return (rank, -priority, created, *identity)
+    return (rank, -priority, created, place, *identity)
 
 
 class HeadKey(NamedTuple):
@@ -41,10 +44,11 @@ class HeadKey(NamedTuple):
     local_usage: float
     less_important: int
     queued_at: float
+    place: int
     uid: str
 
 
-def head_key(priority: int, queued_at: float, uid: str, *, local_usage: float = 0) -> HeadKey:
+def head_key(priority: int, queued_at: float, uid: str, *, local_usage: float = 0, place: int = 0) -> HeadKey:
     """Return a workload's place in its queue.
 
     Args:
@@ -52,8 +56,9 @@ def head_key(priority: int, queued_at: float, uid: str, *, local_usage: float = 
         queued_at: Since when it waits, Unix seconds.
         uid: Tells equals apart.
         local_usage: What its LocalQueue has used lately; the same for all where the queue does not go by it.
+        place: Its place in the order of its application, among those of one age.
     """
-    return HeadKey(local_usage, -priority, queued_at, uid)
+    return HeadKey(local_usage, -priority, queued_at, place, uid)
 
 
 class EntryKey(NamedTuple):

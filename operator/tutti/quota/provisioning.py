@@ -35,8 +35,14 @@ class ProvisioningCheck:
 
     def concerns(self, flavors: Collection[str], requests: Mapping[str, int]) -> bool:
         """Whether nodes are made for pods that are counted in some flavors and ask for these resources."""
-        if self.on_flavors and not any(one in flavors for one in self.on_flavors):
-            return False
+        return self.is_for(flavors) and self.manages(requests)
+
+    def is_for(self, flavors: Collection[str]) -> bool:
+        """Whether nodes are made for some of these flavors."""
+        return not self.on_flavors or any(one in flavors for one in self.on_flavors)
+
+    def manages(self, requests: Mapping[str, int]) -> bool:
+        """Whether nodes are made for pods that ask for these resources."""
         return not self.managed or any(requests.get(one) for one in self.managed)
 
     def pause_after(self, failures: int) -> int:

@@ -408,6 +408,17 @@ def test_a_job_that_requests_what_its_queue_covers_or_whose_queue_is_elsewhere_i
     assert kueue(asking(**{"example.com/share": "30"})).entries == []
 
 
+def test_a_queue_that_is_not_among_those_of_its_namespace_is_told_with_one_that_is():
+    raw = yaml.safe_load(asking(cpu="1"))
+    raw["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "taem"
+    [note] = [one.note for one in kueue(QUEUES + yaml.safe_dump(raw)).entries if one.kind == "Job"]
+    assert (note.level.value, note.path) == ("note", "metadata.labels")
+    assert "LocalQueue taem is not among those that are migrated here" in note.happens
+    assert "name one that is there (team)" in note.do
+    raw["metadata"]["namespace"] = "elsewhere"
+    assert not [one for one in kueue(QUEUES + yaml.safe_dump(raw)).entries if one.kind == "Job"]
+
+
 def test_a_quota_that_nothing_can_ever_use_is_told():
     """Kubernetes 1.36, validateContainerResourceName: no container can request gpu.memory."""
     assert said(kueue(QUEUES.rstrip("-\n"))) == [("lost", "spec.resourceGroups[0].coveredResources[2]")]

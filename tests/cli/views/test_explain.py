@@ -11,6 +11,7 @@ from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
 from tutti.cli.views.command_line import plain
 from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
+from tutti.cli.views.explain.gates import GateContext, gate_steps
 from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.explain.model import (
     ExplainedWorkload,
@@ -21,6 +22,10 @@ from tutti.cli.views.explain.model import (
     RuledOutNodes,
 )
 from tutti.cli.views.queues import queue_details
+from tutti.engine.lifecycle.reservation import BACKING_OFF
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.pod_sets import pending_pod_sets
 
 RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
 
@@ -65,6 +70,19 @@ def verdicts(found: ExplainedWorkload) -> list[str]:
 )
 def test_gates_are_told_up_to_the_one_that_it_waits_at_and_as_they_would_be_behind(name: str, wanted: list[str]):
     assert verdicts(of(name, trying=False)) == wanted
+
+
+def test_one_that_rests_after_a_failure_has_to_pass_again_what_it_had_passed():
+    asked = told()
+    state = asked.stock().state
+    workload = state.workloads["PodGroup", "serving", "llm"]
+    queue, needs = queue_of(state.catalog, workload, is_required=False), pending_pod_sets(workload)
+    rests = Explanation(Gate.PERMIT, BACKING_OFF, "it rests")
+    found = {step.gate: step.verdict for step in gate_steps(GateContext(state, workload, queue, needs, (), rests))}
+    assert found["Queue"] is GateOutcome.PASSED
+    assert found["Quota"] is GateOutcome.WOULD_PASS
+    assert found["Placement"] is GateOutcome.WOULD_WAIT
+    assert found["Permit"] is GateOutcome.WAITS
 
 
 def test_a_gate_behind_may_be_closed_as_well():

@@ -22,7 +22,8 @@ from tutti.cli.views.listing import list_cluster
 from tutti_sim.cluster import EmbeddedCluster
 from tutti_sim.faults.rules import Faults, Match, Refusal, Rule
 
-ROLE = yaml.safe_load((Path(__file__).parents[3] / "manifests" / "viewer.yaml").read_text())
+VIEWER = Path(__file__).parents[3] / "manifests" / "viewer.yaml"
+ROLE = next(yaml.safe_load_all(VIEWER.read_text()))
 
 
 def granted() -> set[tuple[str, str, str]]:

@@ -359,7 +359,7 @@ def test_a_gang_counted_in_two_topologies_is_told_that_it_needs_one():
     world.run()
     why = world.why("PodGroup", "ring")
     assert why.reason == "NoMatchingFlavor"
-    assert "it needs one flavor that has one, not cpus, gpus" in why.message
+    assert "its pods are counted in cpus and gpus, of which each has a topology: have one count them" in why.message
 
 
 def _flavor(name: str, *resources: str) -> dict:

@@ -51,6 +51,20 @@ def test_nothing_of_a_job_starts_where_one_pod_has_no_place(gpus, quota):
     assert "4" in waiting(world)[1]
 
 
+def test_what_a_gang_waits_for_is_told_to_what_people_wrote():
+    world = a_world(3)
+    top, jobs = job_set(world, JOB_SET)
+    for number, (job, count) in enumerate(zip(jobs, (1, 3, 3), strict=True)):
+        of_job(world, job, "workers" if number else "driver", count, max(0, number - 1))
+    world.run()
+    told = world.events("FailedScheduling")
+    assert {(one.kind, one.name, one.uid) for one in told} == {("JobSet", "js", top.uid)}
+    world.node("more", gpus=4)
+    world.run()
+    (event,) = world.events("Scheduled")
+    assert (event.kind, event.uid) == ("JobSet", top.uid)
+
+
 def test_a_job_without_indexes_starts_pod_by_pod_in_its_queue():
     world = a_world(3)
     pods(world, world.owner("Job", "many", labels=IN_QUEUE, spec={"parallelism": 4, "completions": 40}), 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, pods
 from tests.engine.lifecycle.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
 from tests.engine.world import World
 from tutti.engine.records.workloads import Phase
@@ -112,6 +113,43 @@ def test_a_gang_of_which_one_has_failed_and_the_others_are_lost_has_not_ended(re
     assert "rival" not in world.where()
     successors(world, 0, 1, 2, 3)
     assert sorted(world.where("g-").values()).count("n1") == 4
+
+
+# What an owner says, which may have grown meanwhile, does not tell how many members a gang has had; its object does.
+
+
+@pytest.mark.parametrize("unseen", [False, True], ids=["seen", "lost while nobody looked"])
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_gang_of_an_owner_misses_as_many_members_in_another_process(lost, restarts, unseen):
+    world = a_world(0)
+    for node in range(4):
+        world.node(f"n{node}", gpus=1)
+    job = world.owner("Job", "g", labels=IN_QUEUE, spec=indexed(4))
+    pods(world, job, 4)
+    world.run()
+    assert len(world.where("g-")) == 4
+    if unseen:
+        world.restart()
+    for node in range(lost):
+        die(world, f"n{node}")
+    for rank in range(lost):
+        world.pod(f"again-{rank}", owner=job)
+    world.run()
+    for _ in range(restarts):
+        world.restart()
+        world.run()
+    name = gang_of(world)
+    assert world.status("PodGroup", name)["started"] == 4
+    assert world.condition("PodGroup", name, "Degraded")["message"].startswith(f"{4 - lost} of 4 required members")
+    world.until(WINDOW + 1)
+    assert world.condition("PodGroup", name, "Evicted")["reason"] == "MemberLost"
+
+
+def gang_of(world: World) -> str:
+    """The name of the PodGroup that was made for the only gang."""
+    (name,) = [name for kind, _, name in world.engine.state.workloads if kind == "PodGroup"]
+    return name
 
 
 # What is kept has an end.

@@ -11,11 +11,14 @@ from tests.engine.held_owners import QUEUE, HeldWorld, template
 from tests.engine.world import replaced
 from tutti.api.core import PodClaimStatus
 from tutti.api.devices import ResourceClaimTemplate
+from tutti.engine.ingest.managed_owners import is_to_wait
 from tutti.engine.records.decisions import Evict, StartOwner, SuspendOwner
 from tutti.engine.records.workloads import Phase
 
 LABELS = {"pool": "a"}
 TAINT = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+SUSPENDED = {"parallelism": 2, "completions": 2, "suspend": True}
 
 
 def a_world(gpus=8, *, quota=100, manage="Suspend", **queue):
@@ -535,3 +538,54 @@ def test_a_job_set_that_restarts_is_followed():
     managed = [one for one in world.engine.state.workloads.values() if one.managed is not None]
     assert [one.key for one in managed] != [before]
     assert managed[0].phase is Phase.SCHEDULED
+
+
+def test_what_it_waits_for_is_told_to_the_job_before_and_after_it_has_a_pod_group():
+    world = a_world(3)
+    uid = world.job("train", 4)
+    world.run()
+
+    told = world.events("FailedScheduling")
+    assert {(one.api_version, one.kind, one.namespace, one.name, one.uid) for one in told} == {
+        ("batch/v1", "Job", "default", "train", uid)
+    }
+    assert only(world).uid, "its PodGroup has been made by now"
+    world.queue("team", 3, manage="Suspend")
+    world.run()
+    assert {one.kind for one in world.events("FailedScheduling")} == {"Job"}
+    assert len(world.events("FailedScheduling")) > len(told)
+
+
+@pytest.mark.parametrize("missing", ["LocalQueue", "ClusterQueue"])
+def test_a_job_whose_queue_leads_nowhere_is_told_so_and_goes_on_when_there_is_one(missing):
+    world = a_world()
+    if missing == "ClusterQueue":
+        world.queue("lost", 8, manage="Suspend", local="training")
+        world.remove_object("ClusterQueue", "lost")
+    name = "trainng" if missing == "LocalQueue" else "training"
+    uid = world.held("Job", "train", SUSPENDED | {"template": template()}, **{next(iter(QUEUE)): name})
+    world.run()
+
+    assert world.waits(uid)
+    assert only(world).explanation.reason == f"{missing}NotFound"
+    (event,) = world.events("FailedScheduling")
+    assert (event.kind, event.uid) == ("Job", uid)
+    assert "does not exist" in event.note
+    (group,) = [raw for key, raw in world.objects.items() if key[0] == "PodGroup"]
+    assert group["status"]["pendingReason"]["reasons"][0]["message"] == event.note
+    assert not is_to_wait(world.engine.state, world.owners[uid]), "the webhook suspends for queues that are there"
+
+    world.queue("found", 8, manage="Suspend", local=name)
+    world.run()
+    assert len(world.placed(uid)) == 2
+
+
+def test_a_job_whose_queue_turns_out_to_keep_pods_is_left_alone():
+    world = a_world()
+    uid = world.held("Job", "train", SUSPENDED | {"template": template()}, **{next(iter(QUEUE)): "later"})
+    world.run()
+    world.queue("found", 8, manage="Pods", local="later")
+    world.run()
+
+    assert world.waits(uid)
+    assert not world.engine.state.workloads

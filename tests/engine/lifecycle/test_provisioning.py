@@ -12,6 +12,7 @@ import pytest
 from tests.engine.world import GPU, World
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.engine.records.decisions import CreateProvisioning, DeleteProvisioning
+from tutti.engine.records.provisioning import ProvisioningWritten
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 POOL = "example.com/pool"
@@ -279,6 +280,18 @@ def test_a_request_of_an_earlier_process_is_removed_when_nobody_comes_to_ask_for
     assert not world.autoscaler.names()
 
 
+def test_why_it_rests_after_a_failure_is_told_by_a_process_that_has_not_seen_it():
+    world = provisioned()
+    world.autoscaler.delete(world.autoscaler.names()[0])
+    world.run()
+    before = world.why("Workload", "w")
+    assert (before.gate, before.reason) == ("Checks", "AdmissionCheck")
+    assert "it is gone: somebody has deleted it" in before.message
+    world.restart()
+    world.run()
+    assert world.why("Workload", "w") == before
+
+
 def test_a_request_that_somebody_deletes_or_changes_counts_as_failed():
     world = provisioned()
     world.autoscaler.delete(world.autoscaler.names()[0])
@@ -357,6 +370,71 @@ def test_a_request_that_could_not_be_removed_is_removed_after_a_while():
     assert not world.replay().differences
 
 
+def set_active(world: World, *, active: bool) -> None:
+    world.object("Workload", "w", {"podGroups": [{"count": 2}], "queueName": "queue", "active": active})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_templates_of_a_request_that_never_came_to_be_are_removed_when_it_is_not_needed(restarted: bool):
+    world = provisioned(served=False)
+    world.autoscaler.halfway = "503 ServiceUnavailable"
+    world.autoscaler.lost = restarted
+    world.autoscaler.serve()
+    world.run()
+    assert (len(world.autoscaler.templates), world.autoscaler.names()) == (1, [])
+    assert progress(world) == [(["spot"], "Pending", 0)]
+    if restarted:  # after it was killed between two writes
+        world.autoscaler.lost = False
+        set_active(world, active=False)
+        world.restart()
+        world.run()
+    else:
+        set_active(world, active=False)
+        world.until(11)
+    assert progress(world) == [(["spot"], "Withdrawn", 0)]
+    assert not world.autoscaler.templates
+    removed = [one for one in world.log if isinstance(one, DeleteProvisioning)]
+    assert [(one.uid, one.workload) for one in removed] == [
+        ("", world.objects["Workload", "default", "w"]["metadata"]["uid"])
+    ]
+    assert not world.replay().differences
+    world.autoscaler.halfway = ""
+    set_active(world, active=True)
+    world.until(11)
+    assert len(world.autoscaler.names()) == 1
+
+
+def test_templates_are_left_alone_while_their_request_is_being_made():
+    world = provisioned(served=False)
+    world.autoscaler.halfway, world.autoscaler.lost = "503", True  # no answer has come
+    world.autoscaler.serve()
+    world.run()
+    set_active(world, active=False)
+    world.until(30)
+    assert len(world.autoscaler.templates) == 1
+    (asked,) = [one for one in world.log if isinstance(one, CreateProvisioning)]
+    world.autoscaler.lost = False
+    world.tell(ProvisioningWritten("default", asked.name, asked.owner[:2], problem="503"))
+    world.until(11)
+    assert not world.autoscaler.templates
+
+
+def test_templates_that_could_not_be_removed_are_removed_after_a_while():
+    world = provisioned(served=False)
+    world.autoscaler.halfway = "503"
+    world.autoscaler.serve()
+    world.run()
+    world.autoscaler.refuses = "403 Forbidden"
+    set_active(world, active=False)
+    world.until(30)
+    assert world.autoscaler.templates
+    assert 2 <= len([one for one in world.log if isinstance(one, DeleteProvisioning)]) <= 4
+    world.autoscaler.refuses = ""
+    world.until(11)
+    assert not world.autoscaler.templates
+    assert not world.engine.state.requests.sweeping
+
+
 def test_quota_that_is_taken_back_takes_the_request_back():
     world = provisioned()
     world.object("Workload", "w", {"podGroups": [{"count": 2}], "queueName": "queue", "active": False})
@@ -412,6 +490,8 @@ def test_managed_resources_decide_for_whom_nodes_are_made():
     world = provisioned(terms={"managedResources": ["example.com/other"]})
     assert not world.autoscaler.made
     assert world.why("Workload", "w").reason == "Unschedulable"
+    said = "its pods ask for none of the managedResources of AdmissionCheck nodes (example.com/other)"
+    assert world.why("Workload", "w").message.endswith(said)
 
 
 def test_pods_go_to_the_nodes_that_the_class_names():

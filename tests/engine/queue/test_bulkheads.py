@@ -84,8 +84,8 @@ class Aside(Watched):
         self.check_gangs()
 
 
-def begin() -> Watched:
-    world = Aside()
+def begin(**configuration: Any) -> Watched:
+    world = Aside(**configuration)
     world.may_raise = True
     world.flavor()
     world.queue("cq", 16)

@@ -10,11 +10,12 @@ import pytest
 from tests.engine.world import World
 from tutti.engine.records.measurements import Measured, NodeFigures
 
+PROMETHEUS = {"source": "Prometheus", "address": "http://prometheus", "queries": {"temperature": "max(t)"}}
 LEAST_USED = {"policy": "LeastUsed"}
 
 
 def cluster(load: dict[str, Any], nodes: int = 2, **more: Any) -> World:
-    world = World(profiles=[{"load": load}], measurements=more)
+    world = World(profiles=[{"load": load}], measurements=PROMETHEUS | more)
     for number in range(nodes):
         world.node(f"n{number}", cpu=64)
     return world

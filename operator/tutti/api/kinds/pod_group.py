@@ -144,6 +144,8 @@ class PodGroupStatus(Written):
     """How many members have succeeded."""
     failed: Count = 0
     """How many members have failed."""
+    started: Count | None = None
+    """How many members have had a node at once since it started; a gang that runs lacks what it has fewer."""
     lost: Count = 0
     """How many members are being deleted on nodes that do not work; they count as gone."""
     kept: KeptMembers = []

@@ -20,15 +20,14 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration
-from tutti.api.configuration import load_configuration as read
+from tutti.api.configuration import ConfigurationError
 from tutti.cli.terminal import Terminal, echo
+from tutti.cli.views.configuration import KnownConfiguration, configuration_in, given_configuration
 from tutti.cli.views.drawing import WIDE, PageWidth
-from tutti.cli.views.listing import Listed, list_cluster
+from tutti.cli.views.listing import list_cluster
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller import logs
 from tutti.controller.discovery import OUR_RESOURCES
-from tutti.controller.plugins import load_plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials, CredentialsError
 from tutti.kube.decoding import read_meta
@@ -111,32 +110,31 @@ class ViewOptions:
             namespace: As with `ask`.
         """
         logs.configure("console", level="error")
-        try:
-            configuration = TuttiConfiguration() if self.config is None else _read(self.config)
-            plugins = load_plugins(configuration)
-        except ConfigurationError as error:
-            fail(f"configuration {error}")
+        given = None if self.config is None else _read(self.config)
 
-        async def listed(context: str | None) -> Listed | str:
+        async def observed(context: str | None) -> ObservedCluster | str:
             """List one cluster; returns why that cannot be done."""
             try:
-                found = await list_cluster(self.kubeconfig, context, configuration, namespace)
+                known = given or await self._known(context)
+                found = await list_cluster(self.kubeconfig, context, known.configuration, namespace)
             except (CredentialsError, WireError) as error:
                 return error.message if isinstance(error, ApiError) else str(error)
             if not found.missing:
-                return found
+                return ObservedCluster(found, time.time(), known.configuration, known.plugins, known.assumed)
             unknown = "any of Tutti's kinds" if len(found.missing) == len(OUR_RESOURCES) else ", ".join(found.missing)
             return f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)"
 
-        async def all_listed() -> list[Listed | str]:
+        async def all_observed() -> list[ObservedCluster | str]:
             """List all of them at once."""
-            return await asyncio.gather(*map(listed, contexts))
+            return await asyncio.gather(*map(observed, contexts))
 
-        answers = asyncio.run(all_listed())
-        return [
-            (context or "", one if isinstance(one, str) else ObservedCluster(one, time.time(), configuration, plugins))
-            for context, one in zip(contexts, answers, strict=True)
-        ]
+        answers = asyncio.run(all_observed())
+        return [(context or "", one) for context, one in zip(contexts, answers, strict=True)]
+
+    async def _known(self, context: str | None) -> KnownConfiguration:
+        """Return by which configuration the operator of a context's cluster decides, as far as that can be read."""
+        async with Client(await Credentials.load(self.kubeconfig, context)) as client:
+            return await configuration_in(client)
 
     def lacks(self, asked: ObservedCluster) -> str:
         """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
@@ -182,7 +180,9 @@ def view(function: F) -> F:
 
     @click.option("--kubeconfig", type=_PATH, help="File that says how to reach the cluster.")
     @click.option("--context", help="Context of the kubeconfig; its current one if not given.")
-    @click.option("--config", type=_PATH, help="The operator's TuttiConfiguration, where it runs with one.")
+    @click.option(
+        "--config", type=_PATH, help="The operator's TuttiConfiguration; that of its Deployment if not given."
+    )
     @click.option(
         "-o",
         "--output",
@@ -215,8 +215,20 @@ def fail(message: str, code: int = USAGE) -> NoReturn:
     context.exit(code)
 
 
-def _read(file: Path) -> TuttiConfiguration:
+def read_manifest(filename: str) -> str:
+    """Return the text of a file that is named on the command line, or of stdin (-); ends where it cannot be read."""
     try:
-        return read(file.read_text("utf-8"), str(file))
+        with click.open_file(filename, encoding="utf-8") as stream:
+            text: str = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{filename} cannot be read: {error}")
+    return text
+
+
+def _read(file: Path) -> KnownConfiguration:
+    try:
+        return given_configuration(file.read_text("utf-8"), str(file))
+    except ConfigurationError as error:
+        fail(f"configuration {error}")
     except OSError as error:
         fail(f"configuration {file} cannot be read: {error.strerror}")

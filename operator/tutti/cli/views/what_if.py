@@ -19,6 +19,7 @@ import msgspec
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, ObjectMeta, Pod, PodStatus
+from tutti.api.frameworks import ProjectedOwner
 from tutti.api.model import GROUP
 from tutti.api.numa import ZoneReport
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -46,6 +47,7 @@ from tutti.engine.records.observations import (
     NodeSeen,
     NodeTopologySeen,
     ObjectSeen,
+    OwnerSeen,
     PodSeen,
     StorageClassSeen,
     Synced,
@@ -66,12 +68,14 @@ class ObservedCluster:
     Attributes:
         listed: What it was told.
         at: The time that it is, Unix seconds.
+        assumed: Why the operator may decide by another configuration; "" where this is the operator's.
     """
 
     listed: Listed
     at: float
     configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
     plugins: Plugins = field(default_factory=dict)
+    assumed: str = ""
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
@@ -96,8 +100,13 @@ class ObservedCluster:
 
 
 def waits_for(workload: Workload) -> Explanation | None:
-    """Return why a workload has no nodes; None where it has them, or has got them just now."""
+    """Return why a workload has no nodes; None where it has them, or has got them just now.
+
+    What is suspended has them when it is started: they are held for the pods that it makes then.
+    """
     if workload.phase in _PLACED and not workload.counts().waiting:
+        return None
+    if workload.phase is Phase.RESERVED and workload.managed is not None and workload.managed.asked == "start":
         return None
     return workload.explanation
 
@@ -147,6 +156,11 @@ def with_object(seen: Seen, kind: str, namespace: str, name: str, change: Callab
         else:
             out.append(one)
     return out
+
+
+def with_owners(seen: Seen, change: Callable[[ProjectedOwner], ProjectedOwner]) -> Seen:
+    """Change what makes pods."""
+    return [OwnerSeen(change(one.found)) if isinstance(one, OwnerSeen) else one for one in seen]
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -42,10 +42,12 @@ def asks_for_nodes(
         return why  # nodes were made for it, and it waits until there is room on them
     terms = terms_of(attempt, needs, pod_sets, choice)
     flavors = tuple(sorted({flavor for given in terms.given for flavor in given.values()}))
+    others: list[str] = []
     for check in queue.checks.provisioning:
-        each = zip(needs, terms.given, strict=True)
-        concerned = [need for need, given in each if check.concerns(given.values(), need.pod_class.requests)]
+        here = [need for need, given in zip(needs, terms.given, strict=True) if check.is_for(given.values())]
+        concerned = [need for need in here if check.manages(need.pod_class.requests)]
         if not concerned:
+            others += [f"{check.name} ({', '.join(check.managed)})"] if here else []
             continue
         if not workload.uid:
             return why  # it can be asked for once there is an object that tells of it
@@ -57,4 +59,7 @@ def asks_for_nodes(
             attempt.held = [(need.group, need.required, charge) for need, charge in charges if charge is not None]
         attempt.provisions = check, flavors
         return None
-    return why
+    if not others:
+        return why
+    text = f"none are made: its pods ask for none of the managedResources of AdmissionCheck {' or '.join(others)}"
+    return msgspec.structs.replace(why, message=f"{why.message}; {text}")

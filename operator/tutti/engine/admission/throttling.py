@@ -8,22 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, agreeing, counted
 from tutti.api.resources import PODS, format_amount
+from tutti.api.throttles import GROUP, VERSION
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.throttled_pods import ThrottleKey
 from tutti.quota.throttles import NOTHING, Limits, Load, ThrottleStatus, check, load_of
 
 
 def follow_throttles(state: AdmissionState) -> None:
-    """Have the thresholds in force that hold now, and count the pods that throttles are about by now."""
+    """Have the thresholds in force that hold now, and count the pods that throttles are about by now.
+
+    A throttle of which that raises lets nobody start whom it is about, until it can be followed.
+    """
     book = state.throttles
-    book.recount(state.cluster)
-    book.turn(state.now)
+    state.attempt_part(COUNTING, partial(book.recount, state.cluster), None)
+    for key in book.take_due(state.now):
+        one = book.throttles[key]
+        whose = Whose(*key, f"{GROUP}/{VERSION}", one.uid)
+        if not state.attempt(whose, "following its threshold", partial(book.follow, key, state.now), otherwise=False):
+            book.follow_at(key, state.faults.until(key, state.now) or state.now)
+
+
+COUNTING = "counting the pods of throttles"
+"""The part of the turn that does; beside that each throttle is followed by itself."""
 
 
 THROTTLED = "Throttled"
@@ -51,6 +65,13 @@ def throttled(state: AdmissionState, needs: Sequence[PodSetRequest]) -> Explanat
     whole = _whole(state, needs)
     if not whole:
         return None
+    stuck = next((key for key in whole if book.is_stuck(key)), None)
+    if stuck is not None:
+        where = "/".join(filter(None, stuck[1:]))
+        text = (
+            f"{stuck[0]} {where} is set aside, because following it raises; nobody it is about starts until it can be"
+        )
+        return Explanation(Gate.THROTTLE, "SetAside", text, {"throttle": where, "kind": stuck[0]})
     hits = [hit for key, load in whole.items() if (hit := _hit(state, key, needs, load)) is not None]
     if not hits:
         return None
@@ -86,6 +107,8 @@ def _room_for(state: AdmissionState, need: PodSetRequest, taken: Sequence[tuple[
     book, pod, most = state.throttles, load_of(need.pod_class.requests), need.extra
     beside = _together(state, taken)
     for key in book.of(need.pod_class.namespace, need.pod_class.labels):
+        if book.is_stuck(key):
+            return 0
         limits, used = book.limits[key], book.used.get(key, NOTHING)
         reserved = book.reserved.get(key, NOTHING) + beside.get(key, NOTHING)
         cluster = book.throttles[key].is_cluster

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from tutti.api.conditions import timestamp
 from tutti.engine.admission import quota_holdback
@@ -40,6 +41,7 @@ from tutti.engine.backfill.start_time import (
 from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
@@ -78,19 +80,12 @@ def forget_expected_end(state: BackfillState, key: WorkloadKey) -> None:
 def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     reservations = state.backfill_reservations
-    overdue_heads.refresh_turns(state, entry_of)
+    state.attempt_part(overdue_heads.TURNS, partial(overdue_heads.refresh_turns, state, entry_of), None)
     if not reservations.of:
         reservations.releases.rest(state.ledger)
     for reservation in list(reservations.of.values()):
-        entry = entry_of(reservation.workload)
-        is_head = entry is not None and _stays_kept_for(state, entry, reservation)
-        if entry is None or not is_head or not has_its_nodes(reservation, state.cluster.nodes.rows):
-            _give_up(state, reservation)
-        elif reservation.until <= state.now:
-            _give_up(state, reservation)
-            _pause(state, state.catalog.queues[reservation.queue], reservation.workload)
-        else:
-            reservation.key, reservation.local_queue = entry.key, entry.equivalence.local_queue
+        whose, act = Whose(*reservation.workload), partial(_refresh, state, reservation, entry_of(reservation.workload))
+        state.attempt(whose, "following what is kept for it", act, None)
     for key, (times, end) in list(reservations.pauses.items()):
         if 0 < end <= state.now:
             reservations.pauses[key] = (times, 0.0)
@@ -98,6 +93,18 @@ def refresh_reservations(state: BackfillState, entry_of: Callable[[WorkloadKey],
             entry = entry_of(key)
             if entry is not None and entry.queue is not None:
                 state.ledger.retry(entry.queue.name)
+
+
+def _refresh(state: BackfillState, reservation: BackfillReservation, entry: QueueEntry | None) -> None:
+    """Give up what is kept for one that is no head any more, or for longer than it may be."""
+    is_head = entry is not None and _stays_kept_for(state, entry, reservation)
+    if entry is None or not is_head or not has_its_nodes(reservation, state.cluster.nodes.rows):
+        _give_up(state, reservation)
+    elif reservation.until <= state.now:
+        _give_up(state, reservation)
+        _pause(state, state.catalog.queues[reservation.queue], reservation.workload)
+    else:
+        reservation.key, reservation.local_queue = entry.key, entry.equivalence.local_queue
 
 
 def end_reservation(state: BackfillState, workload: Workload) -> None:
@@ -227,7 +234,9 @@ def explain_reservations(state: BackfillState) -> list[Workload]:
     """Have heads told what is kept for them; returns those for whom that is news."""
     news = []
     for reservation in state.backfill_reservations.of.values():
-        workload = state.workloads[reservation.workload]
+        workload = state.workloads.get(reservation.workload)
+        if workload is None:
+            continue  # what is kept for it is given up in the next turn
         explain(workload, reservation.why)
         if reservation.news:
             news.append(workload)

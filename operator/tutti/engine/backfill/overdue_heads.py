@@ -88,6 +88,10 @@ def begin_debt(state: BackfillState, queue: str, workload: Workload) -> None:
     state.share_debts.stale = True
 
 
+TURNS = "following whose turn is overdue"
+"""The part of the turn that does."""
+
+
 def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.share_debts

@@ -34,7 +34,17 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.promises import allowances_changed
-from tutti.engine.lifecycle import binding, checks, devices, eviction, limits, provisioning, quota_usage, scale_down
+from tutti.engine.lifecycle import (
+    binding,
+    checks,
+    devices,
+    eviction,
+    limits,
+    network_objects,
+    provisioning,
+    quota_usage,
+    scale_down,
+)
 from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -313,6 +323,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.AllowanceGone: _allowance_gone,
     observations.ThrottleSeen: _throttle_seen,
     observations.ThrottleGone: _throttle_gone,
+    observations.NetworkObjectSeen: network_objects.network_object_seen,
+    observations.NetworkObjectGone: network_objects.network_object_gone,
     observations.OwnerSeen: owner_seen,
     observations.OwnerGone: owner_gone,
     observations.OwnerKindFollowed: owner_kind_followed,

@@ -2,6 +2,7 @@
 
 It is those of a queue that keeps suspended what waits in it (`manage: Suspend`), of kinds that are `startable`, whose
 pods are placed here. What is above an object decides as for its pods: one that a JobSet makes is suspended by that.
+One that is suspended and names a queue that leads nowhere is taken in as well: it would wait for ever, told nothing.
 What was started here stays so until it is restored, whatever becomes of the queue's setting meanwhile.
 
 Some make another object of templates that stand elsewhere, a TrainJob a JobSet, and do so while they are suspended.
@@ -13,10 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from tutti.api.core import OwnerReference
 from tutti.api.frameworks import (
+    InheritedTerms,
     MissingOwner,
     OwnedGang,
     OwnerAwaited,
@@ -33,6 +36,7 @@ from tutti.engine.ingest.owned_gangs import counts_all
 from tutti.engine.lifecycle import owner_starts
 from tutti.engine.lifecycle.reservation import break_up
 from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import Owned
 from tutti.engine.records.observations import OwnerWritten
@@ -49,8 +53,10 @@ def is_to_wait(state: IngestState, found: ProjectedOwner) -> bool:
     """
     numbers = _numbers(state, found)
     owned = _owned(state, found, numbers) if found.is_held else None
-    if owned is None or numbers is None or not isinstance(owned.gang, OwnedGang):
-        return owned is not None and isinstance(owned.gang, OwnerAwaited)
+    if owned is None or state.catalog.keeps_suspended(found.namespace, _queue(state, found, owned.terms)) is None:
+        return False
+    if numbers is None or not isinstance(owned.gang, OwnedGang):
+        return isinstance(owned.gang, OwnerAwaited)
     return not _unstartable(found, numbers, owned.gang)
 
 
@@ -83,7 +89,7 @@ def follow_held_below(state: IngestState, above: ProjectedOwner) -> None:
 def follow_all_held(state: IngestState) -> None:
     """Look again at all of them: queues are written otherwise."""
     for found in list(state.held_owners.values()):
-        _file(state, found)
+        state.attempt(_whose(found), "reading what it starts", partial(_file, state, found), None)
 
 
 def held_gone(state: IngestState, uid: str, found: ProjectedOwner | None) -> None:
@@ -107,14 +113,22 @@ def tell_unmade(state: IngestState) -> None:
         if due > state.now:
             continue
         state.unmade_owners[uid] = math.inf if due else state.now + PATIENCE_SECONDS
-        if not due:
-            continue  # it has just been seen
         found = state.held_owners.get(uid)
-        kind = state.kinds.get(found.group, found.kind) if found is not None else None
-        if found is not None and kind is not None:
-            made = (kind.numbers_of or "").rpartition("/")[2]
-            text = f"the {made} that is made of it is not there: its controller must run, and find what it names"
-            _refuse(state, found, text)
+        if not due or found is None:
+            continue  # it has just been seen, or is there no more
+        whose, act = _whose(found), partial(_tell_unmade, state, found)
+        if not state.attempt(whose, "telling it what is not made of it", act, otherwise=False):
+            state.unmade_owners[uid] = state.faults.until(whose[:3], state.now) or state.now
+
+
+def _tell_unmade(state: IngestState, found: ProjectedOwner) -> bool:
+    """Tell one of which nothing says which pods it has; returns True, for it has been told."""
+    kind = state.kinds.get(found.group, found.kind)
+    if kind is not None:
+        made = (kind.numbers_of or "").rpartition("/")[2]
+        text = f"the {made} that is made of it is not there: its controller must run, and find what it names"
+        _refuse(state, found, text)
+    return True
 
 
 def owner_written(state: IngestState, result: OwnerWritten) -> None:
@@ -219,9 +233,7 @@ def _owned(state: IngestState, found: ProjectedOwner, numbers: ProjectedOwner | 
     if chain.awaited or at is None or _is_composed(state, chain.owners[at:]):
         return None
     terms = inherited_terms(chain, state.kinds.ignored)
-    default = state.configuration.default_local_queue
-    queue = terms.queue or state.catalog.default_queue(found.namespace, default, _created(found))
-    if not (start.started or state.catalog.keeps_suspended(found.namespace, queue)):
+    if not start.started and state.catalog.keeps_suspended(found.namespace, _queue(state, found, terms)) is False:
         return None
     ref = _reference(found)
     if numbers is None:
@@ -235,6 +247,12 @@ def _owned(state: IngestState, found: ProjectedOwner, numbers: ProjectedOwner | 
     if wrong:
         return Owned(UnusableOwner(found.title, (wrong,)), terms, None, ref)
     return Owned(gang_of(marks, chain, state.kinds, state.profiles.keys()), terms, None, ref)
+
+
+def _queue(state: IngestState, found: ProjectedOwner, terms: InheritedTerms) -> str:
+    """Return the LocalQueue of an object; "" where it is in none."""
+    default = state.configuration.default_local_queue
+    return terms.queue or state.catalog.default_queue(found.namespace, default, _created(found))
 
 
 def _marks(state: IngestState, lowest: ProjectedOwner) -> PodMarks:
@@ -298,6 +316,11 @@ def _refuse(state: IngestState, found: ProjectedOwner, why: str) -> None:
         state.told_owners[found.uid] = why
         about = (_reference(found).api_version, found.kind, found.namespace, found.name, found.uid)
         state.out.append(EmitEvent(*about, "Warning", "InvalidGang", "Starting", f"it stays suspended: {why}"))
+
+
+def _whose(found: ProjectedOwner) -> Whose:
+    """Return whose fault it is where that raises which is done for an object."""
+    return Whose(found.kind, found.namespace, found.name, _reference(found).api_version, found.uid)
 
 
 def _reference(found: ProjectedOwner) -> OwnerReference:

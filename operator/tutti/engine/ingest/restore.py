@@ -162,17 +162,18 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
         return
     said: dict[str, tuple[int, int]] = {}
     if isinstance(found, PodGroup):
-        said[workload.key[2]] = (found.status.succeeded, found.status.bound)
+        status = found.status
+        placed = max(0, status.succeeded) + max(0, status.bound) + len(workload.losses)  # as older versions tell it
+        workload.had_in_all = min(max(0, status.started or placed), MOST_LOST)
+        said[workload.key[2]] = (status.succeeded, workload.had_in_all - max(0, status.succeeded))
     elif found.status.admission is not None:
         said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
     known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
-    for name, (succeeded, bound) in said.items():
-        if isinstance(found, PodGroup):
-            workload.had_in_all = min(max(0, succeeded) + max(0, bound), MOST_LOST)
+    for name, (succeeded, others) in said.items():
         if name in known:
             group = workload.group(name)  # perhaps none of its members is there any more
             group.ended = max(0, min(succeeded, MOST_LOST) - group.counts().succeeded)
-            group.had = min(max(0, succeeded) + max(0, bound), MOST_LOST)
+            group.had = min(max(0, succeeded) + max(0, others), MOST_LOST)
 
 
 def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:

@@ -12,11 +12,13 @@ ours where its tasks, or it for them, name one of our schedulers; the PodGroups 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.frameworks import ProjectedOwner
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.workloads import Phase, Workload
 
 INQUEUE, RUNNING, COMPLETED = "Inqueue", "Running", "Completed"
@@ -26,11 +28,18 @@ def report_phases(state: IngestState, changed: Iterable[Workload]) -> None:
     """Write the phases that are not what they are to be: of PodGroups without pods, and of gangs that have changed."""
     known = state.gang_objects
     for gang in known.take_stirred() if known.stirred else ():
-        if gang.uid not in known.phases and _is_ours(state, gang):
-            _write(state, gang, INQUEUE)
+        whose = Whose("PodGroup.volcano.sh", gang.namespace, gang.name)
+        state.attempt(whose, "writing its phase", partial(_begin, state, gang), None)
     for workload in changed:
         if workload.gang is not None and workload.gang.made_by is not None:
-            _follow(state, workload, workload.gang)
+            act = partial(_follow, state, workload, workload.gang)
+            state.attempt(Whose(*workload.key), "writing its phase", act, None)
+
+
+def _begin(state: IngestState, gang: GangObject) -> None:
+    """Let the pods of a gang be made."""
+    if gang.uid not in state.gang_objects.phases and _is_ours(state, gang):
+        _write(state, gang, INQUEUE)
 
 
 def _follow(state: IngestState, workload: Workload, gang: GangObject) -> None:

@@ -29,6 +29,8 @@ class LifecycleState(CoreState):
         card_waits: Workloads that wait until others of a node have been given theirs, by the node.
         requests: What has been asked of cluster autoscalers, as it is seen.
         device_pools: What is the matter with pools of devices.
+        network_seen: What `cluster.nodes.network.version` was when that was last looked at.
+        groups_without_topology: AppGroups that were told that there is no NetworkTopology.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
         given_up: Claims of PodGroups whose gangs are being taken out, and the uid of each group.
     """
@@ -41,6 +43,8 @@ class LifecycleState(CoreState):
     card_turns: dict[str, PodKey] = field(default_factory=dict)
     card_waits: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     requests: ProvisioningRequests = field(default_factory=ProvisioningRequests)
+    network_seen: int = 0
+    groups_without_topology: dict[tuple[str, str], None] = field(default_factory=dict)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)
     given_up: dict[ClaimKey, str] = field(default_factory=dict)

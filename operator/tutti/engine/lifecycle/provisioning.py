@@ -8,7 +8,8 @@ more, so that the next ones have their turn.
 
 How far that has come stands in `status.provisioning`, in the same write as the quota. The name of a request follows
 from its workload, the flavors and the number of the try, so whoever finds the status after a process that was killed
-between any two writes makes the same request, and finds it made. A request that no status names is removed.
+between any two writes makes the same request, and finds it made. A request that no status names is removed. Nothing of
+it is made before its status names it (`controller/dispatch.py`), so templates of one that never came to be are found.
 
 Rules: Kueue 0.20, pkg/controller/admissionchecks/provisioning/controller.go, but for three. Nothing is asked for where
 nodes have room; a flavor that is given up leaves the others to be tried (there the workload is set inactive); and of
@@ -18,12 +19,11 @@ capacity that is revoked under running work, the work is taken out and waits aga
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tutti.api.conditions import timestamp
-from tutti.api.messages import HAS, all_of, counted
+from tutti.api.messages import HAS, counted
 from tutti.api.provisioning import (
-    ACCEPTED,
     BOOKING_EXPIRED,
     CAPACITY_REVOKED,
     CLASS_ANNOTATION,
@@ -37,8 +37,9 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.provisioned_pods import pods_of
+from tutti.engine.lifecycle.provisioning_texts import NOT_FOLLOWED, request_number, waits_for_nodes
 from tutti.engine.records.decisions import CreateProvisioning, DeleteProvisioning
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.members import Additions, MemberGroup
 from tutti.engine.records.provisioning import (
     Provisioning,
@@ -53,7 +54,6 @@ from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.quota.flavors import QueueChecks
 from tutti.quota.provisioning import ProvisioningCheck
 
-PENDING = "ProvisioningPending"
 NO_ROOM = "WaitingForProvisionedNodes"
 
 WRITE_AGAIN_SECONDS = 10.0
@@ -87,13 +87,18 @@ def requests_followed(state: LifecycleState, told: ProvisioningFollowed) -> None
 
 def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
     """Take in what became of a write."""
+    if told.owner is None and not told.uid:
+        _swept(state, told)
+        return
     if told.owner is None:
         if told.problem and told.uid in state.requests.leaving:
             state.requests.leaving[told.uid] = state.now + WRITE_AGAIN_SECONDS
             _touch(state, state.requests.owner(told.namespace, told.name))
         return
+    state.requests.making.pop((told.namespace, told.name), None)
     key = (told.owner[0], told.namespace, told.owner[1])
     workload = state.workloads.get(key)
+    _touch(state, key)  # who needs it no more has its templates removed
     one = None if workload is None else current(workload)
     if workload is None or one is None or one.request != told.name:
         return
@@ -104,6 +109,15 @@ def request_written(state: LifecycleState, told: ProvisioningWritten) -> None:
         _fail(state, workload, one, f"it could not be made: {told.problem}")
     else:
         state.set_alarm(workload, one.not_before)
+
+
+def _swept(state: LifecycleState, told: ProvisioningWritten) -> None:
+    """Take in what became of removing the templates of a request that never came to be."""
+    workload = state.workloads.get(state.requests.sweeping.pop((told.namespace, told.name), ("", "", "")))
+    one = None if workload is None else next((one for one in workload.provisioning if one.request == told.name), None)
+    if workload is not None and one is not None:
+        one.may_leave, one.not_before = bool(told.problem), state.now + WRITE_AGAIN_SECONDS
+        state.touch(workload.key)
 
 
 def _touch(state: LifecycleState, key: tuple[str, str, str] | None) -> None:
@@ -132,7 +146,7 @@ def begin(state: LifecycleState, workload: Workload, check: ProvisioningCheck, f
     if before is not None and before.terms == check.terms:
         one.failures = before.failures
     one.attempt += 1
-    one.phase, one.since = ProvisioningPhase.PENDING, state.now
+    one.phase, one.since, one.may_leave = ProvisioningPhase.PENDING, state.now, False
     one.request = provisioning_request_name(workload.key[2], workload.uid, (check.name, *flavors), one.attempt)
     workload.provisioning = [*(known for known in workload.provisioning if known is not before), one]
     if workload.phase is Phase.WAITING:
@@ -199,7 +213,7 @@ def go_on(state: LifecycleState, workload: Workload, checks: QueueChecks) -> boo
         state.timers.add(workload)
     if seen is None and state.now < until:
         _ask(state, workload, one, check)
-    explain(workload, _waits_for(state, workload, one, check, seen))
+    explain(workload, waits_for_nodes(state, workload, one, check, seen))
     return True
 
 
@@ -248,7 +262,8 @@ def _ask(state: LifecycleState, workload: Workload, one: Provisioning, check: Pr
     if not pods or len(pods) > MOST_POD_SETS:
         _fail(state, workload, one, f"its pods are of {len(pods)} kinds, and a request has 1 to {MOST_POD_SETS}")
         return
-    one.asked, is_first = True, one.not_before == 0
+    one.asked, one.may_leave, is_first = True, True, one.not_before == 0
+    state.requests.making[workload.key[1], one.request] = None
     kind, namespace, name = workload.key
     owner = (kind, name, workload.uid)
     state.out.append(CreateProvisioning(namespace, one.request, owner, check.class_name, pods, dict(check.parameters)))
@@ -256,46 +271,10 @@ def _ask(state: LifecycleState, workload: Workload, one: Provisioning, check: Pr
         return
     total = sum(part.count for part in pods)
     text = f"{counted(total, 'pod', verb=HAS)} quota and no nodes"
-    text += f"; ProvisioningRequest {one.request} asks for them (class {check.class_name}, {_of(one, check)})"
+    text += (
+        f"; ProvisioningRequest {one.request} asks for them (class {check.class_name}, {request_number(one, check)})"
+    )
     state.announce(workload, "Normal", "ProvisioningRequested", text)
-
-
-def _of(one: Provisioning, check: ProvisioningCheck) -> str:
-    return f"request {one.failures + 1} of {check.retries + 1}"
-
-
-def _waits_for(
-    state: LifecycleState,
-    workload: Workload,
-    one: Provisioning,
-    check: ProvisioningCheck,
-    seen: ProvisioningRequest | None,
-) -> Explanation:
-    """Say what a workload waits for that holds quota until its nodes are made."""
-    pods = sum(group.held.pods for group in workload.groups.values() if group.held is not None)
-    text = f"quota is reserved in flavor {', '.join(one.flavors)}, where no nodes have room for {all_of(pods, 'pod')}; "
-    text += f"ProvisioningRequest {one.request} asks for nodes (class {check.class_name}, {_of(one, check)})"
-    if not state.requests.followed:
-        text += f": {NOT_FOLLOWED}"
-    elif one.trouble:
-        text += f": it could not be made yet: {one.trouble}"
-    elif seen is None:
-        text += ": it is being made"
-    else:
-        accepted, provisioned = seen.says(ACCEPTED), seen.conditions.get(PROVISIONED)
-        told = provisioned.message if provisioned is not None else ""
-        text += ": accepted, and not provisioned yet" if accepted is not None else ": no autoscaler has accepted it yet"
-        text += f" ({told})" if told else ""
-    if workload.deadline is not None:
-        text += f"; given back at {timestamp(workload.deadline)} otherwise"
-    details = {"request": one.request, "attempt": str(one.failures + 1), "attempts": str(check.retries + 1)}
-    return Explanation(Gate.CHECKS, PENDING, text, {**details, "pods": str(pods), "class": check.class_name})
-
-
-NOT_FOLLOWED = (
-    "the server does not serve provisioningrequests.autoscaling.x-k8s.io v1, or the operator may not read them "
-    "(component provisioning-requests)"
-)
 
 
 # Its end.
@@ -386,9 +365,37 @@ def settle(state: LifecycleState, workload: Workload) -> None:
             continue
         if again_at <= state.now:
             state.requests.leaving[found.uid] = math.inf
+            _leave_none(workload, found.name)
             state.out.append(DeleteProvisioning(found.namespace, found.name, found.uid))
         else:
             state.set_alarm(workload, again_at)
+    if state.requests.followed:
+        _sweep_all(state, workload, requests)
+
+
+def _leave_none(workload: Workload, request: str) -> None:
+    """Note that the templates of a request are removed with it."""
+    for known in workload.provisioning:
+        known.may_leave = known.may_leave and known.request != request
+
+
+def _sweep_all(state: LifecycleState, workload: Workload, requests: Mapping[str, ProvisioningRequest]) -> None:
+    """Have the templates removed of requests that are not needed, and not there."""
+    for known in workload.provisioning:
+        if known.may_leave and known.request and not known.is_under_way and known.request not in requests:
+            _sweep(state, workload, known)
+
+
+def _sweep(state: LifecycleState, workload: Workload, one: Provisioning) -> None:
+    """Have the templates of one request removed, unless it is being made, or that could not be done just now."""
+    where = (workload.key[1], one.request)
+    if where in state.requests.making or where in state.requests.sweeping:
+        return
+    if state.now < one.not_before:
+        state.set_alarm(workload, one.not_before)
+        return
+    state.requests.sweeping[where] = workload.key
+    state.out.append(DeleteProvisioning(*where, "", workload.uid))
 
 
 def _heed_revocation(state: LifecycleState, workload: Workload, one: Provisioning) -> None:

@@ -26,7 +26,7 @@ from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
@@ -262,6 +262,10 @@ def time_out_members(state: LifecycleState, workload: Workload) -> None:
     try_later(state, workload, "PermitTimeout", text)
 
 
+BACKING_OFF = "BackingOff"
+"""The reason of those who rest after a failure."""
+
+
 def try_later(state: LifecycleState, workload: Workload, reason: str, text: str) -> None:
     """Have a workload whose reservation has been given back tried again after its backoff, and tell why."""
     state.back_off(workload)
@@ -270,10 +274,12 @@ def try_later(state: LifecycleState, workload: Workload, reason: str, text: str)
 
 
 def backing_off(workload: Workload) -> Explanation:
-    """Say that a workload rests after a failure, and until when."""
-    again = timestamp(workload.not_before)
+    """Say that a workload rests after a failure, and until when; where a check had it taken out, as that was told."""
+    evicted, again = workload.evicted, timestamp(workload.not_before)
+    if evicted is not None and evicted.reason == EvictionReason.ADMISSION_CHECK:
+        return Explanation(Gate.CHECKS, evicted.reason, evicted.message)
     text = f"its last attempt was given up; it is tried again at {again}"
-    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
+    return Explanation(Gate.PERMIT, BACKING_OFF, text, {"attempts": str(workload.attempts), "at": again})
 
 
 def break_up(state: LifecycleState, workload: Workload) -> None:

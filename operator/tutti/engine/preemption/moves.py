@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 
 from tutti.api import resources
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import ClusterQueue
 from tutti.api.kinds.consolidation import Move, MovedPod
 from tutti.api.messages import counted
+from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
 from tutti.engine.lifecycle import member_loss, quota_usage
 from tutti.engine.lifecycle.eviction import MOVED_BY_SCHEDULER, evict, evict_members
@@ -28,6 +30,7 @@ from tutti.engine.preemption import PreemptionState, nominations
 from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.moves import (
     AGAIN_SECONDS,
@@ -144,10 +147,8 @@ def follow_moves(state: PreemptionState) -> bool:
         Whether any of them has to be looked at again.
     """
     for plan in list(state.moves.plans.values()):
-        if plan.stage is MoveStage.WRITING:
-            _follow_writing(state, plan)
-        else:
-            _follow_making(state, plan)
+        follow = _follow_writing if plan.stage is MoveStage.WRITING else _follow_making
+        state.attempt(Whose(*plan.key), "following who is moved for it", partial(follow, state, plan), None)
     _end_if_done(state, list(state.moves.plans.values()))
     return bool(state.dirty)
 
@@ -155,32 +156,35 @@ def follow_moves(state: PreemptionState) -> bool:
 def restore_moves(state: PreemptionState) -> None:
     """Go on with the moves that statuses tell of, as an earlier process has left them."""
     for found in state.catalog.all(ClusterQueue):
-        said = found.status.moves
-        if not said:
-            continue
-        name = found.metadata.name
-        for one in said:
-            at, key = _seconds(one.at), _key(one.moved_for)
-            if key is None or at <= 0 or at + AGAIN_SECONDS <= state.now:
-                state.moves.changed[name] = None
-                continue
-            home = (one.kind, one.namespace, one.name)
-            if not one.pods:
-                state.moves.past.setdefault(name, []).append(PastMove(home, at, key, one.priority))
-                continue
-            plan = state.moves.plans.get(name)
-            if plan is None:
-                until = at + state.configuration.victims_timeout_seconds
-                plan = state.moves.plans[name] = MovePlan(name, key, at, until, [], MoveStage.MAKING)
-            piece = _restored(state, one, home, plan)
-            plan.pieces.append(piece)
-            _forgo_taken(state, plan, piece)
+        meta = found.metadata
+        whose = Whose(ClusterQueue.KIND, "", meta.name, API_VERSION, meta.uid)
+        state.attempt(whose, "going on with its moves", partial(_restore, state, meta.name, found.status.moves), None)
     for plan in list(state.moves.plans.values()):
         waiting = state.workloads.get(plan.key)
         if state.now < plan.until and waiting is not None and waiting.phase is Phase.WAITING:
             for piece in plan.pieces:
                 _ask_to_leave(state, plan, piece)
     _end_if_done(state, list(state.moves.plans.values()))
+
+
+def _restore(state: PreemptionState, name: str, said: Iterable[Move]) -> None:
+    """Go on with the moves that the status of one ClusterQueue tells of."""
+    for one in said:
+        at, key = _seconds(one.at), _key(one.moved_for)
+        if key is None or at <= 0 or at + AGAIN_SECONDS <= state.now:
+            state.moves.changed[name] = None
+            continue
+        home = (one.kind, one.namespace, one.name)
+        if not one.pods:
+            state.moves.past.setdefault(name, []).append(PastMove(home, at, key, one.priority))
+            continue
+        plan = state.moves.plans.get(name)
+        if plan is None:
+            until = at + state.configuration.victims_timeout_seconds
+            plan = state.moves.plans[name] = MovePlan(name, key, at, until, [], MoveStage.MAKING)
+        piece = _restored(state, one, home, plan)
+        plan.pieces.append(piece)
+        _forgo_taken(state, plan, piece)
 
 
 def victims_of_moves(state: PreemptionState, key: WorkloadKey) -> list[KeptPlace]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import NominatedPods, Nomination, Spot, has_its_nodes
@@ -159,26 +161,33 @@ def refresh_nominations(state: PreemptionState) -> None:
         state.cluster.freed += 1
         state.ledger.retry_all()
     for key, nomination in list(state.nominations.ours.items()):
-        workload = state.workloads.get(key)
-        if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
-            abandon_nomination(state, key)
-            continue
-        if nomination.until <= state.now or not has_its_nodes(nomination, state.cluster.nodes.rows):
-            end = abandon_nomination if nomination.moves else give_up_nomination
-            end(state, key)  # and it is tried again, if it can be
-            continue
-        nodes = {spot.node for spot in nomination.spots}
-        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
-        for victim in left:
-            del nomination.victims[victim]
+        left: list[PodKey] = []
+        left = state.attempt(Whose(*key), "following its victims", partial(_refresh, state, key, nomination), left)
         gone.update(dict.fromkeys(left))
-        if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):
-            give_up_nomination(state, key)
-        elif left and not nomination.victims:
-            state.touch(key)
-        elif left:
-            state.nominations.missed = True  # gangs leave whole: those that are there still may be in nobody's way
     state.nominations.left = len(gone)
+
+
+def _refresh(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> list[PodKey]:
+    """Take note of the victims of one that have left, or give up what is held for it; returns who has left."""
+    workload = state.workloads.get(key)
+    if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
+        abandon_nomination(state, key)
+        return []
+    if nomination.until <= state.now or not has_its_nodes(nomination, state.cluster.nodes.rows):
+        end = abandon_nomination if nomination.moves else give_up_nomination
+        end(state, key)  # and it is tried again, if it can be
+        return []
+    nodes = {spot.node for spot in nomination.spots}
+    left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
+    for victim in left:
+        del nomination.victims[victim]
+    if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):
+        give_up_nomination(state, key)
+    elif left and not nomination.victims:
+        state.touch(key)
+    elif left:
+        state.nominations.missed = True  # gangs leave whole: those that are there still may be in nobody's way
+    return left
 
 
 def victim_refused(state: PreemptionState, key: PodKey, uid: str) -> None:
@@ -309,7 +318,7 @@ def spare_victims(state: PreemptionState) -> None:
     """Have victims of those that wait no more run on, as far as they can and nobody else waits for them."""
     needless, state.nominations.needless = state.nominations.needless, []
     for nomination in needless:
-        _spare(state, nomination)
+        state.attempt_part("sparing victims", partial(_spare, state, nomination), None)
 
 
 def _spare(state: PreemptionState, nomination: Nomination) -> None:

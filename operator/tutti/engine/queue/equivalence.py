@@ -46,7 +46,8 @@ def may_block(workload: Workload, queue: Queue | None) -> bool:
 
 def sort_key(workload: Workload) -> QueueKey:
     """Return what sorts a workload among those of its queue, the next one first."""
-    return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
+    less, since, place = workload.standing
+    return workload.rank, head_key(-less, since, workload.name, place=place)
 
 
 def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:

@@ -38,6 +38,9 @@ Candidate = tuple[Place, QueueEntry, WorkloadAssignment | None]
 """A head, its place among those of all contenders, and the flavors that it could have by quota."""
 
 
+ShutOut = Callable[[Workload, Exception], None]
+
+
 class Contender(Protocol):
     """One or more queues that put forward one head at a time."""
 
@@ -77,17 +80,20 @@ class NextHead:
             yield one
 
 
-def next_heads(state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests) -> Iterator[NextHead]:
+def next_heads(
+    state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests, *, shut_out: ShutOut
+) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
+        shut_out: Takes out of its line one of which looking at its quota has raised.
         state: What is used, and by what is compared.
         lines: Those with somebody to try.
         pending: What is waited for in all lines, these or not.
     """
     heap: list[tuple[Place, int, Contender]] = []
     known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
-    for number, contender in enumerate(_contenders(state, lines, pending)):
+    for number, contender in enumerate(_contenders(state, lines, pending, shut_out)):
         first = contender.next(state)
         if first is not None:
             known[number] = first
@@ -109,7 +115,9 @@ def next_heads(state: QueueState, lines: Iterable[PendingQueue], pending: Pendin
         known.clear()
 
 
-def _contenders(state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests) -> list[Contender]:
+def _contenders(
+    state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests, shut_out: ShutOut
+) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -118,14 +126,15 @@ def _contenders(state: QueueState, lines: Iterable[PendingQueue], pending: Pendi
         if head is None:
             continue
         if not state.rules.fair or not head.equivalence.root or line.name[1]:  # what runs already competes with nobody
-            out.append(_Single(line))
+            out.append(_Single(line, shut_out))
         elif head.equivalence.root in trees:
             trees[head.equivalence.root].lines.append(line)
         else:
             snapshot = state.ledger.snapshot
             root = snapshot.queue(line.name[0]).root()
             measure = _measure(state.rules.ordering, root, pending)
-            trees[head.equivalence.root] = _Tree(Tournament(snapshot, root, state.ledger.stamp, measure), [line])
+            tournament = Tournament(snapshot, root, state.ledger.stamp, measure)
+            trees[head.equivalence.root] = _Tree(tournament, [line], shut_out)
             out.append(trees[head.equivalence.root])
     return out
 
@@ -142,13 +151,17 @@ class _Single:
     """A line that competes by itself."""
 
     line: PendingQueue
+    shut_out: ShutOut
 
     def next(self, state: QueueState) -> Candidate | None:
-        head = self.line.head()
-        if head is None:
-            return None
-        choice = assign_flavors(state, head)
-        return _place(head, 0 if choice is None else choice.level), head, choice
+        while (head := self.line.head()) is not None:
+            try:
+                choice = assign_flavors(state, head)
+            except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+                self.shut_out(head.workload, error)
+                continue
+            return _place(head, 0 if choice is None else choice.level), head, choice
+        return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         return self.line.followers(head)
@@ -174,13 +187,22 @@ class _Tree:
 
     tournament: Tournament
     lines: list[PendingQueue]
+    shut_out: ShutOut
 
     def next(self, state: QueueState) -> Candidate | None:
-        while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
+        while heads := {line.name[0]: head for line in self.lines if (head := self._head(state, line)) is not None}:
             first = heads[self.tournament.winner(heads)]
             choice = assign_flavors(state, first.entry)
             if choice is None or choice.usage == first.usage:
                 return _place(first.entry, 0), first.entry, choice
+        return None
+
+    def _head(self, state: QueueState, line: PendingQueue) -> _Head | None:
+        while (head := line.head()) is not None:
+            try:
+                return _head(state, head)
+            except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+                self.shut_out(head.workload, error)
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:

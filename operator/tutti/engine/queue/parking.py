@@ -85,3 +85,9 @@ def taken(parked: Classes) -> Classes:
     woken = dict(parked)
     parked.clear()
     return woken
+
+
+def activate_after_victims(equals: EquivalenceClass) -> None:
+    """Have those tried again that are parked while victims of the first of them are leaving."""
+    if equals.why is not None and equals.why.gate is Gate.VICTIMS:
+        equals.line.activate(equals)

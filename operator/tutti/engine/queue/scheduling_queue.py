@@ -44,9 +44,10 @@ from tutti.engine.queue.equivalence import (
     terms_of_entry,
 )
 from tutti.engine.queue.heads import NextHead, explain_those_behind, explain_waiting, next_heads
-from tutti.engine.queue.parking import ParkedClasses, taken
+from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -168,7 +169,8 @@ class SchedulingQueue:
         queues = [self._queues[name] for name in names if name in self._queues]
         self._trying = names, queues
         degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
-        first, then = (next_heads(state, some, self._pending) for some in (degraded, others))
+        aside = partial(self._put_aside, state)
+        first, then = (next_heads(state, some, self._pending, shut_out=aside) for some in (degraded, others))
         heads = self._worth_trying(state, chain(first, then) if degraded else then)
         again = False
         tries: float = inf if most is None else most * self._stretch
@@ -177,7 +179,8 @@ class SchedulingQueue:
         times = 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
             at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
-            entries = batches.batch_of(state, head.entry, head.choice, head.followers(), at_most)
+            together = partial(batches.batch_of, state, head.entry, head.choice, head.followers(), at_most)
+            entries = state.attempt_part("finding who is tried together", together, [head.entry])
             yield Batch(entries, head.choice)
             tried = [head.entry, *(one for one in entries[1:] if one.left)]
             tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
@@ -254,7 +257,7 @@ class SchedulingQueue:
         if entry is not None:
             equals = entry.equivalence
             equals.line.leave(entry)
-            _activate_after_victims(equals)  # those of another, which nobody left has been waiting for
+            activate_after_victims(equals)  # those of another, which nobody left has been waiting for
             if equals.queue is not None:
                 self._pending.go(equals.queue.name, equals.asks)
             self._active[equals.line.name] = None
@@ -282,8 +285,13 @@ class SchedulingQueue:
         try:
             self._place_by_rule(state, workload)
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-            self._bulkheads.set_aside(state, workload, error, "queueing")
-            self._shut_out(workload)
+            self._put_aside(state, workload, error)
+
+    def _put_aside(self, state: QueueState, workload: Workload, error: Exception) -> None:
+        """Have a workload wait by itself of which it raised to look where it stands, and be told so."""
+        self._bulkheads.set_aside(state, workload, error, "queueing")
+        self._shut_out(workload)
+        state.touch(workload.key)
 
     def _shut_out(self, workload: Workload) -> None:
         """Have a workload gated that has been set aside, whatever place it had."""
@@ -322,7 +330,7 @@ class SchedulingQueue:
         else:
             entry = self._enqueue(state, workload, queue, needs)
             if waits is None:
-                _activate_after_victims(entry.equivalence)
+                activate_after_victims(entry.equivalence)
 
     def _gate(self, workload: Workload, why: Explanation) -> None:
         """Have a workload wait for something of its own, so that it stands in nobody's way."""
@@ -374,7 +382,8 @@ class SchedulingQueue:
         """Yield some heads but those who would fail again; these stay parked until they may be told."""
         for head in heads:
             entry, equals = head.entry, head.entry.equivalence
-            if equals.before is None or not fails_again(state, entry):
+            again = partial(fails_again, state, entry)
+            if equals.before is None or not state.attempt(Whose(*entry.workload.key), "comparing it", again, False):
                 yield head
                 continue
             equals.line.park(equals, equals.before)
@@ -426,7 +435,7 @@ class SchedulingQueue:
             self._enqueue(state, workload, queue, needs)
         elif workload.key in self._entries:
             equals = self._entries[workload.key].equivalence
-            _activate_after_victims(equals)
+            activate_after_victims(equals)
             self._active[equals.line.name] = None
 
     def _helped_meanwhile(self, state: QueueState) -> bool:
@@ -440,9 +449,3 @@ class SchedulingQueue:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""
         homes = (state.pod_group_of.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._entries for address in homes if address is not None)
-
-
-def _activate_after_victims(equals: EquivalenceClass) -> None:
-    """Have those tried again that are parked while victims of the first of them are leaving."""
-    if equals.why is not None and equals.why.gate is Gate.VICTIMS:
-        equals.line.activate(equals)

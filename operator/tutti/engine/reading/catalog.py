@@ -244,22 +244,22 @@ class Catalog(WrittenObjects):
         """
         self.parts = {}
         topologies = self.topologies = {
-            one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
+            one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.each(Topology)
         }
-        self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.all(ResourceFlavor)}
+        self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.each(ResourceFlavor)}
         self.worth = {
             (one.metadata.name, resource): weight
-            for one in self.all(ResourceFlavor)
+            for one in self.each(ResourceFlavor)
             for resource, weight in one.spec.resource_weights.items()
         }
         in_units = in_units_of(self.flavors, offered, self.parts)
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         shared: dict[str, Mapping[FlavorResource, Quota]] = {
-            name: quotas_in(one.spec.resource_groups, in_units) for name, one in cohorts.items()
+            one.metadata.name: quotas_in(one.spec.resource_groups, in_units) for one in self.each(Cohort)
         }
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
-        written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.all(ClusterQueue)]
+        written = [(one, quotas_in(one.spec.resource_groups, in_units)) for one in self.each(ClusterQueue)]
         temporary: dict[str, tuple[ClusterQueue | Cohort, Mapping[FlavorResource, Quota]]] = {
             one.metadata.name: (one, usual) for one, usual in written if one.spec.temporary_quotas
         }
@@ -276,6 +276,7 @@ class Catalog(WrittenObjects):
         known = {one.metadata.name: one for one in self.all(AdmissionCheck)}
         for one, usual in written:
             name = one.metadata.name
+            self.looked_at = (ClusterQueue.KIND, "", name)
             queue = queue_in(one, self.windows.quotas_of(name) if name in temporary else usual)
             queue = replace(queue, most=self.windows.most_of(name, now), shares_cards=self.shares_cards)
             problem = self._queue_problem(queue, caught, parents)
@@ -284,6 +285,7 @@ class Catalog(WrittenObjects):
             cohort = "" if queue.cohort in caught else queue.cohort
             checks = provisioning_of(queue.checks, known) if queue.checks.on_flavors else queue.checks
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort, checks=checks)
+        self.looked_at = None
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
 
@@ -354,14 +356,17 @@ class Catalog(WrittenObjects):
             return None
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
 
-    def keeps_suspended(self, namespace: str, name: str) -> bool:
-        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue."""
-        local = self.get(LocalQueue, namespace, name)
+    def keeps_suspended(self, namespace: str, name: str) -> bool | None:
+        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue.
+
+        Where nobody can tell, for the one or the other does not exist or cannot be read, None.
+        """
+        local = self.get(LocalQueue, namespace, name) if name else None
         if local is None:
-            return False
+            return None if name else False
         queue = self.get(ClusterQueue, "", local.spec.cluster_queue)
-        said = local.spec.manage or (queue.spec.manage if queue is not None else "Pods")
-        return said == "Suspend"
+        said = local.spec.manage or (queue.spec.manage if queue is not None else "")
+        return said == "Suspend" if said else None
 
     def default_queue(self, namespace: str, name: str, since: float) -> str:
         """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.

@@ -7,7 +7,7 @@ those who run in it, so whom it protects from being taken out is read also while
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -101,6 +101,7 @@ class WrittenObjects:
     Attributes:
         version: Grows whenever anything that many workloads are admitted by has changed.
         broken: Objects that cannot be read, with what is wrong, and their uid.
+        looked_at: At which one was looking when that raised.
         protecting: Minimum runtimes, in seconds, of ClusterQueues that cannot be read.
     """
 
@@ -108,6 +109,7 @@ class WrittenObjects:
         self.version = 0
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self.protecting: dict[str, int] = {}
+        self.looked_at: ObjectKey | None = None
         self._news: dict[ObjectKey, InvalidObject] = {}
         self._objects: dict[ObjectKey, Object] = {}
         self._read: dict[ObjectKey, int] = {}
@@ -228,6 +230,13 @@ class WrittenObjects:
     def all(self, kind: type[K]) -> list[K]:
         """Return all objects of a kind that can be read."""
         return [found for found in self._objects.values() if isinstance(found, kind)]
+
+    def each(self, kind: type[K]) -> Iterator[K]:
+        """Yield all objects of a kind that can be read, and note at which of them one is looking."""
+        for found in self.all(kind):
+            self.looked_at = (kind.KIND, found.metadata.namespace, found.metadata.name)
+            yield found
+        self.looked_at = None
 
     def unreadable(self, kind: type[Object], namespace: str, name: str) -> str:
         """Return what is wrong with an object that exists and cannot be read; "" where there is nothing."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.hami import UNOFFERED
 from tutti.api.load import LoadArgs, Measurements
+from tutti.api.network import NetworkSettings
 from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
 from tutti.cluster.expected_use import Estimates
@@ -16,6 +17,7 @@ from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.measured_load import LoadRules, LoadThresholds, MeasuredLoad, PowerModel
+from tutti.placement.plugins.network_overhead import NetworkFilter, NetworkOverhead, NetworkRules
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
 from tutti.placement.plugins.numa import NumaAlignment
@@ -34,10 +36,24 @@ S = TypeVar("S")
 def profiles_of(configuration: TuttiConfiguration) -> dict[str, Profile]:
     """Return the profile of each schedulerName, in the order in which they are written."""
     found = {one.scheduler_name: profile_of(one) for one in configuration.profiles}
-    if configuration.hami is None:
-        return found
-    weight = configuration.hami.weight
-    return {name: _sharing_cards(one, weight) for name, one in found.items()}
+    if configuration.hami is not None:
+        weight = configuration.hami.weight
+        found = {name: _sharing_cards(one, weight) for name, one in found.items()}
+    if configuration.network is not None:
+        settings = configuration.network
+        found = {name: going_by_network(one, settings) for name, one in found.items()}
+    return found
+
+
+def going_by_network(profile: Profile, settings: NetworkSettings) -> Profile:
+    """Return a profile whose pods go by what the network costs."""
+    rules = NetworkRules(strict=settings.strict, bandwidth=settings.bandwidth)
+    return replace(
+        profile,
+        inter_pod=(*profile.inter_pod, NetworkFilter(rules)),
+        neighbours=(*profile.neighbours, NetworkOverhead(weight=settings.weight)),
+        network=rules,
+    )
 
 
 def _sharing_cards(profile: Profile, weight: int) -> Profile:

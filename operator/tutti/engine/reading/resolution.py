@@ -16,6 +16,7 @@ reaches no further.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds import ClusterQueue, LocalQueue
@@ -89,13 +90,24 @@ def through_local_queue(catalog: Catalog, workload: Workload) -> Queue | Explana
     return queue
 
 
+MOST_NAMED = 5
+"""How many LocalQueues are named to those whose own does not exist."""
+
+
 def _no_local_queue(catalog: Catalog, namespace: str, name: str) -> Explanation:
     wrong = catalog.unreadable(LocalQueue, namespace, name)
     if wrong:
         return Explanation(Gate.QUEUE, "LocalQueueInvalid", f"its LocalQueue cannot be used: {wrong}")
-    known = ", ".join(catalog.local_queues(namespace)) or "none"
-    text = f"LocalQueue {namespace}/{name} does not exist; this namespace has: {known}"
+    known = sorted(catalog.local_queues(namespace), key=lambda one: -_begin_alike(one, name))
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    text = f"LocalQueue {namespace}/{name} does not exist; this namespace has: "
+    text += f"{', '.join(known[:MOST_NAMED]) or 'none'}{more}"
     return Explanation(Gate.QUEUE, "LocalQueueNotFound", text)
+
+
+def _begin_alike(one: str, other: str) -> int:
+    """Return with how many letters two names begin alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _no_cluster_queue(catalog: Catalog, local: str, name: str) -> Explanation:

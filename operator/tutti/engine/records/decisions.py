@@ -279,11 +279,17 @@ class CreateProvisioning(Decision, frozen=True, tag="create-provisioning"):
 
 
 class DeleteProvisioning(Decision, frozen=True, tag="delete-provisioning"):
-    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`."""
+    """Remove a ProvisioningRequest that nobody needs, and its templates; answered by `ProvisioningWritten`.
+
+    Attributes:
+        uid: Of the request; "" for one that never came to be, or is gone, of which templates may be there.
+        workload: The uid of the workload whose templates these are, where the request has none.
+    """
 
     namespace: str
     name: str
     uid: str
+    workload: str = ""
 
 
 class AskExtender(Decision, frozen=True, tag="ask-extender"):

@@ -141,6 +141,21 @@ class ThrottleGone(Observation, frozen=True, tag="throttle-gone"):
     name: str
 
 
+class NetworkObjectSeen(Observation, frozen=True, tag="network"):
+    """An AppGroup or NetworkTopology was added or changed."""
+
+    kind: str
+    raw: dict[str, Any]
+
+
+class NetworkObjectGone(Observation, frozen=True, tag="network-gone"):
+    """An AppGroup or NetworkTopology does not exist any more."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class OwnerSeen(Observation, frozen=True, tag="owner"):
     """Something that owns pods, or owns what does, was added or changed."""
 

@@ -54,6 +54,8 @@ class Provisioning:
         not_before: Before when it is not written again, Unix seconds; 0 before the first write was answered.
         trouble: Why it could not be written, or "".
         node_labels: Labels that the nodes have which were made for it.
+        may_leave: Whether templates may be there of it though the request is not: it was not made to its end, or is
+            gone. That is so of whatever an earlier process has told of.
     """
 
     check: str
@@ -71,6 +73,7 @@ class Provisioning:
     not_before: float = 0.0
     trouble: str = ""
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    may_leave: bool = True
 
     @property
     def is_under_way(self) -> bool:
@@ -112,11 +115,15 @@ class ProvisioningRequests:
         followed: Whether they are seen: their kind is served, and may be read.
         leaving: The uids of those that are being removed, each with when that is tried again, Unix seconds: infinity
             while it is under way.
+        making: Namespace and name of those whose making is under way, whoever needs them by now.
+        sweeping: The same of those whose templates are being removed, with the workload that had asked.
     """
 
     def __init__(self) -> None:
         self.followed = False
         self.leaving: dict[str, float] = {}
+        self.making: dict[tuple[str, str], None] = {}
+        self.sweeping: dict[tuple[str, str], tuple[str, str, str]] = {}
         self._by_owner: dict[tuple[str, str], dict[str, ProvisioningRequest]] = {}  # by namespace and uid
         self._owners: dict[tuple[str, str], tuple[str, str, str]] = {}
 

@@ -165,6 +165,29 @@ class ThrottleBook:
         load = load_of(record.pod_class.requests) if keys else NOTHING
         self._count(record.key, _Counted(keys, load, bool(record.node)) if keys else None)
 
+    def seen_all(self, records: Sequence[PodRecord]) -> None:
+        """Count pods that have got a place, those alike together."""
+        if not self.throttles:
+            return
+        alike: dict[tuple[int, int, str], list[PodRecord]] = {}
+        for record in records:
+            which = (id(record.pod_signature), id(record.pod_class), record.scheduler)
+            alike.setdefault(which, []).append(record)
+        for pods in alike.values():
+            first, counted = pods[0], None
+            if first.scheduler in self._schedulers:
+                keys = self.of(first.namespace, first.pod_signature.labels)
+                counted = _Counted(keys, load_of(first.pod_class.requests), is_used=False) if keys else None
+            new = 0
+            for one in pods:
+                if counted is None or one.node or one.key in self._counted:
+                    self.seen(one)
+                else:
+                    self._counted[one.key] = counted
+                    new += 1
+            if counted is not None and new:
+                self._add(counted._replace(load=counted.load.times(new)), 1)
+
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Count room that is kept for a pod of a class which is yet to be made."""
         keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
@@ -199,10 +222,14 @@ class ThrottleBook:
                 self.changed[key] = None
 
     def recount(self, cluster: Cluster) -> None:
-        """Count anew the pods of those that select others by now, if there are any."""
+        """Count anew the pods of those that select others by now, if there are any.
+
+        Where that raises it is to be done again, and until then nobody knows what these use.
+        """
         if not self._stale:
             return
-        stale, self._stale = self._stale, {}
+        stale = self._stale
+        self._helped.update(dict.fromkeys(key[1] for key in stale))
         for about, counted in list(self._counted.items()):
             if not stale.keys().isdisjoint(counted.keys):
                 del self._counted[about]
@@ -216,6 +243,11 @@ class ThrottleBook:
                 self.seen(record)
         for hold, pod_class in cluster.held.all():
             self.kept(hold, pod_class)
+        self._stale = {}
+
+    def is_stuck(self, key: ThrottleKey) -> bool:
+        """Whether nobody knows what a throttle allows, or what its pods use, because to find out has raised."""
+        return key not in self.limits or key in self._stale
 
     @property
     def changes_at(self) -> float:
@@ -226,21 +258,29 @@ class ThrottleBook:
             heapq.heappop(self._next)
         return self._next[0][0] if self._next else math.inf
 
-    def turn(self, now: float) -> None:
-        """Have the thresholds in force that hold now; only those are looked at that are new, or that may change."""
-        new, self._new = self._new, {}
+    def take_due(self, now: float) -> list[ThrottleKey]:
+        """Return those that are new, or whose threshold may be another by now; each is to be followed."""
+        due, self._new = self._new, {}
         while self.changes_at <= now:
-            new[heapq.heappop(self._next)[1]] = None
-        for key in new:
-            one = self.throttles[key]
-            limits = one.limits_at(now, merge=self._merge)
-            if self.limits.get(key) != limits:
-                self.limits[key] = limits
-                self.changed[key] = None
-                self._helped[key[1]] = None
-            at = self._changes_at[key] = one.next_change(now - JUST_AFTER) + JUST_AFTER
-            if math.isfinite(at):
-                heapq.heappush(self._next, (at, key))
+            due[heapq.heappop(self._next)[1]] = None
+        return list(due)
+
+    def follow(self, key: ThrottleKey, now: float) -> bool:
+        """Have the threshold of one in force that holds now; returns True, for it has been done."""
+        one = self.throttles[key]
+        limits = one.limits_at(now, merge=self._merge)
+        if self.limits.get(key) != limits:
+            self.limits[key] = limits
+            self.changed[key] = None
+            self._helped[key[1]] = None
+        self.follow_at(key, one.next_change(now - JUST_AFTER) + JUST_AFTER)
+        return True
+
+    def follow_at(self, key: ThrottleKey, at: float) -> None:
+        """Have one followed at a time, Unix seconds; inf: not until it is written anew."""
+        self._changes_at[key] = at
+        if math.isfinite(at):
+            heapq.heappush(self._next, (at, key))
 
     def has_helped(self, namespaces: Collection[str]) -> bool:
         """Whether some who are throttled in one of these namespaces may start by now."""

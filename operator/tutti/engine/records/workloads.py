@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.core import OwnerReference
 from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
@@ -39,6 +40,9 @@ from tutti.quota.ordering import OrderKey, order_key, queued_at
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
+
+Standing = tuple[int, float, int]
+"""What a place in line goes by: less for a higher priority, since when it waits, and the order of its application."""
 
 
 Counted = tuple[str, str, str]
@@ -124,6 +128,7 @@ class Workload:
         preemption_priority: By which it takes others out by the rules of queues: at most what its pods have.
         ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
+        shared_standing: Its standing among the parts of its application; None where it is a part of none.
         owner_awaited: Since when it waits for what owns its pods to be seen, Unix seconds.
         problem: Why it cannot be decided on as it is written.
         attempts: How often it was given up on after a reservation.
@@ -190,6 +195,7 @@ class Workload:
     preemption_priority: int = 0
     ranked: bool = False
     rank: float = 0.0
+    shared_standing: Standing | None = None
     created: float = 0.0
     active: bool = True
     keeps_trying: bool = False
@@ -267,7 +273,13 @@ class Workload:
     @property
     def order(self) -> OrderKey:
         """Its place among the others."""
-        return order_key(self.priority, self.stands_since, self.key, rank=self.rank)
+        less, since, place = self.standing
+        return order_key(-less, since, self.key, rank=self.rank, place=place)
+
+    @property
+    def standing(self) -> Standing:
+        """What its place in line goes by: its priority and age, unless the parts of its application share theirs."""
+        return self.shared_standing or (-self.priority, self.stands_since, 0)
 
     @property
     def queued_at(self) -> float:
@@ -328,6 +340,14 @@ class Workload:
             if group.counts().placed < group.min_count:
                 return False
         return bool(self.groups)
+
+    @property
+    def maker(self) -> OwnerReference | None:
+        """What people wrote that its pods are made of, where that alone makes a gang of them; None: nothing known."""
+        if self.managed is not None:
+            return self.managed.ref
+        first = next(iter(self.members()), None)
+        return first.owned.top if first is not None and first.pod.namespace == self.key[1] else None
 
     @property
     def required(self) -> int:

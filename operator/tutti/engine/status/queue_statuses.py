@@ -14,6 +14,7 @@ by whoever keeps the others of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from tutti.api.conditions import is_true
@@ -25,6 +26,7 @@ from tutti.engine.admission import usage_history
 from tutti.engine.records.counters import OveruseReport, QueueCount
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import REFRESH_SECONDS
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.status import StatusState
 from tutti.engine.status.moves import moves_of
@@ -53,7 +55,7 @@ def _sampling(state: StatusState) -> int:
 def report_queues(state: StatusState) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
     if state.free_is_stale and state.catalog.queues and state.now >= state.free_at + NODES_SECONDS:
-        _look_at_nodes(state)
+        state.attempt_part("looking at what is free", partial(_look_at_nodes, state), None)
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
         sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
@@ -62,17 +64,28 @@ def report_queues(state: StatusState) -> None:
     moving, state.moves.changed = state.moves.changed, {}
     changed, state.changed_queues = {**state.changed_queues, **sampled, **moving}, {}
     for name in changed:
-        if "/" in name:
-            namespace, local = name.split("/", 1)
-            past = usage_history.sample_usage(state, name) if state.catalog.by_past_use or state.past_use else None
-            beside = {} if past is None else {"fairSharing": past}
-            usage = _of_local_queue(state, name, namespace, local) | (beside if name in sampled else {})
-            _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
-        else:
-            said = _of_cluster_queue(state, name)
-            if name in state.moves.plans or name in state.moves.past or state.moves.heard.get(name):
-                said |= {"moves": moves_of(state, name)}
-            _report_queue(state, ("ClusterQueue", "", name), name, said)
+        namespace, _, local = name.rpartition("/")
+        key = ("LocalQueue" if namespace else "ClusterQueue", namespace, local)
+        act = partial(_report_one, state, name, is_sampled=name in sampled)
+        whose = Whose(*key, API_VERSION, state.catalog.uid_of(key))
+        if not state.attempt(whose, "telling what is used", act, otherwise=False):
+            state.changed_queues[name] = None
+
+
+def _report_one(state: StatusState, name: str, *, is_sampled: bool) -> bool:
+    """Write what is new of one queue; returns True, for it has been looked at."""
+    if "/" in name:
+        namespace, local = name.split("/", 1)
+        past = usage_history.sample_usage(state, name) if state.catalog.by_past_use or state.past_use else None
+        beside = {} if past is None else {"fairSharing": past}
+        usage = _of_local_queue(state, name, namespace, local) | (beside if is_sampled else {})
+        _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
+    else:
+        said = _of_cluster_queue(state, name)
+        if name in state.moves.plans or name in state.moves.past or state.moves.heard.get(name):
+            said |= {"moves": moves_of(state, name)}
+        _report_queue(state, ("ClusterQueue", "", name), name, said)
+    return True
 
 
 def _look_at_nodes(state: StatusState) -> None:
@@ -188,6 +201,10 @@ _OVERUSES_NAMED = 5
 def next_overuse_due(state: StatusState) -> float | None:
     """Return when to look for the sake of newer figures though nothing is observed, Unix seconds."""
     return state.overuses.look_at
+
+
+OVERUSE = "telling who uses too much"
+"""The part of the turn that does."""
 
 
 def report_overuse(state: StatusState, moved: Iterable[str]) -> None:

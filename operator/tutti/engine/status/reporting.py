@@ -16,15 +16,18 @@ written when it has become known, is known no more, or lies elsewhere by more th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.admission import usage_history
 from tutti.engine.ingest.implicit_gangs import keep_pod_group
+from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Reported
-from tutti.engine.records.workloads import Workload
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status import StatusState, pod_conditions, queue_statuses, statuses
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
 from tutti.engine.status.statuses import PositionReport, reported_start
@@ -51,10 +54,12 @@ def report_set_aside(state: StatusState, workloads: Iterable[Workload]) -> None:
 
 def report_objects(state: StatusState) -> None:
     """Tell what is wrong with objects that cannot be read, and what has become of queues and cohorts."""
-    _report_invalid_objects(state)
+    for spoilt in state.catalog.news():
+        whose = Whose(*spoilt.key, API_VERSION, spoilt.uid)
+        state.attempt(whose, "telling what is wrong with it", partial(_report_invalid, state, spoilt), None)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
     state.queue_positions.moved.update(moved)
-    queue_statuses.report_overuse(state, moved)
+    state.attempt_part(queue_statuses.OVERUSE, partial(queue_statuses.report_overuse, state, moved), None)
     queue_statuses.report_queues(state)
 
 
@@ -130,17 +135,16 @@ def report_status(state: StatusState, workload: Workload, place: statuses.Positi
         state.out.append(PatchStatus(*workload.key, workload.uid, status))
 
 
-def _report_invalid_objects(state: StatusState) -> None:
-    """Tell each object that cannot be read what is wrong with it, once.
+def _report_invalid(state: StatusState, spoilt: InvalidObject) -> None:
+    """Tell an object that cannot be read what is wrong with it, once.
 
     The conditions of queues, cohorts and flavors are the controller's, which says the same there.
     """
-    for spoilt in state.catalog.news():
-        about = (*spoilt.key, spoilt.uid)
-        state.out.append(EmitEvent(API_VERSION, *about, "Warning", "Invalid", "Validating", str(spoilt.error)))
-        news = statuses.invalid_status(state, spoilt) if spoilt.key[0] in ("Workload", "PodGroup") else {}
-        if news:
-            state.out.append(PatchStatus(*about, news))
+    about = (*spoilt.key, spoilt.uid)
+    state.out.append(EmitEvent(API_VERSION, *about, "Warning", "Invalid", "Validating", str(spoilt.error)))
+    news = statuses.invalid_status(state, spoilt) if spoilt.key[0] in ("Workload", "PodGroup") else {}
+    if news:
+        state.out.append(PatchStatus(*about, news))
 
 
 LOOK_SECONDS = 10.0
@@ -183,9 +187,9 @@ def _report_positions(state: StatusState) -> None:
     queues = _beside(state, moved)
     wrong = places.most_wrong(queues, MOST_WRITES)
     for position, workload in wrong:
-        report_status(
-            state, workload, PositionReport(position, reported_start(workload) if position <= FORESEEN else None)
-        )
+        place = PositionReport(position, reported_start(workload) if position <= FORESEEN else None)
+        act = partial(report_status, state, workload, place)
+        state.attempt(Whose(*workload.key), "telling its position", act, None)
     if len(wrong) == MOST_WRITES:
         places.moved, places.look_at = dict.fromkeys(queues), state.now + LOOK_SECONDS
     windows = state.catalog.windows.calendars
@@ -201,7 +205,10 @@ def _foresee_one(state: StatusState) -> None:
     del places.unforeseen[name]
     places.foresee_at = state.now + FORESEE_SECONDS if places.unforeseen else None
     queue = state.catalog.queues.get(name)
-    starts = {} if queue is None else estimated_starts(state, queue)
+    starts: dict[WorkloadKey, float] = {}
+    if queue is not None:
+        whose = Whose("ClusterQueue", "", name)
+        starts = state.attempt(whose, "foreseeing who starts when", partial(estimated_starts, state, queue), starts)
     places.expecting.pop(name, None)
     for position, workload in enumerate(places.heads(name, FORESEEN), start=1):
         said, at = reported_start(workload), starts.get(workload.key)

@@ -64,6 +64,7 @@ def status_of(
         pending = _pending(state, workload, told.get("pendingReason"), place)
         wanted = _pod_group_status(workload.phase, workload.counts(), workload.losses, told) | {
             "pendingReason": pending,
+            **_started(workload, told),
             **_group_admission(workload, told),
         }
     wanted |= _ended_before(workload, told) | _provisioning(workload, told)
@@ -241,6 +242,13 @@ def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
     if not found:
         return {"kept": None} if told.get("kept") else {}
     return {"kept": list(found.values())[:MOST_KEPT]}
+
+
+def _started(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what the status of a gang says of how many members it has had; nothing of one that never ran."""
+    if workload.phase is Phase.SCHEDULED:
+        return {"started": sum([group.had for group in workload.groups.values()])}
+    return {"started": None} if told.get("started") and not workload.was_scheduled else {}
 
 
 def _pod_group_status(

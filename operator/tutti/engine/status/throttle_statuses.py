@@ -7,12 +7,14 @@ else than before; while only amounts move, once in `NUMBERS_SECONDS` at most.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tutti.api.conditions import timestamp
 from tutti.api.resources import format_amount
 from tutti.api.throttles import GROUP, VERSION
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
+from tutti.engine.records.faults import Whose
 from tutti.engine.records.throttled_pods import ThrottleKey
 from tutti.engine.status import StatusState
 from tutti.quota.throttles import NOTHING, Limits, Load
@@ -41,7 +43,8 @@ def report_throttles(state: StatusState) -> None:
     later: dict[ThrottleKey, None] = {}
     for key in book.changed:
         if key in book.limits:
-            _report(state, key, later)
+            whose = Whose(*key, API_VERSION, book.throttles[key].uid)
+            state.attempt(whose, "telling what is used", partial(_report, state, key, later), None)
         elif key in book.throttles:
             later[key] = None
     book.changed = later

@@ -8,24 +8,31 @@ by themselves, but no more than are pending; then each class must fit, one zone 
 
 That is enough: were a pod refused, each zone would hold more of its class than fit there beside all others, and so all
 zones together more than there are. scheduler-plugins takes all that is pending out of every zone instead
-(noderesourcetopology/cache/overreserve.go), which leaves no room for a leader beside its workers.
+(noderesourcetopology/cache/overreserve.go), which leaves no room for a leader beside its workers. That is done here if
+the pods that are pending have more than `MOST_PARTS` containers, class by class: those beyond count as over-reserved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.numa import NO_POLICY, RESTRICTING, UNKNOWN
 from tutti.cluster.numa_needs import ZoneNeeds, zone_needs
+from tutti.cluster.requests import sum_of_amounts
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.plugins import numa_orders
 from tutti.placement.plugins.numa_fit import FITS, MOST_PODS, PLENTY, ZoneSearch
+
+MOST_PARTS: Final = 1024
+"""Of so many containers it is looked at one by one in which zones they may be; equal pods count once."""
 
 
 @dataclass(slots=True)
@@ -116,6 +123,9 @@ class _Group:
             crowded[one.at] = True
         if others:
             free = np.maximum(free - self.load(others), 0)
+            others, beyond = self._followed(others)
+            for one in beyond:
+                crowded[one.at] = False  # what is left beside all that they may take is what there is
         total, short = self._search(needs, self.rows, free).count(whole=self.whole)
         room = np.where(total >= PLENTY, PLENTY, np.maximum(total - own, 0))
         if not self.restricted and needs.charged:
@@ -150,9 +160,34 @@ class _Group:
     def load(self, pending: Sequence[_Pending]) -> Counts:
         """Return int64[n, zones, resources]: the most that pods may take of each zone."""
         load = np.zeros_like(self.nodes.numa.available[self.rows])
-        for one in pending:
+        followed, beyond = self._followed(pending)
+        for one in followed:
             for _, mine in self._parts(one):
                 load[one.at] += mine
+        for one in beyond:
+            load[one.at] += self._all_at_once(one)
+        return load
+
+    def _followed(self, pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:
+        """Return those whose containers are looked at one by one, those of few first, and those beyond `MOST_PARTS`."""
+        few_first = sorted(pending, key=lambda one: self._part_count(one.needs))
+        upto = np.cumsum([self._part_count(one.needs) for one in few_first])
+        count = int(np.searchsorted(upto, MOST_PARTS, side="right"))
+        return few_first[:count], few_first[count:]
+
+    def _part_count(self, needs: ZoneNeeds) -> int:
+        """Return how many containers of a pod are aligned by themselves."""
+        return 1 if self.whole else len(needs.init) + len(needs.containers)
+
+    def _all_at_once(self, one: _Pending) -> Counts:
+        """Return int64[k, zones, resources]: all that these pods hold, in whichever zone, as far as that has it."""
+        numa, rows = self.nodes.numa, self.rows[one.at]
+        load = np.zeros((len(rows), *numa.available.shape[1:]), dtype=np.int64)
+        for name, amount in sum_of_amounts(self._asked(one.needs)).items():
+            column = numa.column_of.get(name)
+            if column is not None and one.needs.counts(name):
+                most = np.minimum(amount, MOST_AMOUNT // np.maximum(one.counts, 1)) * one.counts
+                load[:, :, column] = np.minimum(most[:, None], np.maximum(numa.available[rows][:, :, column], 0))
         return load
 
     def _some(self, at: Rows) -> _Group:
@@ -205,6 +240,7 @@ class _Group:
     ) -> Iterator[int]:
         """Yield for some nodes how many more pods are admitted, as far as few enough are pending to try all orders."""
         known: dict[Hashable, int] = {}
+        steps_left = numa_orders.MOST_ALIGNED_TOGETHER
         here: dict[int, list[tuple[ZoneNeeds, int]]] = {at: [] for at in few.tolist()}
         for one in others:
             for at, count in zip(one.at.tolist(), one.counts.tolist(), strict=True):
@@ -218,7 +254,10 @@ class _Group:
                 continue
             key = (self._looks(at), int(own[at]), top, tuple((id(kind), count) for kind, count in kinds))
             if key not in known:
-                known[key] = self._most_in_every_order(at, [(needs, int(own[at])), *kinds], int(least[at]), top)
+                found = self._most_in_every_order(
+                    at, [(needs, int(own[at])), *kinds], int(least[at]), top, min(numa_orders.MOST_ALIGNED, steps_left)
+                )
+                known[key], steps_left = found[0], steps_left - found[1]
             yield known[key]
 
     def _looks(self, at: int) -> Hashable:
@@ -227,14 +266,27 @@ class _Group:
         parts = (numa.available[row], numa.listed[row], numa.numbers[row], self.nodes.allocatable[row])
         return tuple(part.tobytes() for part in parts)
 
-    def _most_in_every_order(self, at: int, kinds: Sequence[tuple[ZoneNeeds, int]], least: int, most: int) -> int:
-        """Return how many more of the first kind are admitted beside all, from so many that are up to so many."""
+    def _most_in_every_order(
+        self, at: int, kinds: Sequence[tuple[ZoneNeeds, int]], least: int, most: int, most_steps: int
+    ) -> tuple[int, int]:
+        """Find how many more of the first kind are admitted beside all, from so many that are up to so many.
+
+        Returns:
+            How many, and the steps that it took, of so many at most.
+        """
+        if sum(self._part_count(needs) for needs, _ in kinds) > most_steps:
+            return least, 0  # not even one pod of each could be followed
         free = tuple(map(tuple, self.nodes.numa.available[self.rows[at]].tolist()))
         steps, (own, *others) = [self._steps(at, needs) for needs, _ in kinds], [count for _, count in kinds]
-        more = least
-        while more < most and numa_orders.are_admitted_in_every_order(free, steps, [own + more + 1, *others]):
+        more, taken = least, sum(len(one) for one in steps)
+        while more < most:
+            counts, left = [own + more + 1, *others], most_steps - taken
+            safe, took = numa_orders.are_admitted_in_every_order(free, steps, counts, left)
+            taken += took
+            if not safe:
+                break
             more += 1
-        return more
+        return more, taken
 
     def _steps(self, at: int, needs: ZoneNeeds) -> numa_orders.Steps:
         search = self._search(needs, self.rows[[at]], self.nodes.numa.available[self.rows[[at]]])

@@ -21,7 +21,7 @@ from tutti.cli.migrate.kueue import kinds, remarks, words
 from tutti.cli.migrate.kueue.kinds import mapping, take_over
 from tutti.cli.migrate.kueue.layouts import Layout, TemplatePlace, layout_of
 from tutti.cli.migrate.kueue.provisioning import KnownProvisioning
-from tutti.cli.migrate.kueue.resources import KnownQueues, say_uncovered, say_unplaceable
+from tutti.cli.migrate.kueue.resources import KnownQueues, say_uncovered, say_unknown_queue, say_unplaceable
 from tutti.cli.migrate.report import NoteLevel, Notes
 
 LONGEST_LABEL = 63
@@ -79,6 +79,7 @@ def rewrite_job(document: dict[str, Any], notes: Notes, run: Run) -> list[dict[s
         if workload and (namespace, workload) not in run.used:
             run.used.add((namespace, workload))
             written.append(_workload(document, layout.templates[0], workload, queue, notes, run))
+    say_unknown_queue((namespace, queue), "metadata.labels", notes, run.queues)
     for one in _with_inner(layout):
         _release(one, notes)
         remarks.say_changes(one, notes)

@@ -7,6 +7,7 @@ for what it requests, and for devices by the same mappings. Queues and jobs are 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,6 +26,10 @@ _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _CONFIGURATIONS: Final = f"config.{words.GROUP}/"
 _HAMI: Final = frozenset({"nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"})
 """Resources by which HAMi is asked for parts of a device."""
+
+
+MOST_NAMED: Final = 3
+"""How many queues are named that may have been meant."""
 
 
 @dataclass(slots=True)
@@ -115,6 +120,24 @@ def say_unplaceable(template: dict[str, Any], path: str, notes: Notes) -> None:
         happens = f"{', '.join(sorted(parts))}: parts of devices are handed out by HAMi's own scheduler only"
         do = "leave these pods to HAMi's scheduler, or ask for whole devices"
         notes.add(NoteLevel.LOST, f"{where}spec.containers", happens, do)
+
+
+def say_unknown_queue(queue: tuple[str, str], path: str, notes: Notes, known: KnownQueues) -> None:
+    """Tell of a LocalQueue that is not in a namespace of which this run has others.
+
+    Args:
+        queue: Its namespace and name.
+        path: Where it is named.
+        notes: Where to tell it.
+        known: The queues of this run.
+    """
+    namespace, name = queue
+    here = sorted(one for space, one in known.cluster_queue if space == namespace)
+    if not here or name in here:
+        return
+    near = difflib.get_close_matches(name, here, n=MOST_NAMED) or here[:MOST_NAMED]
+    happens = f"LocalQueue {name} is not among those that are migrated here; without it this waits (LocalQueueNotFound)"
+    notes.add(NoteLevel.NOTE, path, happens, f"name one that is there ({', '.join(near)}), or migrate it as well")
 
 
 def say_uncovered(

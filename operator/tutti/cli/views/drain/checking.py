@@ -56,10 +56,10 @@ def check_drain(asked: ObservedCluster, state: PreemptionState, name: str) -> Dr
         name: A node that there is.
     """
     here = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and one.pod.spec.node_name == name]
-    fates = {key_of(pod): _fate(pod) for pod in here}
+    fates = {key_of(pod): drained_fate(pod) for pod in here}
     leaving = [pod for pod in here if fates[key_of(pod)] in (PodFate.MOVES, PodFate.LOST)]
     along = _deleted_along(asked, state, leaving)
-    fates |= {key_of(pod): _fate(pod) for pod in along}
+    fates |= {key_of(pod): drained_fate(pod) for pod in along}
     coming = [pod for pod in (*leaving, *along) if fates[key_of(pod)] is PodFate.MOVES]
     outcome = _tried(asked, state, name, [*leaving, *along], coming)
     pods = tuple(_leaver(state, pod, fates[key_of(pod)], outcome) for pod in here)
@@ -84,7 +84,7 @@ def _kept_from_scale_down(state: PreemptionState, here: Sequence[Pod]) -> Iterat
     for pod in here:
         said = scale_down_annotations(pod.metadata.annotations)
         keeping = [key for key, value in SCALE_DOWN_ANNOTATIONS.items() if said.get(key, "") not in _LETS_GO[value]]
-        if not keeping or _fate(pod) in (PodFate.STAYS, PodFate.ENDED):
+        if not keeping or drained_fate(pod) in (PodFate.STAYS, PodFate.ENDED):
             continue
         group = state.pod_group_of.get(key_of(pod))
         ours = SCALE_DOWN_MARK in said and group is not None
@@ -92,7 +92,8 @@ def _kept_from_scale_down(state: PreemptionState, here: Sequence[Pod]) -> Iterat
         yield f"{pod.metadata.namespace}/{pod.metadata.name}: {why}"
 
 
-def _fate(pod: Pod) -> PodFate:
+def drained_fate(pod: Pod) -> PodFate:
+    """Return what becomes of a pod when its node is drained, as `kubectl drain` would have it."""
     owner = controller_of(pod.metadata.owner_references)
     if _MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == _DAEMON_SET):
         return PodFate.STAYS
@@ -109,7 +110,7 @@ def _deleted_along(asked: ObservedCluster, state: PreemptionState, leaving: Sequ
     }
     left = {member.pod.key for gang in whole for member in state.workloads[gang].members()} - gone
     seen = (one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and key_of(one.pod) in left)
-    return [pod for pod in seen if _fate(pod) in (PodFate.MOVES, PodFate.LOST)]
+    return [pod for pod in seen if drained_fate(pod) in (PodFate.MOVES, PodFate.LOST)]
 
 
 def _tried(
@@ -119,7 +120,7 @@ def _tried(
     ours, others = _split(state, leaving)
     seen = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
     groups = {key: group[0] for key, group in state.pod_group_of.items() if group[0][0] != "Pod"}
-    makes = {key_of(pod) for pod in seen if _fate(pod) is PodFate.MOVES}
+    makes = {key_of(pod) for pod in seen if drained_fate(pod) is PodFate.MOVES}
     mine, theirs = _split(state, coming)
     first = try_drain(NodeDrain(asked, name, ours, mine), groups, makes)
     if not theirs:

@@ -14,8 +14,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from msgspec import structs
+
 from tutti.api.conventions import kueue, named_groups
+from tutti.api.conventions.after_annotation import AFTER
 from tutti.api.core import Pod, ResourceRequirements
+from tutti.api.frameworks import ProjectedOwner
 from tutti.api.messages import IS, agreeing, counted
 from tutti.api.resources import format_amount, parse_amounts
 from tutti.cli.views.explain.model import NodeRoom, QuotaUse, Remedy
@@ -27,9 +31,12 @@ from tutti.cli.views.what_if import (
     pod_of,
     pods_like,
     with_object,
+    with_owners,
     with_pods,
     without_pods,
 )
+from tutti.engine.ingest.implicit_gangs import IMPLICIT_LABEL
+from tutti.engine.ingest.owned_gangs import answers_of, inherited_queues
 from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
@@ -147,16 +154,10 @@ def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield what would let a workload into a queue: another name, or a queue that is not on hold any more."""
     kind, namespace, name = case.workload.key
     wanted = case.workload.queue
-    known = case.state.catalog.local_queues(namespace)
-    if case.why.reason in ("LocalQueueNotFound", "NoQueue") and kind in ("Workload", "PodGroup"):
+    if case.why.reason in ("LocalQueueNotFound", "NoQueue"):
+        known = _queues_for(case)
         for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
-            seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
-            instead = f" instead of {wanted}" if wanted else ""
-            yield Change(f"its queueName is {other}{instead}", seen)
-    if case.why.reason == "LocalQueueNotFound" and kind == "Pod":
-        for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
-            seen = with_pods(case.seen, {(namespace, name)}, partial(_relabelled, before=wanted, after=other))
-            yield Change(f"the queue that its label names is {other} instead of {wanted}", seen)
+            yield _in_queue(case, other)
     if case.why.reason == "BehindHead" and case.queue is not None:
         before = itertools.takewhile(
             lambda one: one is not case.workload, case.state.queue_positions.heads(case.queue.name, MOST_BEFORE)
@@ -181,6 +182,36 @@ def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
     if case.why.reason in AFTER_OTHERS and kind == "Workload":
         seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "after"], []))
         yield Change("it names nobody in spec.after", seen)
+    maker = case.workload.maker
+    if case.why.reason in AFTER_OTHERS and maker is not None:
+        freed = partial(_after_nobody, uid=maker.uid)
+        yield Change(f"{maker.kind} {maker.name} is without the annotation {AFTER}", with_owners(case.seen, freed))
+
+
+def _queues_for(case: UnplacedWorkload) -> list[str]:
+    """Return the LocalQueues that would have a workload: one that is suspended, those that start what is."""
+    catalog, namespace = case.state.catalog, case.workload.key[1]
+    known = catalog.local_queues(namespace)
+    return known if case.workload.managed is None else [one for one in known if catalog.keeps_suspended(namespace, one)]
+
+
+def _in_queue(case: UnplacedWorkload, other: str) -> Change:
+    """Return that a workload names another queue, wherever that is said: in its own object, in an owner, or in pods."""
+    workload, wanted = case.workload, case.workload.queue
+    instead = f" instead of {wanted}" if wanted else ""
+    found = case.state.catalog.find(workload.key)
+    if found is not None and IMPLICIT_LABEL not in found.metadata.labels:
+        seen = with_object(case.seen, *workload.key, _setting(["spec", "queueName"], other))
+        return Change(f"its queueName is {other}{instead}", seen)
+    by = inherited_queues(answers_of(workload)).get(wanted, "") if wanted else ""
+    if not by and workload.maker is not None:
+        by = f"{workload.maker.kind} {workload.maker.name}"
+    if by:
+        renamed = partial(_in_other_queue, title=by, namespace=workload.key[1], after=other)
+        return Change(f"the queue that {by} names is {other}{instead}", with_owners(case.seen, renamed))
+    pods = {member.pod.key for member in workload.members()}
+    seen = with_pods(case.seen, pods, partial(_relabelled, before=wanted, after=other))
+    return Change(f"the queue that its label names is {other}{instead}", seen)
 
 
 def reclaim_lent_quota(case: UnplacedWorkload) -> Iterator[Change]:
@@ -252,9 +283,21 @@ def _cut(asked: ResourceRequirements, most: Mapping[str, int]) -> ResourceRequir
     )
 
 
+def _in_other_queue(found: ProjectedOwner, title: str, namespace: str, after: str) -> ProjectedOwner:
+    """Return an owner that names another queue, if it is the one of this title."""
+    if (found.title, found.namespace) != (title, namespace):
+        return found
+    keys = [key for key in QUEUE_LABELS if key in found.labels] or [named_groups.QUEUE_NAME]
+    return structs.replace(found, labels={**found.labels, **dict.fromkeys(keys, after)})
+
+
+def _after_nobody(found: ProjectedOwner, uid: str) -> ProjectedOwner:
+    return structs.replace(found, after="") if found.uid == uid else found
+
+
 def _relabelled(pod: Pod, before: str, after: str) -> Pod:
     labels = pod.metadata.labels
-    mended = {key: after for key in QUEUE_LABELS if labels.get(key) == before}
+    mended = {key: after for key in QUEUE_LABELS if labels.get(key) == before} if before else {QUEUE_LABELS[0]: after}
     return changed(pod, metadata=changed(pod.metadata, labels={**labels, **mended}))
 
 

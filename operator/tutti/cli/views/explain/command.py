@@ -15,14 +15,14 @@ import msgspec
 
 from tutti.api.messages import counted
 from tutti.cli.grouping import CommandGroup
-from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for
 from tutti.cli.views.explain.autoscaling import what_autoscalers_see
 from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.elsewhere import UnfindableError, compare_clusters, draw_compared
 from tutti.cli.views.explain.gates import GateContext, gate_steps, node_rooms, quota_uses
-from tutti.cli.views.explain.lookup import explained_by_status, find_workload
+from tutti.cli.views.explain.lookup import PLACES, explained_by_status, find_workload
 from tutti.cli.views.explain.model import (
     ExplainedWorkload,
     GateOutcome,
@@ -136,6 +136,9 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     kind, namespace, name = key
     tally = workload.counts()
+    said = explained_by_status(asked.listed, namespace, name)
+    told = None if said is None else said.told
+    differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     return ExplainedWorkload(
         kind=kind,
@@ -157,7 +160,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         quota=tuple(found.quota),
         rooms=tuple(found.rooms),
         remedies=tuple(found.remedies),
-        told=None if (said := explained_by_status(asked.listed, namespace, name)) is None else said.told,
+        told=told,
         placed=_on_nodes(workload, lost=False),
         hopeless=found.hopeless,
         degraded=lacks,
@@ -166,7 +169,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
-        notes=workload.notes,
+        notes=(*workload.notes, *([asked.assumed] if differs else ())),
     )
 
 
@@ -300,7 +303,7 @@ def explain_workload(
     state = asked.stock().state
     key = find_workload(state, asked.listed, space, own)
     if isinstance(key, str):
-        fail(key, NO)
+        fail(f"{key} ({asked.assumed})" if asked.assumed and PLACES in key else key, NO)
     with way.busy("trying what would help ..."):
         found = explanation_of(asked, state, key, trying=what_if)
     way.show(found, lambda page: draw_explained(found, asked.at, page))
@@ -310,7 +313,7 @@ def _compare(
     way: ViewOptions, contexts: Iterable[str | None], namespace: str | None, name: str, filename: str | None
 ) -> None:
     """Answer in which cluster a workload would start first; one that cannot be asked costs a line."""
-    manifest = None if filename is None else _manifest(filename)
+    manifest = None if filename is None else read_manifest(filename)
     answers: list[tuple[str, ObservedCluster | str]] = []
     for context, one in way.ask_each(list(contexts), namespace):
         lacking = "" if isinstance(one, str) else way.lacks(one)
@@ -324,15 +327,6 @@ def _compare(
         fail(str(error), NO)
     now = max(one.at for _, one in answers if isinstance(one, ObservedCluster))
     way.show(found, lambda page: draw_compared(found, now, page))
-
-
-def _manifest(filename: str) -> str:
-    try:
-        with click.open_file(filename, encoding="utf-8") as stream:
-            text: str = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{filename} cannot be read: {error}")
-    return text
 
 
 def _tell(way: ViewOptions, asked: ObservedCluster, namespace: str, name: str, missing: str) -> None:

@@ -24,6 +24,7 @@ from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_cho
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
 from tutti.engine.lifecycle import provisioning
 from tutti.engine.lifecycle.checks import answers
+from tutti.engine.lifecycle.reservation import BACKING_OFF
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
 from tutti.engine.records.workloads import Workload
@@ -227,6 +228,8 @@ class GateContext:
 def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
     """Return how a workload fares at each gate."""
     told = []
+    # What rests after a failure holds nothing: it has to pass all of them again.
+    rests = way.why is not None and way.why.reason == BACKING_OFF
     passed = True
     for gate in Gate:
         if way.why is not None and gate is way.why.gate:
@@ -234,7 +237,7 @@ def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
             passed = False
         elif gate is Gate.CHECKS:
             told += _checks(way, passed=passed)
-        elif gate in ALWAYS and passed:
+        elif gate in ALWAYS and passed and not (rests and gate in (Gate.QUOTA, Gate.PLACEMENT)):
             told.append(_behind(way, gate))
         elif gate in ALWAYS:
             told.append(_ahead(way, gate))

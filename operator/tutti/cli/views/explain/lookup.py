@@ -9,23 +9,28 @@ import difflib
 from typing import Any
 
 from tutti.api.core import Pod
+from tutti.api.frameworks import ProjectedOwner
+from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
+from tutti.api.pod_scheduler import DEFAULT_SCHEDULER
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.gates import ALWAYS
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep, OperatorStatus
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import key_of
-from tutti.engine.core_state import CoreState
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.observations import ObjectSeen, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.state import State
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
+PLACES = "Tutti places those with"
+"""Begins which schedulers' pods are ours, in answers that go by the operator's configuration."""
 MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
 
-def find_workload(state: CoreState, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
+def find_workload(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
     """Return the workload of a name, or why there is none: a Workload, else a gang, else a pod or the gang it is in."""
     for kind in KINDS:
         if (kind, namespace, name) in state.workloads:
@@ -58,14 +63,17 @@ def _is_of(workload: Workload, name: str) -> bool:
     return workload.managed is not None and workload.managed.found.name == name
 
 
-def _unknown(state: CoreState, listed: Listed, namespace: str, name: str) -> str:
+def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
     for one in listed.seen:
         if isinstance(one, PodSeen) and key_of(one.pod) == (namespace, name):
             ours = " or ".join(state.profiles)
             return (
                 f"pod {namespace}/{name} has schedulerName {one.pod.spec.scheduler_name}, so Tutti has nothing to say "
-                f"of it; Tutti places those with {ours}"
+                f"of it; {PLACES} {ours}"
             )
+    made_of = state.owner_graph.named(namespace, name)
+    if made_of:
+        return "; ".join(_why_no_pods(state, one) for one in made_of)
     known = [f"{key[1]}/{key[2]}" for key in state.workloads]
     namesakes = [one for one in known if one.endswith(f"/{name}")][:MOST_NEAR]
     near = namesakes or difflib.get_close_matches(f"{namespace}/{name}", known, n=MOST_NEAR, cutoff=0.5)
@@ -75,6 +83,27 @@ def _unknown(state: CoreState, listed: Listed, namespace: str, name: str) -> str
     if name in state.cluster.nodes.rows:
         hints.append(f"`tutti drain-check {name}` shows what is on the node of that name")
     return "; ".join([f"there is no Workload, pod group or pod {namespace}/{name} that Tutti places", *hints])
+
+
+def _why_no_pods(state: State, found: ProjectedOwner) -> str:
+    """Say why nothing waits or runs of an object that makes pods, and what would change that."""
+    who, ours = f"{found.kind} {found.namespace}/{found.name}", " or ".join(state.profiles)
+    schedulers = dict.fromkeys(role.scheduler for role in found.roles)
+    if found.ended or (found.start is not None and found.start.finished):
+        return f"{who} has ended, and has no pods"
+    if found.suspended and found.uid in state.told_owners:
+        return f"{who} is suspended, and is not started: {state.told_owners[found.uid]}"
+    if schedulers and schedulers.keys().isdisjoint(state.profiles):
+        named = " and ".join(one for one in schedulers if one)
+        said = f"name schedulerName {named}" if named else f"name no schedulerName, so they are for {DEFAULT_SCHEDULER}"
+        return f"the pod templates of {who} {said}; {PLACES} {ours}: write schedulerName: {next(iter(state.profiles))}"
+    if not found.suspended:
+        return f"{who} has no pods (yet): ask the controller that makes them (kubectl describe)"
+    text = f"{who} is suspended, and only what is in a queue with manage: Suspend is started by Tutti"
+    queue = next((found.labels[key] for key in OWNER_QUEUE_LABELS if found.labels.get(key)), found.queue)
+    if not queue:
+        return f"{text}: give it the label {OWNER_QUEUE_LABELS[0]} of one, or set spec.suspend to false"
+    return f"{text}, which {queue} is not: set spec.suspend to false, and its pods wait in that queue"
 
 
 def explained_by_status(listed: Listed, namespace: str, name: str) -> ExplainedWorkload | None:

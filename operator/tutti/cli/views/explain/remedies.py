@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.api.messages import agreeing
+from tutti.api.messages import agreeing, escape_controls, shortened
+from tutti.api.network import GROUP_LABEL
 from tutti.api.resources import format_amount
 from tutti.cli.views.explain import changes, node_changes
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload, helpful_changes, try_change
@@ -22,6 +23,7 @@ from tutti.cli.views.what_if import without_pods
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.placement.plugins.network_overhead import NO_BANDWIDTH
 from tutti.placement.preemption.units import SimulatedRemoval
 
 _SINGLES = 2
@@ -126,6 +128,26 @@ def users_of_nodes(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
     return leavers, enough
 
 
+def users_of_links(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
+    """Return the parts of applications that may have the bandwidth which is lacking, those of its own first."""
+    reasons = (one.reason for room in case.rooms for one in room.ruled)
+    if not any(reason.startswith(NO_BANDWIDTH) for reason in reasons):
+        return [], lambda _: False
+    mine = {need.pod_class.labels.get(GROUP_LABEL) for need in case.needs}
+    state, parts = case.state, dict[WorkloadKey, list[PodRecord]]()
+    for record in state.cluster.pods.values():
+        if record.slot >= 0 and GROUP_LABEL in record.pod_signature.labels:
+            group = state.pod_group_of[record.key][0] if record.key in state.pod_group_of else ("Pod", *record.key)
+            parts.setdefault(group, []).append(record)
+    parts.pop(case.workload.key, None)
+    leavers = []
+    for group, pods in parts.items():
+        application = pods[0].pod_signature.labels[GROUP_LABEL]
+        told = f"{'/'.join(group[1:])} (of AppGroup {escape_controls(shortened(application))})"
+        leavers.append(PossibleEnd(told, pods, 1.0, rank=application not in mine))
+    return leavers, lambda _: True  # the engine tells
+
+
 def _fewest(order: Sequence[PossibleEnd], enough: Enough) -> list[PossibleEnd]:
     """Return some who together would do, none of whom can be left out; nobody where too many would be needed."""
     some: list[PossibleEnd] = []
@@ -210,6 +232,7 @@ def _about_nodes(case: UnplacedWorkload) -> Iterable[Remedy]:
     yield from helpful_changes(case, node_changes.label_nodes(case), good=1, most=_MOST)
     yield from helpful_moves(case)
     yield from remedies_by_ends(case, *users_of_nodes(case))
+    yield from remedies_by_ends(case, *users_of_links(case))
     yield from helpful_changes(case, node_changes.add_nodes(case), good=1, most=_MOST)
     yield from _first_steps(case, changes.smaller_requests(case))
 

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from tutti.api.conditions import timestamp
-from tutti.api.conventions import ConventionError
+from tutti.api.conventions import ConventionError, named_groups
 from tutti.api.core import Pod, PodStatus
 from tutti.api.frameworks import FrameworkKind, KindTable, OwnerChain, ProjectedOwner, inherited_terms, projected
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
@@ -34,6 +34,7 @@ from tutti.kube.decoding import object_decoder
 
 _DECODE_POD = object_decoder(Pod)
 _LARGEST_BYTES = 16 * 1024 * 1024
+_MOST_PODS = 20_000
 
 
 class WantedError(ValueError):
@@ -55,7 +56,9 @@ class Wanted:
     notes: tuple[str, ...] = ()
 
 
-def wanted_in_file(text: str, name: str, namespace: str, table: KindTable, at: float) -> Wanted:
+def wanted_in_file(
+    text: str, name: str, namespace: str, table: KindTable, at: float, *, several: bool = False
+) -> Wanted:
     """Return what a manifest asks for.
 
     Args:
@@ -64,6 +67,7 @@ def wanted_in_file(text: str, name: str, namespace: str, table: KindTable, at: f
         namespace: Of those that name none.
         table: The kinds that make pods.
         at: When it would be submitted, Unix seconds.
+        several: Whether all of them may be meant.
 
     Raises:
         WantedError: It cannot be read, or nobody can tell what is meant.
@@ -89,10 +93,39 @@ def wanted_in_file(text: str, name: str, namespace: str, table: KindTable, at: f
             notes.append(f"{made.kind or 'a document without kind'} {made.key[1]} makes no pods that Tutti knows of")
     groups = {key: kind for key, kind in asked.items() if kind != "Pod"} or asked
     chosen = [key for key in (asked if name else groups) if name in ("", key[1])]
-    if len(chosen) != 1:
+    if not chosen or (len(chosen) > 1 and not several):
         known = ", ".join(f"{kind} {key[1]}" for key, kind in groups.items()) or "nothing that makes pods"
         raise WantedError(f"say by NAME what is asked about: the manifest has {known}")
     return Wanted(*chosen[0], seen, tuple(notes))
+
+
+def pods_of_workloads(seen: Sequence[AnyObservation]) -> list[PodSeen]:
+    """Return the pods that somebody would make of Workloads which have templates and no pods of their own.
+
+    Raises:
+        WantedError: A template cannot be read.
+    """
+    given = {one.pod.metadata.labels.get(named_groups.WORKLOAD) for one in seen if isinstance(one, PodSeen)}
+    made: list[PodSeen] = []
+    for raw in (one.raw for one in seen if isinstance(one, ObjectSeen) and one.kind == "Workload"):
+        meta = raw["metadata"]
+        groups = (raw.get("spec") or {}).get("podGroups") or ()
+        for group in groups if meta["name"] not in given else ():
+            template = group.get("template")
+            if not isinstance(template, dict):
+                continue
+            stated = template.get("metadata")
+            said: dict[str, Any] = stated if isinstance(stated, dict) else {}
+            own = {named_groups.WORKLOAD: meta["name"], named_groups.POD_GROUP: group["name"]}
+            for rank in range(min(int(group.get("count") or 1), _MOST_PODS)):
+                name = f"{meta['name']}-{group['name']}-{rank}"
+                about = {
+                    "name": name, "namespace": meta["namespace"], "uid": f"{meta['uid']}-{name}", "generation": 1,
+                    "creationTimestamp": meta["creationTimestamp"], "labels": {**(said.get("labels") or {}), **own},
+                    "annotations": said.get("annotations") or {},
+                }  # fmt: skip
+                made.append(PodSeen(_pod({"metadata": about, "spec": template.get("spec") or {}})))
+    return made
 
 
 def wanted_elsewhere(asked: ObservedCluster, state: State, namespace: str, name: str) -> Wanted | None:

@@ -1,0 +1,1 @@
+"""`tutti what-if`: what would become of whom if something were submitted or changed."""

@@ -1,0 +1,139 @@
+"""`tutti what-if`: what would happen if this were submitted, or that were changed. Nothing is written."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tutti.api.conditions import timestamp
+from tutti.api.frameworks import KindTable
+from tutti.api.frameworks.table import ignored_keys
+from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, PageWidth, ago, table
+from tutti.cli.views.forecast.changes import (
+    Change,
+    ChangeError,
+    added_nodes,
+    drain_change,
+    quota_change,
+    submission,
+    weight_change,
+)
+from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse
+from tutti.cli.views.forecast.outlook import forecast
+from tutti.cli.views.what_if import ObservedCluster
+from tutti.virtual_time.cluster import StuckError
+
+_COLOURS = {Course.NOW: GOOD, Course.RUNS: GOOD, Course.DISPLACED: BAD}
+_HOUR = 3600.0
+
+
+@click.command(name="what-if")
+@click.option("-f", "--filename", metavar="FILE",
+              help="Work that is submitted, or objects of Tutti's as they would be; - for stdin.")  # fmt: skip
+@click.option("--name", default="", help="Which work of the manifest is submitted, where it has several.")
+@click.option("-n", "--namespace", help="Of work that names none; that of the context if not given.")
+@click.option("--quota", "quotas", multiple=True, metavar="QUEUE:[FLAVOR:]RESOURCE=AMOUNT",
+              help="A ClusterQueue has so much of its own.")  # fmt: skip
+@click.option(
+    "--weight", "weights", multiple=True, metavar="QUEUE=WEIGHT", help="The weight of a ClusterQueue or Cohort."
+)
+@click.option(
+    "--drain", "drains", multiple=True, metavar="NODE", help="A node is drained.", shell_complete=names("Node")
+)
+@click.option(
+    "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="There are so many more nodes like one."
+)
+@click.option("--run-time", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+              help="How long work runs of which that is not known; for ever if not given.")  # fmt: skip
+@click.option("--hours", type=click.FloatRange(0, 8760, min_open=True), default=24.0, show_default=True,
+              help="How far is looked ahead.")  # fmt: skip
+@view
+def command(
+    way: ViewOptions,
+    *,
+    filename: str | None,
+    name: str,
+    namespace: str | None,
+    quotas: tuple[str, ...],
+    weights: tuple[str, ...],
+    drains: tuple[str, ...],
+    added: tuple[str, ...],
+    run_time: float | None,
+    hours: float,
+) -> None:
+    """Say what would become of whom if a manifest were submitted, a quota or weight changed, nodes drained or added.
+
+    All changes are made at once, to a listing of the cluster and nowhere else. Then time passes there, once with them
+    and once without: who starts when and where, who is taken out for whom, who still waits and why. Exits 1 where what
+    is submitted would not start in that time.
+    """
+    if filename is None and not (quotas or weights or drains or added):
+        fail("say what would be otherwise: -f FILE, --quota, --weight, --drain or --add-nodes")
+    manifest = None if filename is None else read_manifest(filename)
+    asked = way.ask(namespace)
+    way.require(asked)
+    try:
+        changes = [
+            *(quota_change(one, asked.listed.seen) for one in quotas),
+            *(weight_change(one, asked.listed.seen) for one in weights),
+            *(added_nodes(one, asked.listed.seen) for one in added),
+            *(drain_change(one, asked.listed.seen) for one in drains),
+            *([] if manifest is None else _submitted(asked, manifest, name, namespace)),
+        ]
+        with way.busy("letting time pass ..."):
+            found = forecast(asked, changes, horizon=hours * _HOUR, run_seconds=run_time)
+    except (ChangeError, StuckError) as error:
+        fail(str(error))
+    way.show(found, lambda page: draw_forecast(found, page))
+    if any(one.asked and one.after.course is Course.WAITS for one in found.workloads):
+        click.get_current_context().exit(NO)
+
+
+def _submitted(asked: ObservedCluster, manifest: str, name: str, namespace: str | None) -> list[Change]:
+    settings = asked.configuration
+    kinds = KindTable(settings.frameworks, ignored_keys(settings.conventions))
+    space = namespace or asked.listed.namespace
+    return submission(manifest, name, space, kinds, asked.listed.seen, asked.at)
+
+
+def draw_forecast(found: Forecast, page: PageWidth) -> RenderableType:
+    """Draw it: what is asked, the answer in sentences, and a line for everybody who fares otherwise."""
+    parts: list[RenderableType] = [Text(f"if {' and '.join(found.changes)}:", "bold")]
+    parts += [Text(f"  {line}") for line in found.summary]
+    if found.workloads:
+        rows = table("WORKLOAD", "QUEUE", "PODS", "WITHOUT", "WITH", "WHY", right=("PODS",), wraps=("WHY",), page=page)
+        for one in found.workloads:
+            name, colour = f"{one.namespace}/{one.name}", _COLOURS.get(one.after.course, WAITS)
+            after = Text(_in_words(one.after, found.at), colour)
+            before = _in_words(one.before, found.at)
+            rows.add_row(name, one.cluster_queue, str(one.pods), before, after, _why(one.after))
+        parts += [Text(), rows]
+    parts += [Text(), Text(f"{found.same} fare as they do without it, until {timestamp(found.until)}", QUIET)]
+    parts += [Text(f"note: {note}", QUIET) for note in found.notes]
+    return Group(*parts)
+
+
+def _in_words(one: ForecastCourse, now: float) -> str:
+    again = "" if one.starts_at is None else f"in {ago(one.starts_at - now)}"
+    match one.course:
+        case Course.RUNS:
+            return "runs"
+        case Course.NOW:
+            return "starts now"
+        case Course.LATER:
+            return f"starts {again}"
+        case Course.WAITS:
+            return "waits"
+        case Course.DISPLACED:
+            return f"taken out, again {again}" if again else "taken out, then waits"
+        case Course.ABSENT:
+            return "-"
+
+
+def _why(one: ForecastCourse) -> str:
+    waits = f"{one.gate}: {one.message}" if one.gate else ""
+    if one.course is Course.DISPLACED:
+        return f"{one.displaced_for}; then {waits}" if waits else one.displaced_for
+    return waits

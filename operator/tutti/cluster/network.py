@@ -1,0 +1,402 @@
+"""What the pods of an application cost one another over the network, and what they take of its links.
+
+Nodes stand in places: pairs of a region and a zone. What lies between two places is a dense matrix, so that what a pod
+would cost anywhere is one product (scheduler-plugins 903da7df, pkg/networkaware/networkoverhead): nothing on one node,
+1 in one zone, else what the NetworkTopology says from zone to zone of a region, or from region to region; `MAX_COST`
+where it says nothing, and to a node that is in neither. Costs have a direction: from the pod that depends on another
+to that other.
+
+All of this is kept only where the configuration has `network` (`NetworkState.on`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup, Dependency, Links, NetworkTopology
+from tutti.cluster.pods import PodKey, PodRecord
+
+MAX_COST: Final = 100
+"""What is taken where nothing is said."""
+SAME_ZONE: Final = 1
+MOST_PLACES: Final = 1024
+"""Nodes in further places count as in none."""
+NO_LINK: Final = -1
+ABSENT: Final = -1
+
+Counts = NDArray[np.int64]
+Home = tuple[str, str]
+"""The namespace of pods, and the name of the AppGroup that they say they are in."""
+
+
+class LinkName(NamedTuple):
+    """What lies between two zones or regions.
+
+    Attributes:
+        key: The label that names both.
+        capacity: How much can be taken, in bits per second.
+    """
+
+    key: str
+    origin: str
+    destination: str
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where nodes are, and what lies between.
+
+    Attributes:
+        codes: int64[rows], the place of each node.
+        cost: int64[places, places], from the one to the other.
+        is_said: bool[places, places], where the NetworkTopology says it.
+        is_same: bool[places, places], one place to itself.
+        is_nowhere: bool[places], neither a region nor a zone.
+        link: int64[places, places], which of `links` lies between; NO_LINK: none that is limited.
+        links: Those of which is said how much can be taken.
+    """
+
+    codes: Counts
+    cost: Counts
+    is_said: NDArray[np.bool_]
+    is_same: NDArray[np.bool_]
+    is_nowhere: NDArray[np.bool_]
+    link: Counts
+    links: Sequence[LinkName]
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def satisfied(self, max_cost: int) -> NDArray[np.bool_]:
+        """Return bool[places, places]: from where to where a dependency is satisfied."""
+        return self._reaches & (self.is_same | (self.is_said & (self.cost <= max_cost)))
+
+    def violated(self, max_cost: int) -> NDArray[np.bool_]:
+        """Return bool[places, places]: from where to where it is violated; neither where nothing is known."""
+        return ~self._reaches | (~self.is_same & self.is_said & (self.cost > max_cost))
+
+    @property
+    def _reaches(self) -> NDArray[np.bool_]:
+        return np.broadcast_to(~self.is_nowhere, self.cost.shape)
+
+
+class Peers(NamedTuple):
+    """Pods that those of a class talk to.
+
+    Attributes:
+        workload: Theirs, in the AppGroup of the class.
+        by: What is asked of the network between a pod of the class and one of them.
+        is_needed: Whether the class depends on them; otherwise they depend on it.
+    """
+
+    workload: str
+    by: Dependency
+    is_needed: bool
+
+
+class NetworkState:
+    """AppGroups, what lies between places, and who is where.
+
+    Attributes:
+        on: Whether anything of this is kept.
+        namespaces: Where AppGroups and the NetworkTopology are looked for, in this order.
+        topology_name, weights_name: Which NetworkTopology, and which of its weights count.
+        version: Grows whenever an AppGroup or the NetworkTopology changes.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.namespaces: Sequence[str] = ()
+        self.topology_name = self.weights_name = ""
+        self.version = 0
+        self._groups: dict[tuple[str, str], AppGroup] = {}
+        self._topologies: dict[str, NetworkTopology] = {}
+        self._there: dict[PodKey, tuple[Home, str, str]] = {}
+        self._placed: dict[Home, dict[str, dict[str, int]]] = {}
+        self._spaces: dict[str, dict[str, None]] = {}  # in which namespaces there are pods of an AppGroup of a name
+        self._changed: dict[str, int] = {}
+        self._places: tuple[tuple[int, int, int], Places] | None = None
+        self._usage: dict[str, tuple[tuple[int, Places], Counts]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any of it is kept."""
+        return self.on
+
+    # what is written
+
+    def put_group(self, found: AppGroup) -> bool:
+        """Take in an AppGroup; returns whether that changed anything."""
+        key = (found.namespace, found.name)
+        if self._groups.get(key) == found:
+            return False
+        self._groups[key] = found
+        self.version += 1
+        return True
+
+    def drop_group(self, namespace: str, name: str) -> bool:
+        """Forget an AppGroup; returns whether it was known."""
+        known = self._groups.pop((namespace, name), None) is not None
+        self.version += known
+        return known
+
+    def put_topology(self, found: NetworkTopology) -> bool:
+        """Take in a NetworkTopology; returns whether that changed anything, as only the one that counts can."""
+        if found.name != self.topology_name or self._topologies.get(found.namespace) == found:
+            return False
+        self._topologies[found.namespace] = found
+        self.version += 1
+        return True
+
+    def drop_topology(self, namespace: str, name: str) -> bool:
+        """Forget a NetworkTopology; returns whether it was known."""
+        known = name == self.topology_name and self._topologies.pop(namespace, None) is not None
+        self.version += known
+        return known
+
+    def group_of(self, namespace: str, name: str) -> AppGroup | None:
+        """Return the AppGroup that pods of a namespace mean: their own, or one where all are looked for."""
+        wheres = (namespace, *self.namespaces)
+        return next((found for where in wheres if (found := self._groups.get((where, name))) is not None), None)
+
+    @property
+    def topology(self) -> NetworkTopology | None:
+        """The NetworkTopology that counts; None where there is none, or it is of no use."""
+        for where in (*self.namespaces, ""):
+            found = self._topologies.get(where)
+            if found is not None:
+                return None if found.problem else found
+        return None
+
+    def groups(self) -> Iterator[AppGroup]:
+        """Yield every AppGroup that is known."""
+        yield from self._groups.values()
+
+    # who is where
+
+    def come(self, record: PodRecord, node: str) -> None:
+        """Count a pod on a node, if it belongs to an application."""
+        labels = record.pod_signature.labels
+        name = labels.get(GROUP_LABEL, "")
+        now = ((record.namespace, name), labels.get(WORKLOAD_LABEL, ""), node) if name else None
+        if self._there.get(record.key) == now:
+            return
+        self.leave(record.key)
+        if now is not None:
+            self._there[record.key] = now
+            self._count(now[0], now[1], {node: 1}, 1)
+
+    def come_all(self, records: Sequence[PodRecord]) -> None:
+        """Count pods that were just promised nodes."""
+        alike: dict[int, list[PodRecord]] = {}
+        for record in records:
+            alike.setdefault(id(record.pod_signature), []).append(record)
+        for pods in alike.values():
+            labels, namespace = pods[0].pod_signature.labels, pods[0].namespace
+            name, workload, counts = labels.get(GROUP_LABEL), labels.get(WORKLOAD_LABEL, ""), dict[str, int]()
+            for record in pods if name else ():
+                key, node = record.key, record.assumed
+                if key in self._there:
+                    self.come(record, node)
+                    continue
+                self._there[key] = (namespace, str(name)), workload, node
+                counts[node] = counts.get(node, 0) + 1
+            if counts:
+                self.take(namespace, labels, counts, 1)
+
+    def leave(self, key: PodKey) -> None:
+        """Count a pod no more."""
+        before = self._there.pop(key, None)
+        if before is not None:
+            self._count(before[0], before[1], {before[2]: 1}, -1)
+
+    def take(self, namespace: str, labels: Mapping[str, str], counts: Mapping[str, int], sign: int) -> None:
+        """Count pods of a class with these labels on nodes while a transaction is open, or no more."""
+        name = labels.get(GROUP_LABEL, "")
+        if name:
+            self._count((namespace, name), labels.get(WORKLOAD_LABEL, ""), counts, sign)
+
+    def _count(self, home: Home, workload: str, counts: Mapping[str, int], sign: int) -> None:
+        here = self._placed.setdefault(home, {}).setdefault(workload, {})
+        for node, many in counts.items():
+            now = here[node] = here.get(node, 0) + sign * many
+            if not now:
+                del here[node]
+        self._spaces.setdefault(home[1], {})[home[0]] = None
+        self._changed[home[1]] = self._changed.get(home[1], 0) + 1
+        if here:
+            return
+        del self._placed[home][workload]
+        if not self._placed[home]:
+            del self._placed[home]
+            del self._spaces[home[1]][home[0]]
+            if not self._spaces[home[1]]:
+                del self._spaces[home[1]]
+                del self._changed[home[1]]
+                self._usage.pop(home[1], None)
+
+    def pods_of(
+        self, namespace: str, group: AppGroup, workload: str, rows: Mapping[str, int]
+    ) -> tuple[NDArray[np.int64], Counts]:
+        """Return where the pods of a workload are as those of a namespace see it: rows int64[m], how many int64[m].
+
+        Pods of other namespaces count where the AppGroup says that the workload is there.
+        """
+        found: dict[int, int] = {}
+        for where in dict.fromkeys((namespace, *group.homes.get(workload, ()))):
+            for node, many in self._placed.get((where, group.name), {}).get(workload, {}).items():
+                if node in rows:
+                    found[rows[node]] = found.get(rows[node], 0) + many
+        at = np.fromiter(found, dtype=np.int64, count=len(found))
+        return at, np.fromiter(found.values(), dtype=np.int64, count=len(found))
+
+    # what lies between
+
+    def places(self, version: int, regions: LabelCodes, zones: LabelCodes, count: int) -> Places:
+        """Return where `count` rows are; the labels are those of regions and zones, as of `version` of the nodes."""
+        stamp = (version, self.version, count)
+        if self._places is None or self._places[0] != stamp:
+            topology = self.topology
+            links = [{} if topology is None else topology.links(self.weights_name, key) for key in (REGION, ZONE)]
+            self._places = stamp, _places(regions, zones, count, *links)
+        return self._places[1]
+
+    def usage(self, places: Places, rows: Mapping[str, int]) -> Counts:
+        """Return int64[links]: what all applications take of each, in bits per second."""
+        total = np.zeros(len(places.links), dtype=np.int64)
+        for name in self._spaces:
+            stamp = (self._changed[name], places)
+            kept = self._usage.get(name)
+            if kept is None or kept[0] != stamp:
+                kept = self._usage[name] = stamp, self._usage_of(name, places, rows)
+            total += kept[1]
+        return total
+
+    def _usage_of(self, name: str, places: Places, rows: Mapping[str, int]) -> Counts:
+        used = np.zeros(len(places.links), dtype=np.int64)
+        for namespace in self._spaces[name]:
+            group = self.group_of(namespace, name)
+            if group is None or group.problem:
+                continue
+            for workload, needed in group.dependencies.items():
+                if not any(one.bandwidth for one in needed):
+                    continue
+                here = self._placed[namespace, name].get(workload, {})
+                mine = _by_place(places, [(rows[node], many) for node, many in here.items() if node in rows])
+                for one in needed if mine.any() else ():
+                    at, many = self.pods_of(namespace, group, one.on, rows)
+                    used += traffic(places, mine, count_by_place(places, at, many), one.bandwidth)
+        return used
+
+
+class LabelCodes(NamedTuple):
+    """One label of all nodes: int32[rows] into `values`, below 0 where a node lacks it."""
+
+    codes: NDArray[np.int32]
+    values: Sequence[str]
+
+
+def count_by_place(places: Places, rows: NDArray[np.int64], many: Counts) -> Counts:
+    """Return int64[places]: how many pods are in each, of how many are on which rows."""
+    out = np.zeros(len(places), dtype=np.int64)
+    np.add.at(out, places.codes[rows], many)
+    return out
+
+
+def traffic(places: Places, origin: Counts, destination: Counts, bandwidth: int) -> Counts:
+    """Return int64[links]: what pods take that talk to others, each to each.
+
+    Args:
+        places: Where they are.
+        origin: int64[places], how many of the ones are where.
+        destination: The same of the others.
+        bandwidth: What every two of them take.
+    """
+    used = np.zeros(len(places.links), dtype=np.int64)
+    at, to = np.flatnonzero(origin), np.flatnonzero(destination)
+    link = places.link[np.ix_(at, to)]
+    amounts = np.minimum(bandwidth * np.outer(origin[at], destination[to]).astype(np.float64), 2.0**52).astype(np.int64)
+    limited = link != NO_LINK
+    np.add.at(used, link[limited], amounts[limited])
+    return used
+
+
+def _by_place(places: Places, pods: Sequence[tuple[int, int]]) -> Counts:
+    pairs = np.array(pods, dtype=np.int64).reshape(-1, 2)
+    return count_by_place(places, pairs[:, 0], pairs[:, 1])
+
+
+def peers_of(group: AppGroup, workload: str, *, reverse: bool) -> Iterator[Peers]:
+    """Yield whom the pods of a workload depend on and, if asked, who depends on them."""
+    for one in group.dependencies.get(workload, ()):
+        yield Peers(one.on, one, is_needed=True)
+    for other, needed in group.dependencies.items() if reverse else ():
+        for one in needed:
+            if one.on == workload:
+                yield Peers(other, one, is_needed=False)
+
+
+def _places(regions: LabelCodes, zones: LabelCodes, count: int, between: Links, within: Links) -> Places:
+    """Sort rows into places, and find what lies between these."""
+    region_of, zone_of = _said(regions, count), _said(zones, count)
+    wide = len(zones.values) + 1
+    known, codes = np.unique((region_of + 1) * wide + zone_of + 1, return_inverse=True)
+    region, zone = known // wide - 1, known % wide - 1
+    if len(known) > MOST_PLACES:
+        region = np.append(region[: MOST_PLACES - 1], ABSENT)
+        zone = np.append(zone[: MOST_PLACES - 1], ABSENT)
+        codes = np.minimum(codes, MOST_PLACES - 1)
+    far, near = _gathered(between, region, regions.values), _gathered(within, zone, zones.values)
+    same_region = region[:, None] == region
+    is_same = same_region & (zone[:, None] == zone)
+    is_said = np.where(same_region, near.is_said, far.is_said)
+    is_nowhere = (region < 0) & (zone < 0)  # of the destination
+    cost = np.where(is_said, np.where(same_region, near.cost, far.cost), MAX_COST)
+    cost = np.where(is_nowhere, MAX_COST, np.where(is_same, SAME_ZONE, cost))
+    shifted = np.where(far.link == NO_LINK, NO_LINK, far.link + len(near.limited))
+    link = np.where(is_same | is_nowhere, NO_LINK, np.where(same_region, near.link, shifted))
+    links = [LinkName(key, *one) for key, found in ((ZONE, near), (REGION, far)) for one in found.limited]
+    return Places(codes.astype(np.int64), cost, is_said, is_same, is_nowhere, link, links)
+
+
+def _said(column: LabelCodes, count: int) -> Counts:
+    """Return int64[count]: the codes of a label; an empty one is none."""
+    codes = column.codes[:count].astype(np.int64)
+    if "" in column.values:
+        codes[codes == column.values.index("")] = ABSENT
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """What lies between places by one label: arrays of [places, places], and the links that are limited."""
+
+    cost: Counts
+    is_said: NDArray[np.bool_]
+    link: Counts
+    limited: Sequence[tuple[str, str, int]]
+
+
+def _gathered(links: Links, codes: Counts, values: Sequence[str]) -> _Gathered:
+    """Look up what lies between places by the codes of one label, below 0: without it."""
+    used, index = np.unique(codes, return_inverse=True)
+    place_of = {values[code]: at for at, code in enumerate(used.tolist()) if code >= 0}
+    cost = np.full((len(used), len(used)), MAX_COST, dtype=np.int64)
+    is_said = np.zeros(cost.shape, dtype=np.bool_)
+    link = np.full(cost.shape, NO_LINK, dtype=np.int64)
+    limited: list[tuple[str, str, int]] = []
+    for (origin, destination), found in links.items():
+        at, to = place_of.get(origin), place_of.get(destination)
+        if at is None or to is None:
+            continue
+        cost[at, to], is_said[at, to] = found.cost, True
+        if found.capacity is not None:
+            link[at, to] = len(limited)
+            limited.append((origin, destination, found.capacity))
+    pairs = np.ix_(index, index)
+    return _Gathered(cost[pairs], is_said[pairs], link[pairs], limited)

@@ -1,0 +1,365 @@
+"""Pods of an application that are placed together go where all of them together cost least over the network.
+
+One after the other they would herd around whoever came first, and what depends on them would find the room taken. So
+it is worked out first how many pods of each ask go to which site (`network_plan.py`): to which node where there are
+few of these, else to which place, a zone of a region. Then each ask is placed there by the other rules of its profile.
+Where no plan can be carried out, pods are placed one ask after another, by the rules that single pods go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from tutti.api.network import WORKLOAD_LABEL, AppGroup
+from tutti.cluster.classes import Feature
+from tutti.cluster.network import Peers, Places, peers_of, traffic
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import Counts, Mask, Rows
+from tutti.placement.gang import Ask, feasible_capacity, hardest_first, place_ask, required_amounts
+from tutti.placement.network_plan import MOST_PLANS, Plan, PlanningProblem, plans
+from tutti.placement.node_choice import FeasibleCapacity
+from tutti.placement.plugins.network_overhead import (
+    LinkRoom,
+    NetworkRules,
+    Tally,
+    application_of,
+    placed_peers,
+    places_of,
+)
+from tutti.placement.profile import Profile
+
+MOST_TRIED: Final = 8
+"""How many plans are tried; more are looked at where rules forbid some."""
+MOST_LOOKED_AT: Final = 512
+MOST_PARTS: Final = 16
+"""Of more unlike parts than these no plan is made; they are placed one after another."""
+MOST_TOGETHER: Final = 64
+"""More pods of one ask than these in one zone are not looked for nodes for that they share with others."""
+_MOST_NODES: Final = 64
+"""On more nodes than these no gang has few plans."""
+
+
+def is_planned(asks: Sequence[Ask], profile: Profile) -> bool:
+    """Whether pods are placed by what the network costs all of them: several at once, of applications."""
+    if profile.network is None or not any(ask.pod_class.features & Feature.NETWORK for ask in asks):
+        return False
+    return sum(ask.required for ask in asks) > 1 and all(ask.topology is None for ask in asks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An ask whose pods talk to somebody.
+
+    Attributes:
+        index: Which of the asks.
+        seen: What it can have, as far as the network does not matter.
+        cost: What one of its pods costs with those that are placed.
+        judged: The same by the rules of the filter.
+        links: What bandwidth one of them takes to those that are placed; None where no link is limited.
+    """
+
+    index: int
+    ask: Ask
+    group: AppGroup
+    workload: str
+    seen: FeasibleCapacity
+    cost: Tally
+    judged: Tally
+    links: LinkRoom | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """That pods of one part depend on those of another, which may be itself."""
+
+    origin: int
+    to: int
+    by: Peers
+
+
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    """Where pods may go: single nodes, or places of many.
+
+    Attributes:
+        rows: int64[k], the rows that any of them may go to.
+        site: int64[k], the site of each.
+        place: int64[sites], the place of each.
+        are_nodes: Whether each is one node.
+    """
+
+    rows: Rows
+    site: Counts
+    place: Counts
+    are_nodes: bool
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def sums(self, column: Counts) -> Counts:
+        """Return int64[sites]: a column of all rows, int64[rows], summed over the rows of each."""
+        out = np.zeros(len(self), dtype=np.int64)
+        np.add.at(out, self.site, column[self.rows])
+        return out
+
+    def most(self, column: Counts) -> Counts:
+        """Return int64[sites]: the most of a column over the rows of each, which is what it is on a row like most."""
+        out = np.zeros(len(self), dtype=np.int64)
+        np.maximum.at(out, self.site, column[self.rows])
+        return out
+
+    def least(self, column: Counts) -> Counts:
+        """Return int64[sites]: the least of a column over the rows of each."""
+        out = np.full(len(self), np.iinfo(np.int64).max)
+        np.minimum.at(out, self.site, column[self.rows])
+        return out
+
+    def between(self, matrix: Counts | Mask, same: int) -> Counts:
+        """Return int64[sites, sites]: what a matrix of places says of sites; `same` of one node to itself."""
+        found = matrix[np.ix_(self.place, self.place)].astype(np.int64)
+        if self.are_nodes:
+            np.fill_diagonal(found, same)
+        return found
+
+
+def place_at_least_cost(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+) -> list[Rows] | None:
+    """Place what several asks require; returns the rows of each, or None, and nothing taken, where no plan does it.
+
+    Args:
+        nodes: The columns.
+        transaction: Takes the room.
+        asks: What is required; nothing extra.
+        profile: How pods are placed.
+    """
+    beside, rules = profile.beside_network, profile.network
+    assert beside is not None
+    assert rules is not None
+    places = places_of(nodes)
+    parts = _parts(nodes, transaction, asks, beside, rules, places)
+    talks = _talks(parts)
+    if len(parts) > MOST_PARTS or not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
+        return None
+    search = _Search(nodes, asks, parts, talks, beside, rules, places)
+    mark = transaction.mark()
+    for plan, sites in islice(search.allowed(), MOST_TRIED):
+        placed = search.carry_out(transaction, plan, sites)
+        if placed is not None:
+            return placed
+        transaction.rollback(mark)
+    return None
+
+
+def _parts(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    asks: Sequence[Ask],
+    beside: Profile,
+    rules: NetworkRules,
+    places: Places,
+) -> list[_Part]:
+    """Return the asks whose pods are of an application; none of them where one of these is missing."""
+    parts = []
+    used = nodes.network.usage(places, nodes.rows) if rules.bandwidth and places.links else None
+    for index, ask in enumerate(asks):
+        if not (ask.required and ask.pod_class.features & Feature.NETWORK):
+            continue
+        group = application_of(ask.pod_class, nodes)
+        if group is None or ask.pod_class.refusal:
+            return []
+        peers = placed_peers(ask.pod_class, group, nodes, reverse=True)
+        judged = peers if rules.strict else [one for one in peers if one[0].is_needed]
+        links = None if used is None else LinkRoom.of(peers, places, used)
+        seen = feasible_capacity(nodes, transaction, ask, beside, most=ask.required)
+        workload = ask.pod_class.labels.get(WORKLOAD_LABEL, "")
+        parts.append(_Part(index, ask, group, workload, seen, Tally.of(peers, places), Tally.of(judged, places), links))
+    return parts
+
+
+def _talks(parts: Sequence[_Part]) -> list[_Talk]:
+    """Return which of the parts depend on which."""
+    return [
+        _Talk(origin, to, one)
+        for origin, mine in enumerate(parts)
+        for one in peers_of(mine.group, mine.workload, reverse=False)
+        for to, other in enumerate(parts)
+        if other.group == mine.group and other.workload == one.workload
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One gang for which the best plan is looked for that can be carried out."""
+
+    nodes: NodeColumns
+    asks: Sequence[Ask]
+    parts: Sequence[_Part]
+    talks: Sequence[_Talk]
+    profile: Profile
+    rules: NetworkRules
+    places: Places
+
+    def allowed(self) -> Iterator[tuple[Plan, _Sites]]:
+        """Yield plans that the rules of the network allow, the best first."""
+        rows = np.flatnonzero(np.logical_or.reduce([part.seen.room > 0 for part in self.parts]))
+        if not len(rows):
+            return
+        wanted = np.array([part.ask.required for part in self.parts], dtype=np.int64)
+        if len(rows) <= _MOST_NODES:
+            worth = self.parts[0].seen.choice.worth(rows)
+            best = rows[np.argsort(-worth, kind="stable")]  # of plans that cost the same the first sites go first
+            sites = _Sites(best, np.arange(len(best)), self.places.codes[best], are_nodes=True)
+            problem = self._problem(sites, wanted)
+            if problem.plans <= MOST_PLANS:
+                yield from self._by_rules(problem, sites)
+                return
+        place, site = np.unique(self.places.codes[rows], return_inverse=True)
+        sites = _Sites(rows, site, place, are_nodes=False)
+        yield from self._by_rules(self._problem(sites, wanted), sites)
+
+    def _problem(self, sites: _Sites, wanted: Counts) -> PlanningProblem:
+        parts = self.parts
+        talks = np.zeros((len(parts), len(parts)), dtype=np.int64)
+        for one in self.talks:
+            talks[one.origin, one.to] += 1
+        names = list(required_amounts((part.ask for part in parts), self.profile))
+        columns = [self.nodes.resource_index.column(name) for name in names]
+        amounts = [[part.ask.pod_class.requests.get(name, 0) for name in names] for part in parts]
+        free = np.zeros((len(sites), len(names)), dtype=np.int64)
+        for at, column in enumerate(columns):
+            free[:, at] = sites.sums(np.maximum(self.nodes.allocatable[:, column] - self.nodes.requested[:, column], 0))
+        return PlanningProblem(
+            sites.between(self.places.cost, 0),
+            talks,
+            np.stack([sites.most(part.cost.cost) for part in parts]),
+            np.stack([sites.sums(part.seen.room) for part in parts]),
+            free,
+            np.array(amounts, dtype=np.int64).reshape(len(parts), len(names)),
+            wanted,
+        )
+
+    def _by_rules(self, problem: PlanningProblem, sites: _Sites) -> Iterator[tuple[Plan, _Sites]]:
+        for plan in islice(plans(problem), MOST_LOOKED_AT // (1 + len(self.talks) // 8)):
+            if self._is_within_costs(plan, sites) and self._has_bandwidth(plan, sites):
+                yield plan, sites
+
+    def _is_within_costs(self, plan: Plan, sites: _Sites) -> bool:
+        """Whether no pod is where the filter would not let it be with all the others around."""
+        good = np.stack([sites.least(part.judged.satisfied) for part in self.parts])
+        bad = np.stack([sites.most(part.judged.violated) for part in self.parts])
+        pairs = np.array([part.judged.pairs for part in self.parts], dtype=np.int64)
+        for one in self.talks:
+            satisfied = sites.between(self.places.satisfied(one.by.by.max_cost), 1)
+            violated = sites.between(self.places.violated(one.by.by.max_cost), 0)
+            itself = int(one.origin == one.to)
+            good[one.origin] += satisfied @ plan[one.to] - itself * np.diagonal(satisfied)
+            bad[one.origin] += violated @ plan[one.to] - itself * np.diagonal(violated)
+            pairs[one.origin] += plan[one.to].sum() - itself
+            if self.rules.strict:
+                good[one.to] += satisfied.T @ plan[one.origin] - itself * np.diagonal(satisfied)
+                pairs[one.to] += plan[one.origin].sum() - itself
+        wrong = good < pairs[:, None] if self.rules.strict else bad > good
+        return not bool((wrong & (plan > 0)).any())
+
+    def _has_bandwidth(self, plan: Plan, sites: _Sites) -> bool:
+        """Whether links have room for what the pods take of them, to one another and to those that are placed."""
+        links = [part.links for part in self.parts if part.links is not None]
+        if not links:
+            return True
+        there = np.zeros((len(plan), len(self.places)), dtype=np.int64)
+        for part, mine in zip(there, plan, strict=True):
+            np.add.at(part, sites.place, mine)
+        taken = np.zeros(len(self.places.links), dtype=np.int64)
+        for one in self.talks:
+            taken += traffic(self.places, there[one.origin], there[one.to], one.by.by.bandwidth)
+        for mine, link in zip(there, links, strict=True):
+            taken += mine @ link.asked
+        return bool((taken[taken > 0] <= links[0].left[taken > 0]).all())
+
+    def carry_out(self, transaction: Transaction, plan: Plan, sites: _Sites) -> list[Rows] | None:
+        """Place every ask, those of the plan where it says; None where one finds no room there."""
+        placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(self.asks)
+        number_of = {part.index: number for number, part in enumerate(self.parts)}
+        homes: dict[int, Mask] = {}
+        for index in hardest_first(self.nodes, self.asks):
+            if not self.asks[index].required:
+                continue
+            if index not in number_of:
+                rows = place_ask(self.nodes, transaction, self.asks[index], self.profile)
+                if rows is None:
+                    return None
+                placed[index] = rows
+                continue
+            number = number_of[index]
+            found = []
+            for site in np.flatnonzero(plan[number]).tolist():
+                within = np.zeros(len(self.nodes), dtype=np.bool_)
+                within[sites.rows[sites.site == site]] = True
+                few = not sites.are_nodes and plan[number, site] <= MOST_TOGETHER
+                near = self._near(number, site, plan, within, homes) if few else ()
+                rows = self._taken(transaction, number, int(plan[number, site]), within, near)
+                if rows is None:
+                    return None
+                found.append(rows)
+            placed[index] = np.sort(np.concatenate(found))
+            homes[number] = np.zeros(len(self.nodes), dtype=np.bool_)
+            homes[number][placed[index]] = True
+        return placed
+
+    def _near(self, number: int, site: int, plan: Plan, within: Mask, homes: dict[int, Mask]) -> Sequence[Mask]:
+        """Return where in a place pods of a part are nearest to those they talk to, the nearest rows first."""
+        cost = self.parts[number].cost.cost
+        cheap = cost < int(cost[within].max())
+        others = [
+            homes[other]
+            for one in self.talks
+            for here, other in ((one.origin, one.to), (one.to, one.origin))
+            if here == number and other in homes
+        ]
+        if others:
+            return cheap, np.logical_or.reduce(others)
+        return cheap, self._one_for_all(number, plan[:, site], within)
+
+    def _one_for_all(self, number: int, pods: Counts, within: Mask) -> Mask:
+        """Return bool[rows]: the best node of a place that takes all pods which come there, if any does."""
+        whole = np.zeros(len(self.nodes), dtype=np.bool_)
+        if np.count_nonzero(pods) < 2 and pods.sum() < 2:  # noqa: PLR2004 - who is alone is near nobody
+            return whole
+        fits = within.copy()
+        for part, many in zip(self.parts, pods.tolist(), strict=True):
+            fits &= part.seen.room >= many
+        needs = [replace(part.ask, required=many) for part, many in zip(self.parts, pods.tolist(), strict=True)]
+        for name, amount in required_amounts(needs, self.profile).items():
+            column = self.nodes.resource_index.column(name)
+            fits &= self.nodes.allocatable[:, column] - self.nodes.requested[:, column] >= amount
+        rows = np.flatnonzero(fits)
+        if len(rows):
+            whole[rows[int(self.parts[number].seen.choice.worth(rows).argmax())]] = True
+        return whole
+
+    def _taken(
+        self, transaction: Transaction, number: int, many: int, within: Mask, near: Sequence[Mask]
+    ) -> Rows | None:
+        """Take room for so many pods of a part within some rows, first in those that are nearest."""
+        ask, found = self.parts[number].ask, list[Rows]()
+        for one in near:
+            if many and (here := within & one).any():
+                rows = place_ask(
+                    self.nodes, transaction, replace(ask, required=0, extra=many), self.profile, within=here
+                )
+                assert rows is not None  # nothing is required
+                found.append(rows)
+                many -= len(rows)
+        if many:
+            rows = place_ask(self.nodes, transaction, replace(ask, required=many, extra=0), self.profile, within=within)
+            if rows is None:
+                return None
+            found.append(rows)
+        return np.concatenate(found)

@@ -1,0 +1,331 @@
+"""Pods go where the network to those they depend on costs least, and where it has the bandwidth for them.
+
+The filter and the score are NetworkOverhead's (scheduler-plugins 903da7df): a pod that depends on others is kept off a
+node from where more of these dependencies are violated than satisfied, and what they cost together is scored from the
+least to the most of the nodes that are left. Both see the pods that are placed, and only those that this one depends
+on. What the original leaves out comes on top: links whose bandwidth is taken, dependencies that all have to be
+satisfied (`strict`), and AppGroups that are missing, for which pods wait. Several pods of an application that are
+placed together go to least cost as a whole instead (`placement/least_cost.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api import quantity
+from tutti.api.messages import escape_controls, shortened
+from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup
+from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.network import NO_LINK, LabelCodes, LinkName, Peers, Places, count_by_place, peers_of
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
+
+TOO_COSTLY: Final = "network to most of those it depends on costs more than maxNetworkCost"
+NOT_WITHIN: Final = "network to those it depends on, or that depend on it, is not known to cost at most maxNetworkCost"
+NO_BANDWIDTH: Final = "too little bandwidth left"
+MOST_LINKS_TOLD: Final = 4
+"""Of so many links it is said how much bandwidth is left of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRules:
+    """What of the network counts.
+
+    Attributes:
+        strict: Whether every dependency has to be satisfied, in both directions.
+        bandwidth: Whether links have room for so much only.
+    """
+
+    strict: bool = False
+    bandwidth: bool = False
+
+
+def application_of(pod_class: PodClass, nodes: NodeColumns) -> AppGroup | None:
+    """Return the AppGroup of a class that it is a part of; None where it is missing, or cannot be read."""
+    group = nodes.network.group_of(pod_class.namespace, pod_class.labels.get(GROUP_LABEL, ""))
+    return None if group is None or group.problem else group
+
+
+def places_of(nodes: NodeColumns) -> Places:
+    """Return where nodes are, and what lies between."""
+    region, zone = (LabelCodes(one.codes, one.values) for one in (nodes.label(REGION), nodes.label(ZONE)))
+    return nodes.network.places(nodes.version, region, zone, len(nodes))
+
+
+Placed = tuple[Peers, Rows, Counts]
+"""Whom a class talks to, on which distinct rows they are, and how many on each."""
+
+
+def placed_peers(pod_class: PodClass, group: AppGroup, nodes: NodeColumns, *, reverse: bool) -> list[Placed]:
+    """Return those that a class depends on, as far as they are placed and, if asked, those that depend on it."""
+    network, mine = nodes.network, pod_class.labels.get(WORKLOAD_LABEL, "")
+    found = []
+    for one in peers_of(group, mine, reverse=reverse):
+        at, many = network.pods_of(pod_class.namespace, group, one.workload, nodes.rows)
+        if len(at):
+            found.append((one, at, many))
+    return found
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one more pod of a class would cost by the row that it would be on.
+
+    Attributes:
+        cost, satisfied, violated: int64[rows]; what is not known is neither satisfied nor violated.
+        pairs: How many pods it talks to, each counted once for each dependency.
+    """
+
+    places: Places
+    cost: Counts
+    satisfied: Counts
+    violated: Counts
+    pairs: int = 0
+
+    @classmethod
+    def of(cls, peers: Sequence[Placed], places: Places) -> Tally:
+        """Count over those that are placed."""
+        cost, satisfied, violated = (np.zeros(len(places.codes), dtype=np.int64) for _ in range(3))
+        out = cls(places, cost, satisfied, violated)
+        for one in peers:
+            out.count(*one)
+        return out
+
+    def count(self, peer: Peers, at: Rows, many: Counts) -> None:
+        """Count so many more pods of a workload on some distinct rows."""
+        places = self.places
+        there, most = count_by_place(places, at, many), peer.by.max_cost
+
+        def from_each(matrix: Counts | NDArray[np.bool_], same: int) -> Counts:
+            between = (matrix if peer.is_needed else matrix.T).astype(np.int64)
+            found: Counts = (between @ there)[places.codes]
+            mine = places.codes[at]
+            found[at] += many * (same - between[mine, mine])  # on one node nothing lies between
+            return found
+
+        self.cost += from_each(places.cost, 0)
+        self.satisfied += from_each(places.satisfied(most), 1)
+        self.violated += from_each(places.violated(most), 0)
+        self.pairs += int(many.sum())
+
+
+@dataclass(slots=True)
+class LinkRoom:
+    """How many more pods of a class the links have bandwidth for.
+
+    Attributes:
+        asked: int64[places, links], what one of them takes.
+        left: int64[links], what is left of each.
+    """
+
+    places: Places
+    asked: Counts
+    left: Counts
+
+    @classmethod
+    def of(cls, peers: Sequence[Placed], places: Places, used: Counts) -> LinkRoom:
+        """Count over those that are placed; `used` is int64[links], what is taken by others."""
+        asked = np.zeros((len(places), len(places.links)), dtype=np.int64)
+        out = cls(places, asked, np.array([one.capacity for one in places.links], dtype=np.int64) - used)
+        for one in peers:
+            out.ask(*one)
+        return out
+
+    def ask(self, peer: Peers, at: Rows, many: Counts) -> None:
+        """Have each take what it takes to talk to so many more pods of a workload on some distinct rows."""
+        there = count_by_place(self.places, at, many)
+        for place in np.flatnonzero(there).tolist() if peer.by.bandwidth else ():
+            link = self.places.link[:, place] if peer.is_needed else self.places.link[place]
+            limited = np.flatnonzero(link != NO_LINK)
+            np.add.at(self.asked, (limited, link[limited]), min(peer.by.bandwidth * int(there[place]), _MOST))
+
+    def room(self) -> Counts:
+        """Return int64[rows]: how many more pods fit on each."""
+        fits = np.where(self.asked > 0, np.maximum(self.left, 0) // np.maximum(self.asked, 1), _MOST)
+        room: Counts = fits.min(axis=1, initial=_MOST)[self.places.codes]
+        return room
+
+    def add(self, row: int) -> None:
+        """Count one more pod on a row."""
+        self.left = self.left - self.asked[self.places.codes[row]]
+
+    def rejections(self) -> list[Rejection]:
+        """Rule out nodes whose links have too little left, each link by itself as long as these are few."""
+        short: Mask = np.greater(self.asked, 0) & np.greater(self.asked, self.left)
+        told: list[Rejection] = []
+        rest: Mask = np.any(short, axis=1)[self.places.codes]
+        for link in np.flatnonzero(short.any(axis=0))[:MOST_LINKS_TOLD].tolist():
+            by_place = short[:, link]
+            need = int(self.asked[by_place, link].max())
+            hit = by_place[self.places.codes] & rest
+            if hit.any():
+                told.append(Rejection(told_link(self.places.links[link], int(self.left[link]), need), hit))
+                rest &= ~hit
+        return [*told, Rejection(NO_BANDWIDTH, rest)] if rest.any() else told
+
+
+_MOST: Final = 2**52
+
+
+def told_link(link: LinkName, left: int, need: int) -> str:
+    """Return what a link is short of."""
+    where = f"from {escape_controls(shortened(link.origin))} to {escape_controls(shortened(link.destination))}"
+    free, capacity, asked = (quantity.shortest(1000 * max(one, 0)) for one in (left, link.capacity, need))
+    return f"{NO_BANDWIDTH} {where}: {free} of {capacity} where {asked} is needed"
+
+
+@dataclass(slots=True)
+class NetworkFilterState:
+    """The filter's state in one choice.
+
+    Attributes:
+        tally: What is satisfied and violated where.
+        links: What bandwidth there is; None where none is looked at.
+        own: Dependencies on pods of the class itself, so that each that is placed counts for the next.
+        strict: Whether every dependency has to be satisfied.
+    """
+
+    tally: Tally
+    links: LinkRoom | None
+    own: Sequence[Peers]
+    strict: bool
+    changes_on_add: bool = True
+    one_per_node: bool = False
+
+    def room(self, most: int) -> Counts:
+        """Return int64[rows]: how many more pods fit on each node, as far as pods of the class cannot mend it."""
+        room = np.full(len(self.tally.cost), most, dtype=np.int64)
+        if not self.own:
+            room[self._bad()] = 0
+        return room if self.links is None else np.minimum(room, self.links.room())
+
+    def _bad(self) -> Mask:
+        tally = self.tally
+        return tally.satisfied < tally.pairs if self.strict else tally.violated > tally.satisfied
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes by dependencies, then by bandwidth; never for good, for others come and go."""
+        bad = self._bad()
+        said = [Rejection(NOT_WITHIN if self.strict else TOO_COSTLY, bad)] if bad.any() else []
+        return said if self.links is None else [*said, *self.links.rejections()]
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        at, many = np.array([row]), np.ones(1, dtype=np.int64)
+        if self.links is not None:
+            self.links.add(row)
+        for one in self.own:
+            self.tally.count(one, at, many)
+            if self.links is not None:
+                self.links.ask(one, at, many)
+
+
+@dataclass(slots=True)
+class NoApplicationState:
+    """That pods wait for an AppGroup that they name."""
+
+    said: Sequence[Rejection]
+    changes_on_add: bool = False
+    one_per_node: bool = False
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out every node until the AppGroup is there."""
+        return self.said
+
+    def add(self, row: int) -> None:
+        """Nothing: no pod is placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFilter:
+    """The filter."""
+
+    rules: NetworkRules = NetworkRules()
+    concerns: int = field(default=Feature.NETWORK, init=False)
+
+    def pre_filter(
+        self,
+        pod_class: PodClass,
+        nodes: NodeColumns,
+        where: FlavorConstraints,  # noqa: ARG002 - a filter's signature
+    ) -> NetworkFilterState | NoApplicationState | None:
+        """Count over the pods of the application; None where the class talks to nobody, and nobody to it."""
+        group = application_of(pod_class, nodes)
+        if group is None:
+            return NoApplicationState([Rejection(why_not_an_application(pod_class, nodes), nodes.present)])
+        peers = placed_peers(pod_class, group, nodes, reverse=True)
+        mine = pod_class.labels.get(WORKLOAD_LABEL, "")
+        judged = peers if self.rules.strict else [one for one in peers if one[0].is_needed]
+        own = [one for one in peers_of(group, mine, reverse=self.rules.strict) if one.workload == mine]
+        if not peers and not own:
+            return None
+        places = places_of(nodes)
+        links = None
+        if self.rules.bandwidth and places.links:
+            links = LinkRoom.of(peers, places, nodes.network.usage(places, nodes.rows))
+            links = links if links.asked.any() or own else None
+        return NetworkFilterState(
+            Tally.of(judged, places), links, own, self.rules.strict, changes_on_add=bool(own) or links is not None
+        )
+
+
+def why_not_an_application(pod_class: PodClass, nodes: NodeColumns) -> str:
+    """Return why the AppGroup that pods name is none that they can be a part of."""
+    name = pod_class.labels.get(GROUP_LABEL, "")
+    found = nodes.network.group_of(pod_class.namespace, name)
+    if found is not None:
+        return f"AppGroup {found.namespace}/{found.name}: {found.problem}"
+    looked = " or ".join(dict.fromkeys((pod_class.namespace, *nodes.network.namespaces)))
+    return f"AppGroup {escape_controls(shortened(name))} does not exist in namespace {shortened(looked)}"
+
+
+@dataclass(slots=True)
+class NetworkScoreState:
+    """What pods of a class cost by the row."""
+
+    tally: Tally
+    own: Sequence[Peers]
+
+    def scores(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: MAX_SCORE for the cheapest, 0 for the dearest; 0 for all where nothing costs."""
+        raw = self.tally.cost[rows]
+        least, most = int(raw.min(initial=MAX_TOTAL)), int(raw.max(initial=0))
+        if most == 0:
+            return np.zeros(len(rows), dtype=np.int64)
+        spread = max(most - least, 1)
+        part = (float(MAX_SCORE) * (raw - least) / float(spread)).astype(np.int64)
+        scores: Scores = MAX_SCORE - part
+        return scores
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self.own:
+            self.tally.count(one, np.array([row]), np.ones(1, dtype=np.int64))
+
+
+MAX_TOTAL: Final = 2**62
+"""More than all pods of a cluster cost together."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOverhead:
+    """The score."""
+
+    name: str = "NetworkOverhead"
+    weight: int = 1
+    concerns: int = field(default=Feature.NETWORK, init=False)
+
+    def pre_score(self, pod_class: PodClass, nodes: NodeColumns) -> NetworkScoreState | None:
+        """Count over those that a class depends on; None where none of them is placed, or will be."""
+        group = application_of(pod_class, nodes)
+        if group is None:
+            return None
+        peers = placed_peers(pod_class, group, nodes, reverse=False)
+        mine = pod_class.labels.get(WORKLOAD_LABEL, "")
+        own = [one for one in peers_of(group, mine, reverse=False) if one.workload == mine]
+        return NetworkScoreState(Tally.of(peers, places_of(nodes)), own) if peers or own else None

@@ -1,0 +1,115 @@
+"""Two runs of one trace beside each other: what differs, and how sure that is.
+
+The same jobs come in both, so they are compared one by one (paired). Neighbours in a queue wait for the same reason, so
+they are drawn together: blocks of successive jobs, about as many blocks as there are jobs in one (moving blocks:
+Kuensch, "The Jackknife and the Bootstrap for General Stationary Observations", Annals of Statistics 17, 1989; here they
+do not overlap). The interval is that of percentiles. It tells what another order of the same work would make of the
+difference; it does not tell about other work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti_simulate.measures import Figures, column_of, slowdown_of, wait_of
+from tutti_simulate.playing import Played
+
+RESAMPLES = 2000
+COVERAGE = 95.0
+_CHUNK = 64
+
+
+class Difference(msgspec.Struct, frozen=True, rename="camel"):
+    """How much more of something the second run has than the first.
+
+    Attributes:
+        what: What is compared, with its unit.
+        first: In the first run; `second`, in the second.
+        low: The difference lies above this in 97.5 of 100 draws, and below `high` in as many; None where jobs do not
+            have the figure one by one.
+        sure: Whether all of the interval is on one side of 0.
+    """
+
+    what: str
+    first: float
+    second: float
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    sure: bool = False
+
+
+def differences(first: Played, second: Played, of: tuple[Figures, Figures], *, seed: int = 0) -> list[Difference]:
+    """Return what differs between two runs of the same jobs.
+
+    Args:
+        first: One of them.
+        second: The other.
+        of: The figures of both.
+        seed: Of the draws; equal seeds draw alike.
+    """
+    random = np.random.default_rng(seed)
+    found = []
+    for what, figure in (("wait, mean, s", wait_of), ("bounded slowdown, mean", slowdown_of)):
+        before, after = column_of(first, figure), column_of(second, figure)
+        low, high = interval(after - before, random)
+        mean = float((after - before).mean()) if len(before) else 0.0
+        sure = low > 0 or high < 0
+        found.append(_difference(what, (before.mean(), after.mean()), mean, (low, high), sure=sure))
+    preempted = [np.array([one.evictions for one in run.jobs], dtype=np.float64) for run in (first, second)]
+    low, high = interval(preempted[1] - preempted[0], random)
+    totals, count = [float(one.sum()) for one in preempted], len(preempted[0])
+    sure = low > 0 or high < 0
+    ends = (low * count, high * count)
+    found.append(_difference("preemptions", (totals[0], totals[1]), totals[1] - totals[0], ends, sure=sure))
+    return [*found, *_of_whole_runs(*of)]
+
+
+def _difference(
+    what: str, means: tuple[float, float], by: float, ends: tuple[float, float], *, sure: bool
+) -> Difference:
+    first, second, mean, low, high = (round(float(value), 6) for value in (*means, by, *ends))
+    return Difference(what, first, second, mean, low, high, sure)
+
+
+def _of_whole_runs(first: Figures, second: Figures) -> list[Difference]:
+    """Return what only whole runs have: no interval, as there are only two of them."""
+    pairs = [("wait, 95th percentile, s", first.all.wait.p95, second.all.wait.p95)]
+    pairs += [("fairness of queues", first.fairness, second.fairness), ("all over after, s", first.over, second.over)]
+    for name, before, after in (
+        ("in use", first.utilisation, second.utilisation),
+        ("fragmented", first.fragmentation, second.fragmentation),
+    ):
+        shared = [one for one in before if one in after]
+        pairs += [(f"{one} {name}, of 1", before[one], after[one]) for one in shared]
+    if first.energy_kwh is not None and second.energy_kwh is not None:
+        pairs.append(("energy, kWh", first.energy_kwh, second.energy_kwh))
+    return [Difference(what, before, after, round(after - before, 6)) for what, before, after in pairs]
+
+
+def interval(pairs: NDArray[np.float64] | Sequence[float], random: np.random.Generator) -> tuple[float, float]:
+    """Return between which values the mean of paired differences lies, float64[jobs] in the order in which they came.
+
+    Of no jobs, and where all differences are the same, there is nothing to draw.
+    """
+    values = np.asarray(pairs, dtype=np.float64)
+    if not len(values) or (values == values[0]).all():
+        mean = float(values[0]) if len(values) else 0.0
+        return mean, mean
+    size = max(1, math.isqrt(len(values)))
+    starts = np.arange(0, len(values), size)
+    sums = np.add.reduceat(values, starts)
+    counts = np.diff(np.append(starts, len(values)))
+    means = np.empty(RESAMPLES)
+    for begin in range(0, RESAMPLES, _CHUNK):
+        end = min(RESAMPLES, begin + _CHUNK)
+        drawn = random.integers(0, len(starts), size=(end - begin, len(starts)))
+        means[begin:end] = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    tail = (100.0 - COVERAGE) / 2
+    low, high = np.percentile(means, (tail, 100.0 - tail))
+    return float(low), float(high)
