@@ -408,6 +408,15 @@ DEVICES: Mapping[str, dict[str, Any]] = {
         "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}},
         "status": {},
     },
+    "ResourceClaimTemplate": {
+        "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}}},
+    },
+    "DeviceTaintRule": {
+        "spec": {
+            "deviceSelector": {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"},
+            "taint": {"key": "example.com/broken", "effect": "NoExecute"},
+        }
+    },
 }
 """A plain object of each kind of dynamic resource allocation (resource.k8s.io/v1 of Kubernetes 1.36)."""
 
@@ -416,7 +425,7 @@ def _devices() -> Iterator[Target]:
     served = {one.plural: one for one in optional_kinds(TuttiConfiguration()) if one.group == "resource.k8s.io"}
     for kind, body in DEVICES.items():
         plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
-        namespaced = kind == "ResourceClaim"
+        namespaced = kind.startswith("ResourceClaim")
         resource = APIResource("resource.k8s.io", "v1", plural, namespaced=namespaced)
         base = {"metadata": _meta("d", namespaced=namespaced), **body}
         yield Target(
