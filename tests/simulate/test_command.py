@@ -70,7 +70,7 @@ def test_the_answer_in_words_tells_what_was_left_out_and_taken_for_granted():
         ((*HELIOS, "--power", "watts=3"), "idle=W"),
         ((*HELIOS, "--queue", "vision=none"), "the cluster no queue none"),
         ((HELIOS[0], "--cluster", HELIOS[0]), "no list of openb's nodes"),
-        ((HELIOS[0], "--cluster", EXAMPLES / "campus.swf"), "must be a mapping"),
+        ((HELIOS[0], "--cluster", EXAMPLES / "campus.swf"), "this is not YAML"),
         ((EXAMPLES / "gpus.yaml", "--cluster", EXAMPLES / "gpus.yaml"), "say it by --format"),
     ],
 )

@@ -14,7 +14,7 @@ from tutti.api.frameworks import KindTable
 from tutti.cli.views.command_line import plain
 from tutti.cli.views.drawing import WIDE
 from tutti.cli.views.forecast.changes import (
-    Change,
+    AskedChange,
     ChangeError,
     added_nodes,
     drain_change,
@@ -61,11 +61,11 @@ def job(name: str = "new", count: int = 2, gpus: int = 8) -> str:
     return yaml.safe_dump({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
 
 
-def submitted(text: str, asked: ObservedCluster) -> list[Change]:
+def submitted(text: str, asked: ObservedCluster) -> list[AskedChange]:
     return submission(text, "", "vision", KindTable((), ()), asked.listed.seen, asked.at)
 
 
-def foretold(asked: ObservedCluster, *changes: Change, run: float | None = None) -> Forecast:
+def foretold(asked: ObservedCluster, *changes: AskedChange, run: float | None = None) -> Forecast:
     return forecast(asked, changes, horizon=DAY, run_seconds=run)
 
 

@@ -41,7 +41,7 @@ class ChangeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AskedChange:
     """A change.
 
     Attributes:
@@ -59,7 +59,7 @@ class Change:
     notes: tuple[str, ...] = ()
 
 
-def submission(text: str, name: str, namespace: str, table: KindTable, seen: Seen, at: float) -> list[Change]:
+def submission(text: str, name: str, namespace: str, table: KindTable, seen: Seen, at: float) -> list[AskedChange]:
     """Return what a manifest changes: objects of ours that others go by, and work that is submitted.
 
     Args:
@@ -99,7 +99,7 @@ def submission(text: str, name: str, namespace: str, table: KindTable, seen: See
     spaces_seen = [NamespaceSeen(Namespace(ObjectMeta(name=space))) for space in new]
     what = " and ".join(f"{one['kind']} {(one.get('metadata') or {}).get('name', '')}" for one in work[:3])
     more = f" and {len(work) - 3} more" if len(work) > 3 else ""  # noqa: PLR2004 - as many as are named
-    return [*changes, Change(f"{what}{more} is submitted", [*spaces_seen, *told], keys, notes=tuple(notes))]
+    return [*changes, AskedChange(f"{what}{more} is submitted", [*spaces_seen, *told], keys, notes=tuple(notes))]
 
 
 def _split(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -123,7 +123,7 @@ def _taken(keys: Iterable[WorkloadKey], seen: Seen) -> str:
     return next((" ".join((kind, f"{space}/{name}")) for kind, space, name in sorted(set(keys) & there)), "")
 
 
-def _applied(document: Mapping[str, Any], seen: Seen) -> Change:
+def _applied(document: Mapping[str, Any], seen: Seen) -> AskedChange:
     kind = str(document.get("kind"))
     said = document.get("metadata")
     meta = dict(said) if isinstance(said, dict) else {}
@@ -136,12 +136,12 @@ def _applied(document: Mapping[str, Any], seen: Seen) -> Change:
     return _checked(f"{kind} {name} is {'changed' if found else 'made'} as the manifest says", kind, raw)
 
 
-def _checked(what: str, kind: str, raw: dict[str, Any]) -> Change:
+def _checked(what: str, kind: str, raw: dict[str, Any]) -> AskedChange:
     try:
         parse_object(kind, raw)
     except ObjectError as error:
         raise ChangeError(f"{what}: {' '.join(str(error).split())}") from None
-    return Change(what, [ObjectSeen(kind, raw)])
+    return AskedChange(what, [ObjectSeen(kind, raw)])
 
 
 def _object(seen: Seen, kind: str, space: str, name: str) -> dict[str, Any] | None:
@@ -153,7 +153,7 @@ def _object(seen: Seen, kind: str, space: str, name: str) -> dict[str, Any] | No
     return None
 
 
-def quota_change(asked: str, seen: Seen) -> Change:
+def quota_change(asked: str, seen: Seen) -> AskedChange:
     """Return that a ClusterQueue has another nominal quota: `QUEUE:[FLAVOR:]RESOURCE=AMOUNT`.
 
     Raises:
@@ -188,7 +188,7 @@ def quota_change(asked: str, seen: Seen) -> Change:
     return _changed(seen, "ClusterQueue", queue, f"ClusterQueue {queue} has {amount} {resource} of its own", change)
 
 
-def weight_change(asked: str, seen: Seen) -> Change:
+def weight_change(asked: str, seen: Seen) -> AskedChange:
     """Return that a ClusterQueue, or a Cohort, has another weight: `QUEUE=WEIGHT`.
 
     Raises:
@@ -206,7 +206,7 @@ def weight_change(asked: str, seen: Seen) -> Change:
     return _changed(seen, kind, name, f"{kind} {name} has weight {weight}", change)
 
 
-def _changed(seen: Seen, kind: str, name: str, what: str, change: Callable[[dict[str, Any]], None]) -> Change:
+def _changed(seen: Seen, kind: str, name: str, what: str, change: Callable[[dict[str, Any]], None]) -> AskedChange:
     found = _object(seen, kind, "", name)
     if found is None:
         there = sorted(
@@ -220,7 +220,7 @@ def _changed(seen: Seen, kind: str, name: str, what: str, change: Callable[[dict
     return _checked(what, kind, raw)
 
 
-def drain_change(node: str, seen: Seen) -> Change:
+def drain_change(node: str, seen: Seen) -> AskedChange:
     """Return that a node is drained: it takes no more pods, and what is on it is made again elsewhere, if anything is.
 
     Raises:
@@ -238,7 +238,7 @@ def drain_change(node: str, seen: Seen) -> Change:
         told += _again(seen, pod)
     lost = [pod for pod, fate in fates if fate is PodFate.LOST]
     notes = (f"nothing makes {counted(len(lost), 'pod')} of {node} again",) if lost else ()
-    return Change(f"node {node} is drained", told, leave=frozenset(map(key_of, leaving)), notes=notes)
+    return AskedChange(f"node {node} is drained", told, leave=frozenset(map(key_of, leaving)), notes=notes)
 
 
 def _again(seen: Seen, pod: Pod) -> Iterator[AnyObservation]:
@@ -247,7 +247,7 @@ def _again(seen: Seen, pod: Pod) -> Iterator[AnyObservation]:
     yield new
 
 
-def added_nodes(asked: str, seen: Seen) -> Change:
+def added_nodes(asked: str, seen: Seen) -> AskedChange:
     """Return that there are more nodes like one: `NODE=COUNT`.
 
     Raises:
@@ -261,4 +261,4 @@ def added_nodes(asked: str, seen: Seen) -> Change:
         raise ChangeError(f"there is no node {name} that new ones could be like")
     fresh = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, unschedulable=False))
     told = [*nodes_like(fresh, int(count)), *reports_like(seen, fresh, int(count))]
-    return Change(f"there {'is' if count == '1' else 'are'} {counted(int(count), 'more node')} like {name}", told)
+    return AskedChange(f"there {'is' if count == '1' else 'are'} {counted(int(count), 'more node')} like {name}", told)

@@ -12,7 +12,7 @@ from tutti.api.frameworks.table import ignored_keys
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, PageWidth, ago, table
 from tutti.cli.views.forecast.changes import (
-    Change,
+    AskedChange,
     ChangeError,
     added_nodes,
     drain_change,
@@ -91,7 +91,7 @@ def command(
         click.get_current_context().exit(NO)
 
 
-def _submitted(asked: ObservedCluster, manifest: str, name: str, namespace: str | None) -> list[Change]:
+def _submitted(asked: ObservedCluster, manifest: str, name: str, namespace: str | None) -> list[AskedChange]:
     settings = asked.configuration
     kinds = KindTable(settings.frameworks, ignored_keys(settings.conventions))
     space = namespace or asked.listed.namespace

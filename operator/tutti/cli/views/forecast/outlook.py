@@ -15,7 +15,7 @@ from tutti.api.core import Pod
 from tutti.api.messages import counted
 from tutti.api.owners import controller_of
 from tutti.cli.views.drawing import ago
-from tutti.cli.views.forecast.changes import Change
+from tutti.cli.views.forecast.changes import AskedChange
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse, ForecastWorkload
 from tutti.cli.views.what_if import ObservedCluster, waits_for
 from tutti.engine.lifecycle.limits import ends_at
@@ -62,7 +62,9 @@ class Outlook:
     notes: list[str]
 
 
-def outlook(asked: ObservedCluster, changes: Sequence[Change], *, horizon: float, run_seconds: float | None) -> Outlook:
+def outlook(
+    asked: ObservedCluster, changes: Sequence[AskedChange], *, horizon: float, run_seconds: float | None
+) -> Outlook:
     """Return how everybody fares once some changes were made.
 
     Args:
@@ -90,7 +92,7 @@ class _Looking:
         self._unlimited: set[WorkloadKey] = set()
         self._broken: dict[WorkloadKey, int] = {}
 
-    def look(self, changes: Sequence[Change]) -> Outlook:
+    def look(self, changes: Sequence[AskedChange]) -> Outlook:
         cluster, state = self._cluster, self._engine.state
         cluster.adopt(self._asked.listed.seen)
         for key, workload in list(state.workloads.items()):
@@ -142,7 +144,7 @@ class _Looking:
             fate.displaced_at = now
             fate.displaced_for = "" if workload.evicted is None else workload.evicted.message
 
-    def _hit(self, change: Change) -> None:
+    def _hit(self, change: AskedChange) -> None:
         """Note whose pods lose their node by a change itself."""
         groups = self._engine.state.pod_group_of
         for key in {groups[pod][0] for pod in change.leave if pod in groups}:
@@ -203,7 +205,7 @@ def _comes_again(pod: Pod) -> bool:
 
 
 def forecast(
-    asked: ObservedCluster, changes: Sequence[Change], *, horizon: float, run_seconds: float | None
+    asked: ObservedCluster, changes: Sequence[AskedChange], *, horizon: float, run_seconds: float | None
 ) -> Forecast:
     """Return what some changes would do, beside how it goes on without them.
 
