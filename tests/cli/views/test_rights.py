@@ -36,7 +36,10 @@ def granted() -> set[tuple[str, str, str]]:
     }
 
 
-DEVICES = {("resource.k8s.io", plural, "list") for plural in ("deviceclasses", "resourceslices", "resourceclaims")}
+DEVICES = {
+    ("resource.k8s.io", plural, "list")
+    for plural in ("deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims")
+}
 """What `manifests/components/devices` grants beside the role."""
 
 
