@@ -27,13 +27,15 @@ from tutti.api.devices import ClaimConsumer, DeviceClass, ResourceClaim, Resourc
 from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import WriteDeviceClaim
-from tutti.engine.records.observations import (
+from tutti.engine.records.device_observations import (
     DeviceClaimSeen,
     DeviceClassSeen,
+    SliceSeen,
+)
+from tutti.engine.records.observations import (
     NamespaceSeen,
     NodeSeen,
     PodSeen,
-    SliceSeen,
     Synced,
 )
 from tutti.placement.gang import Ask

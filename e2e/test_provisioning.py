@@ -70,8 +70,8 @@ def test_nodes_are_made_for_a_gang_that_has_quota_and_it_runs_there(story: Story
     assert consumed == name
     story.finish("g-")
     story.wait(lambda: not autoscaler.names(), "the request to be removed")
-    found = story.core.list_namespaced_pod_template(story.namespace, label_selector=f"{GROUP}/provisions-for")
-    assert not found.items
+    templates, made = story.core.list_namespaced_pod_template, f"{GROUP}/provisions-for"
+    story.wait(lambda: not templates(story.namespace, label_selector=made).items, "and its templates after it")
 
 
 def test_a_flavor_that_is_sold_out_leaves_the_next_one(story: Story, autoscaler: Autoscaler) -> None:

@@ -23,7 +23,7 @@ from tests.differential.devices_reading import (
     decided,
     world_of,
 )
-from tests.differential.known import BY_TAG, Known
+from tests.differential.known import BY_MESSAGE, BY_TAG, Known
 from tests.differential.scheduler import best_nodes, difference_in_scores
 from tests.placement.single_decision import decide
 from tutti.api.devices import Allocation, ResourceClaimSpec
@@ -86,8 +86,16 @@ def asked(path: Path) -> dict[str, str]:
 
 
 def excuses(path: Path) -> dict[str, Known]:
-    """What cases may differ in because of what they are about, by their id."""
-    return {f"dra-{case['id']}": BY_TAG[tag] for case in cases(path) for tag in BY_TAG if tag in case["tags"]}
+    """What cases may differ in because of what they are about, or of what kube-scheduler said of them, by their id."""
+    found: dict[str, Known] = {}
+    for case in cases(path):
+        said = case["result"]["message"] or ""
+        for known in (
+            *(BY_TAG[tag] for tag in BY_TAG if tag in case["tags"]),
+            *(BY_MESSAGE[text] for text in BY_MESSAGE if text in said),
+        ):
+            found[f"dra-{case['id']}"] = known
+    return found
 
 
 def question(case: Case) -> str:

@@ -19,6 +19,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.nodes import NodeColumns
 from tutti.engine.engine import Engine
+from tutti.engine.records import device_observations as devices_seen
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim, WriteExtendedClaim
 
@@ -133,13 +134,13 @@ def decided(world: DeviceWorld) -> Decided:
             claim = written(claims[write.namespace, write.name], write)
             meta = msgspec.structs.replace(claim.metadata, resource_version=str(version))
             claim = claims[claim.key] = msgspec.structs.replace(claim, metadata=meta)
-            engine.observe(seen.DeviceClaimSeen(claim))
+            engine.observe(devices_seen.DeviceClaimSeen(claim))
             about = (write.namespace, write.name, write.uid, write.change)
             engine.observe(seen.DeviceClaimWritten(*about, done=True, version=str(version)))
         for extended in (one for one in out if isinstance(one, WriteExtendedClaim)):
             if extended.change == "make":
                 claim = claims[extended.namespace, extended.name] = made(extended)
-                engine.observe(seen.DeviceClaimSeen(claim))
+                engine.observe(devices_seen.DeviceClaimSeen(claim))
             about = (extended.namespace, extended.name, extended.uid, extended.change)
             engine.observe(seen.DeviceClaimWritten(*about, done=True))
         out = engine.decide(world.now)
@@ -155,9 +156,9 @@ def _ours(pod: Pod) -> Pod:
 
 
 def _existing(world: DeviceWorld) -> Iterator[seen.AnyObservation]:
-    yield from map(seen.SliceSeen, world.slices)
-    yield from map(seen.DeviceClassSeen, world.classes)
-    yield from map(seen.DeviceClaimSeen, world.claims)
+    yield from map(devices_seen.SliceSeen, world.slices)
+    yield from map(devices_seen.DeviceClassSeen, world.classes)
+    yield from map(devices_seen.DeviceClaimSeen, world.claims)
     yield from map(seen.NodeSeen, world.nodes)
     yield from map(seen.PodSeen, world.pods)
 

@@ -97,20 +97,25 @@ _DISTINCT = Known(
     "The claim asks for devices that differ in it (distinctAttribute; kubernetes issue 140438).",
 )
 
+_OFFERED = Known(
+    "ours places the pod; kube-scheduler gives it up with SchedulerError",
+    "The node offers the extended resources itself, so that no claim is made for them; kube-scheduler has nothing to "
+    "write into the status of the pod, and fails because of that, in every attempt (nil or empty request mappings).",
+)
+
 DEVICES: dict[str, Known] = {
     **dict.fromkeys((f"dra-{one}" for one in (28, 95, 241, 390, 394, 395, 435)), _TWICE),
     **dict.fromkeys((f"dra-{one}" for one in (31, 41, 184, 223, 247, 367, 400, 439, 447, 473, 689)), _ELSEWHERE),
-    "dra-37": Known(
-        "ours places the pod; kube-scheduler gives it up with SchedulerError",
-        "The node offers the extended resources itself, so that no claim is made for them; kube-scheduler has nothing to "
-        "write into the status of the pod, and fails because of that, in every attempt (nil or empty request mappings).",
-    ),
+    "dra-37": _OFFERED,
     "dra-362": _DISTINCT,
 }
 """Cases of pods with claims on devices, by `dra-` and the id of the case."""
 
 BY_TAG: dict[str, Known] = {"claim-twice": _TWICE, "quirk": _DISTINCT, "quirk-counters-elsewhere": _ELSEWHERE}
 """What cases of pods with claims on devices may differ in, by their tags; many that have them do not."""
+
+BY_MESSAGE: dict[str, Known] = {"nil or empty request mappings": _OFFERED}
+"""The same by what kube-scheduler said of them."""
 
 NO_FEATURE: dict[str, str] = {
     "runtime-quota": "koordinator divides a total anew at runtime by weights and minimums; our quota is what is written",

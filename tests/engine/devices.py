@@ -23,15 +23,17 @@ from tutti.api.devices import (
     ResourceSlice,
 )
 from tutti.engine.records.decisions import WriteDeviceClaim, WriteExtendedClaim
-from tutti.engine.records.observations import (
-    AnyObservation,
+from tutti.engine.records.device_observations import (
     ClaimTemplateSeen,
     DeviceClaimSeen,
-    DeviceClaimWritten,
     DeviceClassSeen,
     DeviceObjectGone,
     DeviceTaintRuleSeen,
     SliceSeen,
+)
+from tutti.engine.records.observations import (
+    AnyObservation,
+    DeviceClaimWritten,
 )
 from tutti.kube.extended_claims import claim_document
 

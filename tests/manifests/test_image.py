@@ -194,7 +194,7 @@ def test_what_is_built_beside_the_operator_is_a_distribution_of_the_same_version
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     own = f"tutti_dev-{tutti.__version__}.dist-info"
-    assert {Path(name).parts[0] for name in names} == {"tutti_sim", "tutti_bench", "tutti_demo", own}
+    assert {Path(name).parts[0] for name in names} == {"tutti_sim", "tutti_bench", "tutti_simulate", "tutti_demo", own}
     assert {"tutti_sim/kinds/types.json", f"{own}/licenses/LICENSE"} <= set(names)
     said = zipfile.ZipFile(wheel).read(f"{own}/METADATA").decode()
     assert f"Requires-Dist: tutti=={tutti.__version__}\n" in said

@@ -39,6 +39,15 @@ from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
 from tutti.controller.discovery import OUR_RESOURCES
+from tutti.engine.records.device_observations import (
+    ClaimTemplateSeen,
+    DeviceClaimSeen,
+    DeviceClassSeen,
+    DeviceObjectGone,
+    DeviceObjectSeen,
+    DeviceTaintRuleSeen,
+    SliceSeen,
+)
 from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
@@ -48,14 +57,8 @@ from tutti.engine.records.observations import (
     BudgetSeen,
     CapacitySeen,
     ClaimSeen,
-    ClaimTemplateSeen,
     CSIDriverSeen,
     CSINodeSeen,
-    DeviceClaimSeen,
-    DeviceClassSeen,
-    DeviceObjectGone,
-    DeviceObjectSeen,
-    DeviceTaintRuleSeen,
     GangObjectGone,
     GangObjectSeen,
     NamespaceGone,
@@ -77,7 +80,6 @@ from tutti.engine.records.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
-    SliceSeen,
     StorageClassSeen,
     StorageGone,
     StorageSeen,

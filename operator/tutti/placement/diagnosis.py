@@ -19,7 +19,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.plugins import node_affinity, numa, shared_cards
-from tutti.placement.plugins.card_shortage import card_shortage
+from tutti.placement.plugins.card_shortage import card_shortage, closed_cards
 from tutti.placement.plugins.device_shortage import device_shortage
 from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
 from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
@@ -225,18 +225,21 @@ def _cards_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     """Say what cards that pods share lack: of the nodes that are ruled out for them, or where too few would fit."""
     if not ask.pod_class.features & Feature.CARDS:
         return ""
-    among = np.zeros(len(nodes), dtype=np.bool_)
+    among, unsuited = np.zeros((2, len(nodes)), dtype=np.bool_)
     for rejection, hit in counted_rejections(ask.pod_class, nodes, ask.where, profile):
         if rejection.reason == shared_cards.TOO_FULL:
             among |= hit
+        elif rejection.reason == shared_cards.NOT_SUITED:
+            unsuited |= hit
+    closed = closed_cards(nodes, unsuited)
     if among.any():
-        return card_shortage(ask.pod_class, nodes, among)
+        return _sentences(card_shortage(ask.pod_class, nodes, among), closed)
     plain = replace(ask, topology=None)
     with Transaction(nodes) as trial:
         room = feasible_capacity(nodes, trial, plain, profile, most=max(1, ask.required)).room
     if int(room.sum()) >= ask.required:
         return ""
-    return f"Cards have room for {int(room.sum())} of {ask.required} pods."
+    return _sentences(f"Cards have room for {int(room.sum())} of {ask.required} pods.", closed)
 
 
 def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:

@@ -103,6 +103,22 @@ def test_who_is_promised_room_counts():
     assert placed(world) == ["late"]
 
 
+def test_who_waits_for_an_override_is_told_when_it_starts():
+    world = world_of()
+    world.flavor("default")
+    world.queue("team", gpus=8, local="team")
+    later = [{"begin": at(600), "end": at(1200), "threshold": threshold(2)}]
+    later += [{"begin": at(1500), "end": at(3000), "threshold": threshold(8)}]
+    world.throttle("Throttle", throttle(1, overrides=later))
+    for name, size in (("a", 3), ("b", 9)):
+        world.workload(name, {"name": "main", "count": size}, queueName="team")
+        for number in range(size):
+            world.pod(f"{name}-{number}", workload=name, labels={"app": "x"}, gpus=0)
+    world.until(120)  # positions are told anew every now and then
+    said = [world.status("Workload", name)["pending"].get("estimatedStart") for name in "ab"]
+    assert said == [at(1500), None]
+
+
 def test_what_comes_by_the_clock_is_known_and_wakes_who_waits():
     world = world_of()
     later = [{"begin": at(60), "end": at(120), "threshold": threshold(8)}]

@@ -310,6 +310,21 @@ def test_cordoned_and_unhealthy_cards_and_those_in_mig_mode_take_nobody():
     assert world.where() == {"pod": "c"}
 
 
+def test_who_finds_only_cards_in_mig_mode_is_told_who_serves_those():
+    """HAMi 4707fb02: its plugin makes instances by a table of geometries that only its own scheduler has."""
+    world = HamiWorld()
+    world.machine("a", 2, mode="mig")
+    world.machine("b", 1, health=False)
+    world.card_pod("pod", 4000)
+    world.card_pod("wish", 4000, annotations={"nvidia.com/vgpu-mode": "mig"})
+    world.run()
+
+    for name in ("pod", "wish"):
+        said = world.why("Pod", name).message
+        assert "3 cards there take nobody new: 2 in mode mig, 1 unhealthy" in said
+        assert "cards in mode mig are left to HAMi's own scheduler" in said
+
+
 def test_whole_cards_can_be_had_of_nodes_without_hami_and_parts_cannot():
     world = HamiWorld()
     world.node("plain", gpus=2)

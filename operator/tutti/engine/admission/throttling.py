@@ -189,6 +189,37 @@ def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wante
     return Explanation(Gate.THROTTLE, THROTTLED, text, details)
 
 
+def allowed_from(state: AdmissionState, needs: Sequence[PodSetRequest]) -> float | None:
+    """Return from when on all throttles let a workload start, if nobody ends or starts meanwhile, Unix seconds.
+
+    None where none of the overrides that lie ahead, as far as they are looked at, raises enough.
+    """
+    book, latest = state.throttles, state.now
+    for key, whole in _whole(state, needs).items():
+        if _hit(state, key, needs, whole) is None:
+            continue
+        later = (at for at, limits in book.changes(key, state.now) if _lets(state, key, limits, needs, whole))
+        at = next(later, None)
+        if at is None:
+            return None
+        latest = max(latest, at)
+    return latest
+
+
+def _lets(state: AdmissionState, key: ThrottleKey, limits: Limits, needs: Sequence[PodSetRequest], whole: Load) -> bool:
+    """Whether a throttle would let a workload start with another threshold in force."""
+    book = state.throttles
+    used, reserved = book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
+    for need in needs:
+        pod_class = need.pod_class
+        if need.required and key in book.of(pod_class.namespace, pod_class.labels):
+            pod = load_of(pod_class.requests)
+            rest, cluster = whole - pod, book.throttles[key].is_cluster
+            if check(limits, used, reserved, pod, rest=rest, cluster=cluster) is not ThrottleStatus.NOT_THROTTLED:
+                return False
+    return True
+
+
 def _short_of(limits: Limits, held: Load, wanted: Load) -> str:
     """Return the resource that a limit has too little of, "pods" for the number of pods."""
     for on_equal, load in ((False, wanted), (False, held + wanted), (True, held)):

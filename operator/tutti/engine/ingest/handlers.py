@@ -50,6 +50,7 @@ from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
+from tutti.engine.records.device_observations import DeviceObjectGone, DeviceObjectSeen
 from tutti.engine.records.measurements import Measured
 from tutti.engine.records.moves import told_moves
 from tutti.engine.records.observation import Observation
@@ -185,11 +186,11 @@ def _storage_gone(state: IngestState, gone: observations.StorageGone) -> None:
     binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
-def _device_object_seen(state: IngestState, seen: observations.DeviceObjectSeen) -> None:
+def _device_object_seen(state: IngestState, seen: DeviceObjectSeen) -> None:
     devices.object_seen(state, seen.found)
 
 
-def _device_object_gone(state: IngestState, gone: observations.DeviceObjectGone) -> None:
+def _device_object_gone(state: IngestState, gone: DeviceObjectGone) -> None:
     devices.object_gone(state, gone.kind, gone.namespace, gone.name)
 
 
@@ -331,8 +332,8 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[IngestState, Any], None]]] 
     observations.OwnerWritten: managed_owners.owner_written,
     **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
     observations.StorageGone: _storage_gone,
-    **dict.fromkeys(get_args(observations.DeviceObjectSeen), _device_object_seen),
-    observations.DeviceObjectGone: _device_object_gone,
+    **dict.fromkeys(get_args(DeviceObjectSeen), _device_object_seen),
+    DeviceObjectGone: _device_object_gone,
     observations.NodeTopologySeen: _node_topology_seen,
     observations.NodeTopologyGone: _node_topology_gone,
     Measured: _measured,

@@ -304,8 +304,7 @@ def held_seconds(state: LifecycleState, workload: Workload) -> float:
 
 def _awaiting_claims(group: MemberGroup) -> int:
     """Return how many members have come whose claims on devices are being made from templates: theirs is still held."""
-    pods = (member.pod for member in group.members.values())
-    return sum(pod.placeable and pod.pod_class.devices.waits for pod in pods)
+    return sum(one.pod.placeable and one.pod.pod_class.devices.waits for one in group.members.values())
 
 
 def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:

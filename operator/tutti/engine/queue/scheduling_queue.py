@@ -175,8 +175,7 @@ class SchedulingQueue:
         again = False
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
-        out_of_date = is_enough = False
-        times = 0
+        out_of_date, is_enough, times = False, False, 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
             at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
             together = partial(batches.batch_of, state, head.entry, head.choice, head.followers(), at_most)

@@ -9,8 +9,6 @@ import enum
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
-from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.frameworks.records import ProjectedOwner
 from tutti.api.limits import PodDisruptionBudget, ResourceQuota
 from tutti.api.numa import NodeTopology
@@ -23,9 +21,9 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tutti.cluster.devices.state import DeviceKind
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
+from tutti.engine.records.device_observations import DeviceObjectGone, DeviceObjectSeen
 from tutti.engine.records.measurements import Measured
 from tutti.engine.records.observation import Observation
 from tutti.engine.records.provisioning import (
@@ -222,44 +220,6 @@ class StorageGone(Observation, frozen=True, tag="storage-gone"):
     """A storage object does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
 
     kind: StorageKind
-    namespace: str
-    name: str
-
-
-class SliceSeen(Observation, frozen=True, tag="resource-slice"):
-    """A ResourceSlice was added or changed."""
-
-    found: ResourceSlice
-
-
-class DeviceClassSeen(Observation, frozen=True, tag="device-class"):
-    """A DeviceClass was added or changed."""
-
-    found: DeviceClass
-
-
-class DeviceClaimSeen(Observation, frozen=True, tag="resource-claim"):
-    """A ResourceClaim was added or changed."""
-
-    found: ResourceClaim
-
-
-class ClaimTemplateSeen(Observation, frozen=True, tag="resource-claim-template"):
-    """A ResourceClaimTemplate was added or changed."""
-
-    found: ResourceClaimTemplate
-
-
-class DeviceTaintRuleSeen(Observation, frozen=True, tag="device-taint-rule"):
-    """A DeviceTaintRule was added or changed."""
-
-    found: DeviceTaintRule
-
-
-class DeviceObjectGone(Observation, frozen=True, tag="device-object-gone"):
-    """An object about devices does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
-
-    kind: DeviceKind
     namespace: str
     name: str
 
@@ -462,8 +422,8 @@ class Synced(Observation, frozen=True, tag="synced"):
 
 
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
-OfOtherFiles = Measured | ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
-DeviceObjectSeen = SliceSeen | DeviceClassSeen | DeviceClaimSeen | ClaimTemplateSeen | DeviceTaintRuleSeen
+OfProvisioning = ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
+OfOtherFiles = DeviceObjectSeen | DeviceObjectGone | Measured | OfProvisioning
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation

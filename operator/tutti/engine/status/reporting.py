@@ -15,6 +15,7 @@ written when it has become known, is known no more, or lies elsewhere by more th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -192,8 +193,8 @@ def _report_positions(state: StatusState) -> None:
         state.attempt(Whose(*workload.key), "telling its position", act, None)
     if len(wrong) == MOST_WRITES:
         places.moved, places.look_at = dict.fromkeys(queues), state.now + LOOK_SECONDS
-    windows = state.catalog.windows.calendars
-    places.unforeseen.update((name, None) for name in queues if state.ending or windows or name in places.expecting)
+    by_clock = state.catalog.windows.calendars or state.throttles.changes_at < math.inf
+    places.unforeseen.update((name, None) for name in queues if state.ending or by_clock or name in places.expecting)
     if places.unforeseen and places.foresee_at is None:
         places.foresee_at = state.now
 

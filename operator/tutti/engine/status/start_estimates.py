@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.records.explanation import AFTER_OTHERS, Explanation
+from tutti.engine.admission import throttling
+from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status import StatusState
@@ -39,16 +40,21 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
     if queue.hold or queue.drain or queue.problem is not None:
         return {}
     ends, steps = _known_ends(state), state.quota_steps(queue.name)
-    if not (ends or steps):
+    if not (ends or steps or state.throttles):
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
+    throttled_until: dict[WorkloadKey, float | None] = {}
     for workload in state.queue_positions.heads(queue.name, most):
         needs = pending_pod_sets(workload)
         if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
             continue  # nobody knows when those will have ended that it starts after
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
+        if workload.explanation is not None and workload.explanation.gate is Gate.THROTTLE:
+            throttled_until[workload.key] = throttling.allowed_from(state, needs)
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
+    if not (ends or steps or throttled_until):
+        return {}
     nodes = state.cluster.nodes
     width = len(nodes.resource_index)  # now that all that is asked for has its column
     free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
@@ -68,6 +74,9 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
     ]
     found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict, steps=steps)
     expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
+    for key, until in throttled_until.items():  # by the clock alone, for who else ends counts as using no less
+        at = expected[key]
+        expected[key] = None if at is None or until is None else max(at, until)
     reservation = state.backfill_reservations.of.get(queue.name)
     if reservation is not None and reservation.workload in expected:
         expected[reservation.workload] = reservation.starts_at

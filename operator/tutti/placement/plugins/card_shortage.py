@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Final
+
 import numpy as np
 
 from tutti.api.cards import CardDemand
@@ -10,6 +13,9 @@ from tutti.cluster.cards.fitting import CardRoom
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Mask
+
+_MOST_ROWS: Final = 1_000
+"""The cards of so many nodes are counted for people."""
 
 
 def card_shortage(pod_class: PodClass, nodes: NodeColumns, among: Mask) -> str:
@@ -33,6 +39,17 @@ def card_shortage(pod_class: PodClass, nodes: NodeColumns, among: Mask) -> str:
         f"{cores} % of the compute and {counted(slots, 'slot')}, on card {card.index} ({card.id}) of "
         f"{nodes.names[row]}."
     )
+
+
+def closed_cards(nodes: NodeColumns, among: Mask) -> str:
+    """Say how many cards of some nodes take nobody new, and why; "" where none does not."""
+    rows = np.flatnonzero(among & ~nodes.cards.open.any(axis=1))[:_MOST_ROWS].tolist()
+    tally = Counter(card.closed for row in rows for card in nodes.cards.cards[row] if card.closed)
+    if not tally:
+        return ""
+    said = ", ".join(f"{count} {why}" for why, count in sorted(tally.items()))
+    note = "; cards in mode mig are left to HAMi's own scheduler" if "in mode mig" in tally else ""
+    return f"{counted(tally.total(), 'card')} there take nobody new: {said}{note}."
 
 
 def _largest(pod_class: PodClass) -> CardDemand | None:
