@@ -160,7 +160,6 @@ def command(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed,
     )  # fmt: skip
-    gc.set_threshold(*GC_THRESHOLDS)  # what is played lives long and holds no rings
     try:
         found = _simulated(ways, asked)
     except (SettingError, TraceError, ConfigurationError) as error:
@@ -229,6 +228,7 @@ def _played(trace: Trace, setting: Setting, asked: _Asked, name: str) -> Played:
         def writer(setting: Setting) -> JournalWriter | None:
             return None if file is None else JournalWriter(file, setting.configuration)
 
+        gc.set_threshold(*GC_THRESHOLDS)  # what is played lives long and holds no rings
         began, busy = time.perf_counter(), time.process_time()
         played = play(trace.jobs, setting, queues, asked.rules, progress=told, journal=writer)
         took, busy = time.perf_counter() - began, time.process_time() - busy
