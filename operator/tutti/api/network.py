@@ -40,7 +40,8 @@ ZONE: Final = "topology.kubernetes.io/zone"
 
 MOST_COST: Final = 1_000_000
 """The project's definition allows 10000."""
-MOST_BANDWIDTH: Final = 2**53
+MOST_BANDWIDTH: Final = 2**50
+"""Bits per second, of a link or between two pods: more than any cable carries."""
 MOST_WORKLOADS: Final = 128
 """Of one AppGroup."""
 MOST_DEPENDENCIES: Final = 256

@@ -15,10 +15,9 @@ UNKNOWN = -1
 """The place of a workload that an AppGroup does not name (TopologicalSort)."""
 
 
-def place_of(group: AppGroup, workload: str) -> int:
-    """Return the place of a workload in its AppGroup: as the status says, or as worked out here, from 1."""
-    order = group.order or {one: place for place, one in enumerate(order_of(group), start=1)}
-    return order.get(workload, UNKNOWN)
+def places_in(group: AppGroup) -> Mapping[str, int]:
+    """Return the places of workloads in their AppGroup: as the status says, or as worked out here, from 1."""
+    return group.order or {one: place for place, one in enumerate(order_of(group), start=1)}
 
 
 def order_of(group: AppGroup) -> Sequence[str]:

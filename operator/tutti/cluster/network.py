@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup, Dependency, Links, NetworkTopology
+from tutti.cluster.app_groups import places_in
 from tutti.cluster.pods import PodKey, PodRecord
 
 MAX_COST: Final = 100
@@ -28,6 +29,8 @@ MOST_PLACES: Final = 1024
 """Nodes in further places count as in none."""
 NO_LINK: Final = -1
 ABSENT: Final = -1
+MOST_TRAFFIC: Final = 2**52
+"""More than any link has; what pods take is told as no more than that, whatever they ask for."""
 
 Counts = NDArray[np.int64]
 Home = tuple[str, str]
@@ -75,14 +78,15 @@ class Places:
 
     def satisfied(self, max_cost: int) -> NDArray[np.bool_]:
         """Return bool[places, places]: from where to where a dependency is satisfied."""
-        return self._reaches & (self.is_same | (self.is_said & (self.cost <= max_cost)))
+        return self.reaches & (self.is_same | (self.is_said & (self.cost <= max_cost)))
 
     def violated(self, max_cost: int) -> NDArray[np.bool_]:
         """Return bool[places, places]: from where to where it is violated; neither where nothing is known."""
-        return ~self._reaches | (~self.is_same & self.is_said & (self.cost > max_cost))
+        return ~self.reaches | (~self.is_same & self.is_said & (self.cost > max_cost))
 
     @property
-    def _reaches(self) -> NDArray[np.bool_]:
+    def reaches(self) -> NDArray[np.bool_]:
+        """bool[places, places], where the destination is somewhere."""
         return np.broadcast_to(~self.is_nowhere, self.cost.shape)
 
 
@@ -116,6 +120,7 @@ class NetworkState:
         self.topology_name = self.weights_name = ""
         self.version = 0
         self._groups: dict[tuple[str, str], AppGroup] = {}
+        self._orders: dict[tuple[str, str], Mapping[str, int]] = {}
         self._topologies: dict[str, NetworkTopology] = {}
         self._there: dict[PodKey, tuple[Home, str, str]] = {}
         self._placed: dict[Home, dict[str, dict[str, int]]] = {}
@@ -136,12 +141,14 @@ class NetworkState:
         if self._groups.get(key) == found:
             return False
         self._groups[key] = found
+        self._orders.pop(key, None)
         self.version += 1
         return True
 
     def drop_group(self, namespace: str, name: str) -> bool:
         """Forget an AppGroup; returns whether it was known."""
         known = self._groups.pop((namespace, name), None) is not None
+        self._orders.pop((namespace, name), None)
         self.version += known
         return known
 
@@ -163,6 +170,13 @@ class NetworkState:
         """Return the AppGroup that pods of a namespace mean: their own, or one where all are looked for."""
         wheres = (namespace, *self.namespaces)
         return next((found for where in wheres if (found := self._groups.get((where, name))) is not None), None)
+
+    def workload_places(self, group: AppGroup) -> Mapping[str, int]:
+        """Return the places of the workloads of an AppGroup that is known, in its order."""
+        key = (group.namespace, group.name)
+        if key not in self._orders:
+            self._orders[key] = places_in(group)
+        return self._orders[key]
 
     @property
     def topology(self) -> NetworkTopology | None:
@@ -274,7 +288,7 @@ class NetworkState:
             kept = self._usage.get(name)
             if kept is None or kept[0] != stamp:
                 kept = self._usage[name] = stamp, self._usage_of(name, places, rows)
-            total += kept[1]
+            total = np.minimum(total + kept[1], MOST_TRAFFIC)
         return total
 
     def _usage_of(self, name: str, places: Places, rows: Mapping[str, int]) -> Counts:
@@ -290,7 +304,8 @@ class NetworkState:
                 mine = _by_place(places, [(rows[node], many) for node, many in here.items() if node in rows])
                 for one in needed if mine.any() else ():
                     at, many = self.pods_of(namespace, group, one.on, rows)
-                    used += traffic(places, mine, count_by_place(places, at, many), one.bandwidth)
+                    more = traffic(places, mine, count_by_place(places, at, many), one.bandwidth)
+                    used = np.minimum(used + more, MOST_TRAFFIC)
         return used
 
 
@@ -317,13 +332,13 @@ def traffic(places: Places, origin: Counts, destination: Counts, bandwidth: int)
         destination: The same of the others.
         bandwidth: What every two of them take.
     """
-    used = np.zeros(len(places.links), dtype=np.int64)
+    used = np.zeros(len(places.links), dtype=np.float64)
     at, to = np.flatnonzero(origin), np.flatnonzero(destination)
     link = places.link[np.ix_(at, to)]
-    amounts = np.minimum(bandwidth * np.outer(origin[at], destination[to]).astype(np.float64), 2.0**52).astype(np.int64)
+    amounts = float(bandwidth) * np.outer(origin[at], destination[to])
     limited = link != NO_LINK
     np.add.at(used, link[limited], amounts[limited])
-    return used
+    return np.minimum(used, MOST_TRAFFIC).astype(np.int64)
 
 
 def _by_place(places: Places, pods: Sequence[tuple[int, int]]) -> Counts:

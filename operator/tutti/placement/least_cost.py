@@ -142,10 +142,12 @@ def place_at_least_cost(
     beside, rules = profile.beside_network, profile.network
     assert beside is not None
     assert rules is not None
+    if sum(_is_part(ask) for ask in asks) > MOST_PARTS:
+        return None
     places = places_of(nodes)
     parts = _parts(nodes, transaction, asks, beside, rules, places)
     talks = _talks(parts)
-    if len(parts) > MOST_PARTS or not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
+    if not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
         return None
     search = _Search(nodes, asks, parts, talks, beside, rules, places)
     mark = transaction.mark()
@@ -155,6 +157,10 @@ def place_at_least_cost(
             return placed
         transaction.rollback(mark)
     return None
+
+
+def _is_part(ask: Ask) -> bool:
+    return bool(ask.required and ask.pod_class.features & Feature.NETWORK)
 
 
 def _parts(
@@ -169,7 +175,7 @@ def _parts(
     parts = []
     used = nodes.network.usage(places, nodes.rows) if rules.bandwidth and places.links else None
     for index, ask in enumerate(asks):
-        if not (ask.required and ask.pod_class.features & Feature.NETWORK):
+        if not _is_part(ask):
             continue
         group = application_of(ask.pod_class, nodes)
         if group is None or ask.pod_class.refusal:
@@ -276,11 +282,11 @@ class _Search:
         there = np.zeros((len(plan), len(self.places)), dtype=np.int64)
         for part, mine in zip(there, plan, strict=True):
             np.add.at(part, sites.place, mine)
-        taken = np.zeros(len(self.places.links), dtype=np.int64)
+        taken = np.zeros(len(self.places.links), dtype=np.float64)
         for one in self.talks:
             taken += traffic(self.places, there[one.origin], there[one.to], one.by.by.bandwidth)
         for mine, link in zip(there, links, strict=True):
-            taken += mine @ link.asked
+            taken += mine.astype(np.float64) @ link.asked
         return bool((taken[taken > 0] <= links[0].left[taken > 0]).all())
 
     def carry_out(self, transaction: Transaction, plan: Plan, sites: _Sites) -> list[Rows] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
-from tutti.cluster.app_groups import place_of
+from tutti.cluster.app_groups import UNKNOWN
 from tutti.engine.lifecycle import reconciliation
 from tutti.engine.queue import QueueState
 from tutti.engine.records.workloads import Workload
@@ -33,14 +33,15 @@ def follow_applications(state: QueueState, changed: Iterable[Workload]) -> list[
 
 def _note(state: QueueState, workload: Workload) -> None:
     """Note which application a workload that waits is a part of, and where; a gang stands where its first part does."""
+    network = state.cluster.nodes.network
     found = None
     if reconciliation.wants_nodes(workload):
         classes = {id(one.pod.pod_class): one.pod.pod_class for one in workload.members()}
         for pod_class in classes.values():
             name = pod_class.labels.get(GROUP_LABEL)
-            group = None if name is None else state.cluster.nodes.network.group_of(workload.key[1], name)
+            group = None if name is None else network.group_of(workload.key[1], name)
             if group is not None and not group.problem:
-                place = place_of(group, pod_class.labels.get(WORKLOAD_LABEL, ""))
+                place = network.workload_places(group).get(pod_class.labels.get(WORKLOAD_LABEL, ""), UNKNOWN)
                 if found is None or place < found[1]:
                     found = (group.namespace, group.name), place
     if found is None:

@@ -9,6 +9,7 @@ has used up the turn that it stood in, and leaves its own to the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,7 +40,7 @@ class Applications:
 
     changed: dict[Application, None] = field(default_factory=dict)
     _parts: dict[Application, dict[WorkloadKey, _Part]] = field(default_factory=dict)
-    _turns: dict[Application, list[Turn]] = field(default_factory=dict)
+    _turns: dict[Application, Counter[Turn]] = field(default_factory=dict)
     _of: dict[WorkloadKey, Application] = field(default_factory=dict)
 
     def put(self, workload: Workload, application: Application, place: int) -> None:
@@ -50,7 +51,7 @@ class Applications:
             return
         if known is None or known.own != own:
             self.drop(workload)
-            self._turns.setdefault(application, []).append(own)
+            self._turns.setdefault(application, Counter())[own] += 1
         self._parts.setdefault(application, {})[workload.key] = _Part(workload, place, own)
         self._of[workload.key] = application
         self.changed[application] = None
@@ -63,7 +64,10 @@ class Applications:
         parts, turns = self._parts[application], self._turns[application]
         own = parts.pop(workload.key).own
         used = own if workload.shared_standing is None else workload.shared_standing[:2]
-        turns.remove(used if used in turns else own)
+        gone = used if used in turns else own
+        turns[gone] -= 1
+        if not turns[gone]:
+            del turns[gone]
         workload.shared_standing = None
         self.changed[application] = None
         if not parts:
@@ -81,7 +85,8 @@ class Applications:
             parts = sorted(
                 self._parts.get(application, {}).values(), key=lambda one: (one.place, one.own, one.workload.key)
             )
-            for part, turn in zip(parts, sorted(self._turns.get(application, ())), strict=True):
+            turns = sorted(self._turns.get(application, Counter()).elements())
+            for part, turn in zip(parts, turns, strict=True):
                 standing = (*turn, part.place)
                 if part.workload.shared_standing != standing:
                     part.workload.shared_standing = standing

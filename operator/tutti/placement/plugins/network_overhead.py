@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,16 @@ from tutti.api import quantity
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup
 from tutti.cluster.classes import Feature, PodClass
-from tutti.cluster.network import NO_LINK, LabelCodes, LinkName, Peers, Places, count_by_place, peers_of
+from tutti.cluster.network import (
+    MOST_TRAFFIC,
+    NO_LINK,
+    LabelCodes,
+    LinkName,
+    Peers,
+    Places,
+    count_by_place,
+    peers_of,
+)
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
 
@@ -64,9 +73,11 @@ Placed = tuple[Peers, Rows, Counts]
 def placed_peers(pod_class: PodClass, group: AppGroup, nodes: NodeColumns, *, reverse: bool) -> list[Placed]:
     """Return those that a class depends on, as far as they are placed and, if asked, those that depend on it."""
     network, mine = nodes.network, pod_class.labels.get(WORKLOAD_LABEL, "")
-    found = []
+    found, where = [], dict[str, tuple[Rows, Counts]]()
     for one in peers_of(group, mine, reverse=reverse):
-        at, many = network.pods_of(pod_class.namespace, group, one.workload, nodes.rows)
+        if one.workload not in where:
+            where[one.workload] = network.pods_of(pod_class.namespace, group, one.workload, nodes.rows)
+        at, many = where[one.workload]
         if len(at):
             found.append((one, at, many))
     return found
@@ -92,25 +103,47 @@ class Tally:
         """Count over those that are placed."""
         cost, satisfied, violated = (np.zeros(len(places.codes), dtype=np.int64) for _ in range(3))
         out = cls(places, cost, satisfied, violated)
-        for one in peers:
-            out.count(*one)
+        out.count(peers)
         return out
 
-    def count(self, peer: Peers, at: Rows, many: Counts) -> None:
-        """Count so many more pods of a workload on some distinct rows."""
-        places = self.places
-        there, most = count_by_place(places, at, many), peer.by.max_cost
+    def count(self, peers: Sequence[Placed]) -> None:
+        """Count so many more pods of workloads on some rows, at once, however many dependencies there are."""
+        for is_needed in (True, False):
+            mine = [one for one in peers if one[0].is_needed is is_needed]
+            if mine:
+                self._count(mine, is_needed=is_needed)
 
-        def from_each(matrix: Counts | NDArray[np.bool_], same: int) -> Counts:
-            between = (matrix if peer.is_needed else matrix.T).astype(np.int64)
-            found: Counts = (between @ there)[places.codes]
-            mine = places.codes[at]
-            found[at] += many * (same - between[mine, mine])  # on one node nothing lies between
+    def _count(self, peers: Sequence[Placed], *, is_needed: bool) -> None:
+        """Count those that are talked to in one direction.
+
+        What is satisfied goes by how many pods in a place have a limit of at least what lies between: with the limits
+        in order, that is a sum over those from the first that is high enough.
+        """
+        places, codes = self.places, self.places.codes
+        limits, which = np.unique([peer.by.max_cost for peer, _, _ in peers], return_inverse=True)
+        at, many = (np.concatenate([one[part] for one in peers]) for part in (1, 2))
+        there = np.zeros((len(places), len(limits) + 1), dtype=np.int64)
+        np.add.at(there, (codes[at], np.repeat(which, [len(rows) for _, rows, _ in peers])), many)
+        near = np.flatnonzero(there.any(axis=1))
+        at_least = np.cumsum(there[near, ::-1], axis=1)[:, ::-1]
+        pods = at_least[:, 0]
+
+        def to_each(matrix: NDArray[Any]) -> NDArray[Any]:
+            found: NDArray[Any] = matrix[:, near] if is_needed else matrix[near].T
             return found
 
-        self.cost += from_each(places.cost, 0)
-        self.satisfied += from_each(places.satisfied(most), 1)
-        self.violated += from_each(places.violated(most), 0)
+        cost, is_same, is_said = to_each(places.cost), to_each(places.is_same), to_each(places.is_said)
+        reaches = to_each(places.reaches)
+        enough = at_least[np.arange(len(near)), np.searchsorted(limits, cost)]
+        good = np.where(reaches, np.where(is_same, pods, np.where(is_said, enough, 0)), 0)
+        bad = np.where(reaches, np.where(~is_same & is_said, pods - enough, 0), pods)
+        self.cost += (cost @ pods)[codes]
+        self.satisfied += good.sum(axis=1)[codes]
+        self.violated += bad.sum(axis=1)[codes]
+        mine, nowhere = codes[at], places.is_nowhere[codes[at]]  # on one node nothing lies between
+        np.subtract.at(self.cost, at, many * places.cost[mine, mine])
+        np.add.at(self.satisfied, at, many * nowhere)
+        np.subtract.at(self.violated, at, many * nowhere)
         self.pairs += int(many.sum())
 
 
@@ -132,22 +165,27 @@ class LinkRoom:
         """Count over those that are placed; `used` is int64[links], what is taken by others."""
         asked = np.zeros((len(places), len(places.links)), dtype=np.int64)
         out = cls(places, asked, np.array([one.capacity for one in places.links], dtype=np.int64) - used)
-        for one in peers:
-            out.ask(*one)
+        out.ask(peers)
         return out
 
-    def ask(self, peer: Peers, at: Rows, many: Counts) -> None:
-        """Have each take what it takes to talk to so many more pods of a workload on some distinct rows."""
-        there = count_by_place(self.places, at, many)
-        for place in np.flatnonzero(there).tolist() if peer.by.bandwidth else ():
-            link = self.places.link[:, place] if peer.is_needed else self.places.link[place]
-            limited = np.flatnonzero(link != NO_LINK)
-            np.add.at(self.asked, (limited, link[limited]), min(peer.by.bandwidth * int(there[place]), _MOST))
+    def ask(self, peers: Sequence[Placed]) -> None:
+        """Have each take what it takes to talk to so many more pods of workloads on some rows."""
+        for is_needed in (True, False):
+            there = np.zeros(len(self.places), dtype=np.float64)
+            for peer, at, many in peers:
+                if peer.is_needed is is_needed and peer.by.bandwidth:
+                    there += float(peer.by.bandwidth) * count_by_place(self.places, at, many)
+            amounts = np.minimum(there, MOST_TRAFFIC).astype(np.int64)
+            for place in np.flatnonzero(amounts).tolist():
+                link = self.places.link[:, place] if is_needed else self.places.link[place]
+                limited = np.flatnonzero(link != NO_LINK)
+                np.add.at(self.asked, (limited, link[limited]), amounts[place])
+        np.minimum(self.asked, MOST_TRAFFIC, out=self.asked)
 
     def room(self) -> Counts:
         """Return int64[rows]: how many more pods fit on each."""
-        fits = np.where(self.asked > 0, np.maximum(self.left, 0) // np.maximum(self.asked, 1), _MOST)
-        room: Counts = fits.min(axis=1, initial=_MOST)[self.places.codes]
+        fits = np.where(self.asked > 0, np.maximum(self.left, 0) // np.maximum(self.asked, 1), MOST_TRAFFIC)
+        room: Counts = fits.min(axis=1, initial=MOST_TRAFFIC)[self.places.codes]
         return room
 
     def add(self, row: int) -> None:
@@ -167,9 +205,6 @@ class LinkRoom:
                 told.append(Rejection(told_link(self.places.links[link], int(self.left[link]), need), hit))
                 rest &= ~hit
         return [*told, Rejection(NO_BANDWIDTH, rest)] if rest.any() else told
-
-
-_MOST: Final = 2**52
 
 
 def told_link(link: LinkName, left: int, need: int) -> str:
@@ -219,10 +254,10 @@ class NetworkFilterState:
         at, many = np.array([row]), np.ones(1, dtype=np.int64)
         if self.links is not None:
             self.links.add(row)
-        for one in self.own:
-            self.tally.count(one, at, many)
-            if self.links is not None:
-                self.links.ask(one, at, many)
+        own = [(one, at, many) for one in self.own]
+        self.tally.count(own)
+        if self.links is not None:
+            self.links.ask(own)
 
 
 @dataclass(slots=True)
@@ -304,8 +339,7 @@ class NetworkScoreState:
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
-        for one in self.own:
-            self.tally.count(one, np.array([row]), np.ones(1, dtype=np.int64))
+        self.tally.count([(one, np.array([row]), np.ones(1, dtype=np.int64)) for one in self.own])
 
 
 MAX_TOTAL: Final = 2**62
