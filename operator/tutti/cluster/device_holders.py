@@ -82,12 +82,15 @@ class DeviceHolders:
 
     def lift(self, pods: Iterable[PodRecord], *, back: bool) -> None:
         """Have the devices be free that nobody but these pods has, and others that are lifted; or be held again."""
+        claims, promises = dict[ClaimKey, None](), dict[int, DevicePromise]()
         for pod in pods:
             self._count(pod.uid, -1 if back else 1)
-            for claim in self._claims_for(pod):
-                self._settle_claim(claim)
-            for promise in self._devices.promises.of_pod(pod.key):
-                self._settle_promise(promise)
+            claims.update(dict.fromkeys(self._claims_for(pod)))
+            promises.update((id(one), one) for one in self._devices.promises.of_pod(pod.key))
+        for claim in claims:  # each once: a PodGroup's has as many users as it has members
+            self._settle_claim(claim)
+        for promise in promises.values():
+            self._settle_promise(promise)
 
     def lift_departing(self, *, back: bool) -> None:
         """Have the devices of claims that nobody is left to use be free, or be held again.
