@@ -65,6 +65,7 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known |= {"nominatedNodeName", "consolidateAfter"}  # of pods and Karpenter
     known |= {
         "matchAttribute",
+        "distinctAttribute",
         "firstAvailable",
         "allocationMode",
         "resourceSliceCount",
