@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, fair_candidates, fair_victims
+from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode
-from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates
+from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates, has_candidates
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
@@ -51,6 +51,26 @@ class PreemptionRules:
         if self.fair:
             return fair_candidates(snapshot, demand)
         return [one.holder for one in find_candidates(snapshot, demand).in_order()]
+
+    def within_reach(self, snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
+        """Return whom a policy names for a demand of queues that borrow, protected or not, whatever they hold.
+
+        Nobody else can become a candidate by being divided into holders of parts of what it holds.
+        """
+        node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
+        found: list[AdmittedWorkload] = []
+        for leaf in node.root().leaves():
+            if leaf is node:
+                found += snapshot.allowed(policy.within, demand, leaf.name)
+            elif policy.reclaim is not Preemptible.NEVER and leaf.borrows_any(demand.contested):
+                found += snapshot.allowed(policy.reclaim, demand, leaf.name)
+        return found
+
+    def has_candidates(self, snapshot: Snapshot, demand: Demand) -> bool:
+        """Whether there are any of these."""
+        if self.fair:
+            return next(each_fair_candidate(snapshot, demand), None) is not None
+        return has_candidates(snapshot, demand)
 
 
 @dataclass(frozen=True, slots=True)
