@@ -19,7 +19,7 @@ from enum import Enum, StrEnum, auto
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tutti.quota.policy import Preemptible, priority_in
+from tutti.quota.policy import Preemptible, PreemptionPolicy, priority_in
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot, UsedLately, nobody_knows
 from tutti.quota.tree import QuotaNode, covers
 
@@ -131,8 +131,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionCandidate:
+class PreemptionCandidate(NamedTuple):
     """A workload that may be preempted; `common` is the nearest cohort that it shares with the preemptor."""
 
     holder: AdmittedWorkload
@@ -214,12 +213,25 @@ def has_candidates(snapshot: Snapshot, demand: Demand) -> bool:
     return any(next(_in_queue(snapshot, demand, one), None) is not None for one in _by_queue(snapshot, demand))
 
 
+def may_have_victims(snapshot: Snapshot, demand: Demand) -> bool:
+    """Whether the policies name anybody whom an attempt could take for a demand, protected or not."""
+    policy = snapshot.policy(demand.queue)
+    return any(
+        snapshot.allowed(one.named_by(policy), demand, one.queue.name)
+        for one in _by_queue(snapshot, demand, may_go=True)
+    )
+
+
 class _Source(NamedTuple):
     """A queue whose workloads are candidates, and by what right."""
 
     queue: QuotaNode
     claim: PreemptionVariant
     common: QuotaNode | None = None
+
+    def named_by(self, policy: PreemptionPolicy) -> Preemptible:
+        """Return whom of it a policy names."""
+        return policy.within if self.claim is PreemptionVariant.OWN_QUEUE else policy.reclaim
 
 
 def _by_queue(snapshot: Snapshot, demand: Demand, *, may_go: bool = False) -> Iterator[_Source]:
@@ -255,8 +267,7 @@ def _borrowers(demand: Demand, cohort: QuotaNode, walked: QuotaNode) -> Iterator
 
 def _in_queue(snapshot: Snapshot, demand: Demand, source: _Source) -> Iterator[PreemptionCandidate]:
     policy = snapshot.policy(demand.queue)
-    who = policy.within if source.claim is PreemptionVariant.OWN_QUEUE else policy.reclaim
-    for holder in snapshot.allowed(who, demand, source.queue.name):
+    for holder in snapshot.allowed(source.named_by(policy), demand, source.queue.name):
         if holder.uses_any(demand.contested) and not snapshot.protected(holder):
             mine = source.claim
             if mine is PreemptionVariant.PRIORITY and not policy.allows_while_borrowing(demand, holder):

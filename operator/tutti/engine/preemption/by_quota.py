@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ class _Trial:
             return [np.zeros(0, dtype=np.int64) for _ in self.lacking.needs]
         cluster = self.state.cluster
         gone = list(gone)
-        slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
+        slots = np.array(list(chain.from_iterable(map(self._of, gone))), dtype=np.int64)
         with (
             SimulatedRemoval(cluster, slots, seen=self.seen),
             kept_room.without_holds(self.state, self._leaving_whole(gone)),
@@ -187,14 +188,14 @@ class _Trial:
     def _of(self, holder: AdmittedWorkload) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
-            workload = quota_usage.workload_of(self.state, holder)
-            members = iter(()) if workload is None else workload.members()
-            if holder.name in self.apart:
-                members = iter((self.apart[holder.name],))
-            slots = [one.pod.slot for one in members if one.pod.slot >= 0]
-            if holder.name not in self.apart:
-                slots = [slot for slot in slots if slot not in self._own]
-            self._slots[holder.name] = slots
+            alone = self.apart.get(holder.name)
+            if alone is not None:
+                slots = [alone.pod.slot]
+            else:
+                workload = quota_usage.workload_of(self.state, holder)
+                slots = [] if workload is None else [one.pod.slot for one in workload.members()]
+            own = self._own if alone is None else frozenset()
+            self._slots[holder.name] = slots = [slot for slot in slots if slot >= 0 and slot not in own]
         return slots
 
 
@@ -243,9 +244,9 @@ def _choose(
             rows = trial.rows(())
             if rows is not None:
                 return _Found([], rows, {})
-        reach = replace(demand, contested=demand.contested | wider)
-        apart = set_apart(state, snapshot, state.rules.within_reach(snapshot, reach))
-        for one in demands:
+        reach = state.rules.within_reach(snapshot, demands)
+        apart = set_apart(state, snapshot, reach)
+        for one in demands if reach else ():
             by_quota = state.rules.victims(snapshot, one, first=frozenset(apart))
             if not by_quota:
                 continue
