@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tutti.quota.fair_sharing import ShareKey, fair_share
-from tutti.quota.policy import Preemptible, allows
+from tutti.quota.policy import Preemptible
 from tutti.quota.reclaim import Fits, PreemptionReason, Victim, fill_back, fits, in_victim_order
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import QuotaNode
@@ -244,22 +244,20 @@ class _Run:
 
 def fair_candidates(snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
     """Return whom the preemptor's policy lets it preempt: in its own queue, and in those of its tree that borrow."""
+    return list(each_fair_candidate(snapshot, demand))
+
+
+def each_fair_candidate(snapshot: Snapshot, demand: Demand) -> Iterator[AdmittedWorkload]:
+    """Yield them one by one."""
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
-    found = _in_queue(snapshot, demand, node, policy.within)
+    yield from _in_queue(snapshot, demand, node, policy.within)
     if node.parent is not None and policy.reclaim is not Preemptible.NEVER:
         for queue in node.root().leaves():
             if queue is not node and queue.borrows_any(demand.contested):
-                found += _in_queue(snapshot, demand, queue, policy.reclaim)
-    return found
+                yield from _in_queue(snapshot, demand, queue, policy.reclaim)
 
 
-def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Preemptible) -> list[AdmittedWorkload]:
-    if who is Preemptible.NEVER:
-        return []
-    return [
-        holder
-        for holder in snapshot.holders(queue.name)
-        if holder.uses_any(demand.contested)
-        and allows(who, demand, holder, across_queues=holder.queue != demand.queue)
-        and not snapshot.protected(holder)
-    ]
+def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Preemptible) -> Iterator[AdmittedWorkload]:
+    for holder in snapshot.allowed(who, demand, queue.name):
+        if holder.uses_any(demand.contested) and not snapshot.protected(holder):
+            yield holder

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, fair_candidates, fair_victims
+from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, each_fair_candidate, fair_candidates, fair_victims
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode
-from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates
+from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates, has_candidates, may_have_victims
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
@@ -51,6 +51,34 @@ class PreemptionRules:
         if self.fair:
             return fair_candidates(snapshot, demand)
         return [one.holder for one in find_candidates(snapshot, demand).in_order()]
+
+    def within_reach(self, snapshot: Snapshot, demands: Sequence[Demand]) -> list[AdmittedWorkload]:
+        """Return whom a policy names for one of some demands in queues that borrow, protected or not.
+
+        Nobody else can become a candidate by being divided into holders of parts of what it holds. There is nobody
+        where none of them could be a victim.
+
+        Args:
+            snapshot: What is used now.
+            demands: Of the same workload; they differ in what is contested.
+        """
+        if not self.fair and not any(may_have_victims(snapshot, one) for one in demands):
+            return []
+        demand, contested = demands[0], frozenset().union(*(one.contested for one in demands))
+        node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
+        found: list[AdmittedWorkload] = []
+        for leaf in node.root().leaves():
+            if leaf is node:
+                found += snapshot.allowed(policy.within, demand, leaf.name)
+            elif policy.reclaim is not Preemptible.NEVER and leaf.borrows_any(contested):
+                found += snapshot.allowed(policy.reclaim, demand, leaf.name)
+        return found
+
+    def has_candidates(self, snapshot: Snapshot, demand: Demand) -> bool:
+        """Whether there are any of these."""
+        if self.fair:
+            return next(each_fair_candidate(snapshot, demand), None) is not None
+        return has_candidates(snapshot, demand)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from enum import Enum, StrEnum, auto
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tutti.quota.policy import Preemptible, allows, priority_in
+from tutti.quota.policy import Preemptible, PreemptionPolicy, priority_in
 from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot, UsedLately, nobody_knows
 from tutti.quota.tree import QuotaNode, covers
 
@@ -131,8 +131,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionCandidate:
+class PreemptionCandidate(NamedTuple):
     """A workload that may be preempted; `common` is the nearest cohort that it shares with the preemptor."""
 
     holder: AdmittedWorkload
@@ -165,7 +164,7 @@ def classical_victims(
         also_fits: What must hold besides quota, asked after each removal.
         first: Holders, by name, that are tried before all others.
     """
-    candidates = find_candidates(snapshot, demand)
+    candidates = find_candidates(snapshot, demand, may_go=True)
     order = sorted(candidates.in_order(), key=lambda candidate: candidate.holder.name not in first)
     for borrowing in _attempts(snapshot, demand, candidates):
 
@@ -184,29 +183,75 @@ def classical_victims(
     return []
 
 
-def find_candidates(snapshot: Snapshot, demand: Demand) -> PreemptionCandidates:
-    """Find everybody who may be preempted for a demand, as things are now."""
+def find_candidates(snapshot: Snapshot, demand: Demand, *, may_go: bool = False) -> PreemptionCandidates:
+    """Find everybody who may be preempted for a demand, as things are now.
+
+    Args:
+        snapshot: What is used now.
+        demand: What is wanted.
+        may_go: Leave out those whom no attempt takes: priority candidates of a queue that has to borrow for it and may
+            preempt nobody while it does.
+    """
     found = PreemptionCandidates()
-    node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
-    if policy.within is not Preemptible.NEVER:
-        found.own = _in_queue(snapshot, demand, node, PreemptionVariant.OWN_QUEUE)
-    if policy.reclaim is not Preemptible.NEVER:
-        owned, left = covers(node, demand.usage)
-        walked = node
-        for cohort in node.ancestors():
-            claim = PreemptionVariant.HIERARCHY if owned else PreemptionVariant.PRIORITY
-            into = found.hierarchical if owned else found.by_priority
-            for queue in _borrowers(demand, cohort, walked):
-                into += _in_queue(snapshot, demand, queue, claim, cohort)
-            enough, left = covers(cohort, left)
-            owned = owned or enough
-            walked = cohort
+    kinds = {
+        PreemptionVariant.OWN_QUEUE: found.own,
+        PreemptionVariant.HIERARCHY: found.hierarchical,
+        PreemptionVariant.PRIORITY: found.by_priority,
+    }
+    for source in _by_queue(snapshot, demand, may_go=may_go):
+        kinds[source.claim].extend(_in_queue(snapshot, demand, source))
     for name in ("own", "hierarchical", "by_priority"):
         by_holder = {candidate.holder.name: candidate for candidate in getattr(found, name)}
         holders = (candidate.holder for candidate in by_holder.values())
         order = in_victim_order(holders, demand.queue, used_lately=snapshot.used_lately)
         setattr(found, name, [by_holder[holder.name] for holder in order])
     return found
+
+
+def has_candidates(snapshot: Snapshot, demand: Demand) -> bool:
+    """Whether anybody may be preempted for a demand, as things are now."""
+    return any(next(_in_queue(snapshot, demand, one), None) is not None for one in _by_queue(snapshot, demand))
+
+
+def may_have_victims(snapshot: Snapshot, demand: Demand) -> bool:
+    """Whether the policies name anybody whom an attempt could take for a demand, protected or not."""
+    policy = snapshot.policy(demand.queue)
+    return any(
+        snapshot.allowed(one.named_by(policy), demand, one.queue.name)
+        for one in _by_queue(snapshot, demand, may_go=True)
+    )
+
+
+class _Source(NamedTuple):
+    """A queue whose workloads are candidates, and by what right."""
+
+    queue: QuotaNode
+    claim: PreemptionVariant
+    common: QuotaNode | None = None
+
+    def named_by(self, policy: PreemptionPolicy) -> Preemptible:
+        """Return whom of it a policy names."""
+        return policy.within if self.claim is PreemptionVariant.OWN_QUEUE else policy.reclaim
+
+
+def _by_queue(snapshot: Snapshot, demand: Demand, *, may_go: bool = False) -> Iterator[_Source]:
+    """Yield the queues that have candidates; `may_go`, those only of which one may be taken."""
+    node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
+    if policy.within is not Preemptible.NEVER:
+        yield _Source(node, PreemptionVariant.OWN_QUEUE)
+    if policy.reclaim is Preemptible.NEVER:
+        return
+    stuck = may_go and not policy.while_borrowing and not _is_under(node, demand)
+    owned, left = covers(node, demand.usage)
+    walked = node
+    for cohort in node.ancestors():
+        claim = PreemptionVariant.HIERARCHY if owned else PreemptionVariant.PRIORITY
+        if owned or not stuck:
+            for queue in _borrowers(demand, cohort, walked):
+                yield _Source(queue, claim, cohort)
+        enough, left = covers(cohort, left)
+        owned = owned or enough
+        walked = cohort
 
 
 def _borrowers(demand: Demand, cohort: QuotaNode, walked: QuotaNode) -> Iterator[QuotaNode]:
@@ -220,34 +265,29 @@ def _borrowers(demand: Demand, cohort: QuotaNode, walked: QuotaNode) -> Iterator
             yield from _borrowers(demand, child, walked)
 
 
-def _in_queue(
-    snapshot: Snapshot, demand: Demand, queue: QuotaNode, claim: PreemptionVariant, common: QuotaNode | None = None
-) -> list[PreemptionCandidate]:
+def _in_queue(snapshot: Snapshot, demand: Demand, source: _Source) -> Iterator[PreemptionCandidate]:
     policy = snapshot.policy(demand.queue)
-    who = policy.within if claim is PreemptionVariant.OWN_QUEUE else policy.reclaim
-    found = []
-    for holder in snapshot.holders(queue.name):
-        if holder.uses_any(demand.contested) and _may(snapshot, who, demand, holder):
-            mine = claim
-            if claim is PreemptionVariant.PRIORITY and not policy.allows_while_borrowing(demand, holder):
+    for holder in snapshot.allowed(source.named_by(policy), demand, source.queue.name):
+        if holder.uses_any(demand.contested) and not snapshot.protected(holder):
+            mine = source.claim
+            if mine is PreemptionVariant.PRIORITY and not policy.allows_while_borrowing(demand, holder):
                 mine = PreemptionVariant.PRIORITY_WITHOUT_BORROWING
-            found.append(PreemptionCandidate(holder, mine, common))
-    return found
-
-
-def _may(snapshot: Snapshot, who: Preemptible, demand: Demand, holder: AdmittedWorkload) -> bool:
-    return allows(who, demand, holder, across_queues=holder.queue != demand.queue) and not snapshot.protected(holder)
+            yield PreemptionCandidate(holder, mine, source.common)
 
 
 def _attempts(snapshot: Snapshot, demand: Demand, candidates: PreemptionCandidates) -> tuple[bool, ...]:
     """Return whether borrowing is allowed, for each attempt to make."""
     node, strict = snapshot.queue(demand.queue), not snapshot.policy(demand.queue).while_borrowing
-    under = all(node.usage.get(what, 0) < node.nominal(what) for what in demand.contested)
-    if not (candidates.hierarchical or candidates.by_priority) or (strict and not under):
+    if not (candidates.hierarchical or candidates.by_priority) or (strict and not _is_under(node, demand)):
         return (True,)
     if strict and not candidates.hierarchical:
         return (False, True)
     return (True, False)
+
+
+def _is_under(node: QuotaNode, demand: Demand) -> bool:
+    """Whether a queue uses less than it is given of all that is contested."""
+    return all(node.usage.get(what, 0) < node.nominal(what) for what in demand.contested)
 
 
 def _may_go(snapshot: Snapshot, demand: Demand, candidate: PreemptionCandidate, *, borrowing: bool) -> bool:

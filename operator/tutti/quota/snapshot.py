@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from tutti.quota.policy import NOBODY, PreemptionPolicy
+from tutti.quota.policy import NOBODY, Preemptible, PreemptionPolicy, Ranked, priority_in
 from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
 
@@ -64,6 +65,69 @@ class Demand:
     cross_queue_priority: int | None = None
 
 
+class QueueHolders:
+    """Who holds quota in one ClusterQueue: in the order they came, and by what their priorities count.
+
+    Whom a policy names is found by these priorities, so that nobody is looked at who is too important to be preempted.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, AdmittedWorkload] = {}
+        self._places: dict[str, int] = {}
+        self._last = 0
+        self._ranks: dict[tuple[int, int | None], dict[str, AdmittedWorkload]] = {}
+
+    def all(self) -> list[AdmittedWorkload]:
+        """Return everybody, in the order they came."""
+        return list(self._holders.values())
+
+    def put(self, holder: AdmittedWorkload) -> None:
+        """Take in a holder as the last that came, in the place of any of the same name."""
+        if holder.name in self._holders:
+            self.drop(holder.name)
+        self._last += 1
+        self._holders[holder.name] = holder
+        self._places[holder.name] = self._last
+        self._ranks.setdefault(_rank(holder), {})[holder.name] = holder
+
+    def drop(self, name: str) -> None:
+        """Take out a holder; KeyError where there is none of this name."""
+        holder = self._holders.pop(name)
+        del self._places[name]
+        here = self._ranks[_rank(holder)]
+        del here[name]
+        if not here:
+            del self._ranks[_rank(holder)]
+
+    def allowed(self, who: Preemptible, preemptor: Ranked, *, across_queues: bool) -> list[AdmittedWorkload]:
+        """Return those whom a policy lets a workload preempt (`policy.allows`), in the order they came.
+
+        Args:
+            who: The policy.
+            preemptor: The workload.
+            across_queues: Whether it is of another queue.
+        """
+        if who is Preemptible.NEVER:
+            return []
+        if who is Preemptible.ANY:
+            return self.all()
+        mine = priority_in(preemptor, across_queues=across_queues)
+        some: list[list[AdmittedWorkload]] = []
+        for here in self._ranks.values():
+            theirs = priority_in(next(iter(here.values())), across_queues=across_queues)  # the same of all of a rank
+            if theirs < mine:
+                some.append(list(here.values()))
+            elif theirs == mine and who is Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY:
+                some.append([one for one in here.values() if preemptor.queued_at < one.queued_at])
+        if len(some) == 1:
+            return some[0]
+        return sorted(chain.from_iterable(some), key=lambda one: self._places[one.name])
+
+
+def _rank(holder: AdmittedWorkload) -> tuple[int, int | None]:
+    return holder.priority, holder.cross_queue_priority
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     queue: str
@@ -106,7 +170,7 @@ class Snapshot:
         self.protected = protected
         self.used_lately = used_lately
         self._policies = policies
-        self._holders: dict[str, dict[str, AdmittedWorkload]] = {}
+        self._holders: dict[str, QueueHolders] = {}
         self._steps: list[_Step] = []
         self._trials = 0
 
@@ -120,7 +184,13 @@ class Snapshot:
 
     def holders(self, queue: str) -> list[AdmittedWorkload]:
         """Return who holds quota in a queue."""
-        return list(self._holders.get(queue, {}).values())
+        here = self._holders.get(queue)
+        return [] if here is None else here.all()
+
+    def allowed(self, who: Preemptible, demand: Demand, queue: str) -> list[AdmittedWorkload]:
+        """Return who holds quota in a queue and may be preempted for a demand by a policy, protected or not."""
+        here = self._holders.get(queue)
+        return [] if here is None else here.allowed(who, demand, across_queues=queue != demand.queue)
 
     def missing(self) -> list[AdmittedWorkload]:
         """Return the holders that trials have removed and not added again, in the order of removal."""
@@ -134,11 +204,11 @@ class Snapshot:
 
     def enrol(self, holder: AdmittedWorkload) -> None:
         """List a workload that holds quota, outside of any trial; what it uses is charged piece by piece."""
-        self._holders.setdefault(holder.queue, {})[holder.name] = holder
+        self._put(holder)
 
     def dismiss(self, holder: AdmittedWorkload) -> None:
         """List a workload no more, outside of any trial; what it used is refunded piece by piece."""
-        del self._holders[holder.queue][holder.name]
+        self._holders[holder.queue].drop(holder.name)
 
     def add(self, holder: AdmittedWorkload) -> None:
         """Count a workload that holds quota."""
@@ -182,8 +252,14 @@ class Snapshot:
         if step.added:
             self.tree.add(step.queue, step.usage)
             if step.holder is not None:
-                self._holders.setdefault(step.queue, {})[step.holder.name] = step.holder
+                self._put(step.holder)
         else:
             self.tree.remove(step.queue, step.usage)
             if step.holder is not None:
-                del self._holders[step.queue][step.holder.name]
+                self._holders[step.queue].drop(step.holder.name)
+
+    def _put(self, holder: AdmittedWorkload) -> None:
+        here = self._holders.get(holder.queue)
+        if here is None:
+            here = self._holders[holder.queue] = QueueHolders()
+        here.put(holder)

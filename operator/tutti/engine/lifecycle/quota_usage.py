@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
@@ -24,7 +25,7 @@ from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Charge, Member
-from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
 from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import Usage, add_to
@@ -246,13 +247,19 @@ def is_protected(state: LifecycleState, holder: AdmittedWorkload) -> bool:
         return True
     if state.moves.plans and state.moves.concerns(workload.key):
         return True  # it was promised to have the same again
-    return protected_until(state, workload) > state.now
+    return state.catalog.protects_anybody and protected_until(state, workload) > state.now
 
 
 def workload_of(state: LifecycleState, holder: AdmittedWorkload) -> Workload | None:
     """Return the workload of a holder, or of which it is a member that stands by itself."""
-    kind, namespace, name = holder.name.partition(PART)[0].split("/")
-    return state.workloads.get((kind, namespace, name))
+    return state.workloads.get(_key_of(holder.name))
+
+
+@lru_cache(maxsize=2**16)
+def _key_of(holder: str) -> WorkloadKey:
+    """Return the key of the workload that a holder is, or is a part of, from its name; asked of every candidate."""
+    kind, namespace, name = holder.partition(PART)[0].split("/")
+    return kind, namespace, name
 
 
 def _reserved_at(workload: Workload) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -125,7 +126,7 @@ def preempt_by_quota(
                     nominations.give_up_nomination(state, key)
                 return Preemption(_take_out(state, entry, queue, option, found, priority))
     demands = (_demand(workload, queue, option) for option in options)
-    lacks_nodes = any(state.rules.candidates(state.ledger.snapshot, demand) for demand in demands)
+    lacks_nodes = any(state.rules.has_candidates(state.ledger.snapshot, demand) for demand in demands)
     _look_again(state, queue)
     return Preemption(lacks_nodes=lacks_nodes)
 
@@ -152,7 +153,7 @@ class _Trial:
             return [np.zeros(0, dtype=np.int64) for _ in self.lacking.needs]
         cluster = self.state.cluster
         gone = list(gone)
-        slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
+        slots = np.array(list(chain.from_iterable(map(self._of, gone))), dtype=np.int64)
         with (
             SimulatedRemoval(cluster, slots, seen=self.seen),
             kept_room.without_holds(self.state, self._leaving_whole(gone)),
@@ -187,14 +188,14 @@ class _Trial:
     def _of(self, holder: AdmittedWorkload) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
-            workload = quota_usage.workload_of(self.state, holder)
-            members = iter(()) if workload is None else workload.members()
-            if holder.name in self.apart:
-                members = iter((self.apart[holder.name],))
-            slots = [one.pod.slot for one in members if one.pod.slot >= 0]
-            if holder.name not in self.apart:
-                slots = [slot for slot in slots if slot not in self._own]
-            self._slots[holder.name] = slots
+            alone = self.apart.get(holder.name)
+            if alone is not None:
+                slots = [alone.pod.slot]
+            else:
+                workload = quota_usage.workload_of(self.state, holder)
+                slots = [] if workload is None else [one.pod.slot for one in workload.members()]
+            own = self._own if alone is None else frozenset()
+            self._slots[holder.name] = slots = [slot for slot in slots if slot >= 0 and slot not in own]
         return slots
 
 
@@ -216,12 +217,17 @@ def _choose(
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
     snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
+    everybody = _everybody(snapshot, queue)
+    if not everybody:
+        return None
+    demands, wider = [demand], frozenset(demand.usage)
+    if demand.contested != wider and any(need.topology for need in lacking.needs):
+        # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
+        demands.append(replace(demand, contested=wider))
     seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
-    everybody = _everybody(snapshot, queue)
-    if not everybody or trial.rows(everybody) is None:
-        return None
     names = {"/".join(key) for key in yielding}
+    hopeful = False  # whether the pods have nodes once everybody is gone; asked only when quota can be had
     with snapshot.trial():
         for counted, whole in state.ledger.with_handed(
             [one for key in yielding for one in state.nominations.ours[key].handed]
@@ -232,34 +238,52 @@ def _choose(
             if holder.name in names:
                 snapshot.remove(holder)
         if names and fits(snapshot, demand, borrowing=True):
+            if trial.rows(everybody) is None:
+                return None
+            hopeful = True
             rows = trial.rows(())
             if rows is not None:
                 return _Found([], rows, {})
-        trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
-        victims = _victims(state.rules, snapshot, demand, trial)
-        wider = frozenset(demand.usage)
-        if not victims and demand.contested != wider and any(need.topology for need in lacking.needs):
-            # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
-            victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
-        rows = trial.rows(victim.holder for victim in victims) if victims else None
-    return None if rows is None else _Found(victims, rows, trial.apart)
+        reach = state.rules.within_reach(snapshot, demands)
+        apart = set_apart(state, snapshot, reach)
+        for one in demands if reach else ():
+            by_quota = state.rules.victims(snapshot, one, first=frozenset(apart))
+            if not by_quota:
+                continue
+            if not hopeful and trial.rows(everybody) is None:
+                return None
+            hopeful = True
+            trial.set_apart(apart)
+            victims = _victims(state.rules, snapshot, one, trial, by_quota)
+            if victims:
+                rows = trial.rows(victim.holder for victim in victims)
+                return None if rows is None else _Found(victims, rows, apart)
+    return None
 
 
-def _victims(rules: PreemptionRules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
+def _victims(
+    rules: PreemptionRules, snapshot: Snapshot, demand: Demand, trial: _Trial, by_quota: list[Victim]
+) -> list[Victim]:
     """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
 
     In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
     before there are nodes, where others might leave by the same right that make room together. Trying one after the
     other until there is a place comes last: it looks for nodes as often as there are candidates.
+
+    Args:
+        rules: By which they are chosen.
+        snapshot: What is used.
+        demand: What is wanted.
+        trial: Where the pods would go.
+        by_quota: Whom the rules take in their order if only quota counts; at least one.
     """
 
     def placed() -> bool:
         return trial.rows(snapshot.missing()) is not None
 
     apart = frozenset(trial.apart)
-    victims = rules.victims(snapshot, demand, first=apart)
-    if not victims or trial.rows([*snapshot.missing(), *(victim.holder for victim in victims)]) is not None:
-        return victims
+    if trial.rows([*snapshot.missing(), *(victim.holder for victim in by_quota)]) is not None:
+        return by_quota
     first = frozenset(trial.in_the_way(rules.candidates(snapshot, demand)))
 
     def cleared() -> bool:
@@ -367,6 +391,8 @@ def _waiting_for(
 def _look_again(state: PreemptionState, queue: Queue) -> None:
     """Have those that found no victims tried again when the first of those that are spared may go."""
     snapshot = state.ledger.snapshot
+    if not state.catalog.protects_anybody:
+        return
     for leaf in snapshot.queue(queue.name).root().leaves():
         for holder in snapshot.holders(leaf.name):
             other = quota_usage.workload_of(state, holder)

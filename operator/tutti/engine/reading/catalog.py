@@ -227,6 +227,7 @@ class Catalog(WrittenObjects):
         self.parts: dict[FlavorResource, int] = {}
         self.windows = QuotaWindows()
         self.shares_cards = False
+        self._has_runtimes = False
         self._priority_classes: dict[str, PriorityClass] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
@@ -234,6 +235,11 @@ class Catalog(WrittenObjects):
         """Return how many seconds a workload of a ClusterQueue runs before it may be a victim; 0: it always may."""
         found = self.queues.get(queue)
         return self.protecting.get(queue, 0) if found is None else found.minimum_runtime
+
+    @property
+    def protects_anybody(self) -> bool:
+        """Whether any ClusterQueue has workloads run for some time before they may be victims."""
+        return self._has_runtimes or any(self.protecting.values())
 
     def compile(self, offered: Offered, now: float) -> None:
         """Work out flavors, queues and cohorts from the objects as they are now.
@@ -288,6 +294,7 @@ class Catalog(WrittenObjects):
         self.looked_at = None
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
+        self._has_runtimes = any(queue.minimum_runtime for queue in self.queues.values())
 
     def _queue_problem(
         self, queue: Queue, caught: Mapping[str, tuple[str, ...]], parents: Mapping[str, str]
