@@ -92,6 +92,25 @@ async def test_what_an_api_server_takes_is_reviewed_and_what_is_larger_is_not(si
     assert sizes == ([size] * 2 if status == 200 else [])
 
 
+async def test_who_sends_no_body_does_not_keep_others_from_their_turn(monkeypatch):
+    monkeypatch.setattr(webhook_server, "MOST_SECONDS", 0.1)
+
+    async def answer(review: Any, **_: Any) -> dict[str, Any]:
+        return ANSWER
+
+    async with served(answer) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_AT_ONCE)]
+        for _, writer in silent:
+            writer.write(b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            await writer.drain()
+        async with asyncio.timeout(5):
+            assert await flood(url, 5) == {200: 5}
+            assert [(await reader.readline()).split()[1] for reader, _ in silent] == [b"408"] * len(silent)
+        for _, writer in silent:
+            writer.close()
+
+
 async def test_the_loop_that_decides_comes_round_between_a_few_reviews():
     """Each is looked at in that loop, as those of objects of ours are."""
     here, turns, looked_at = OtherLoop(asyncio.get_running_loop()), 0, Counter[int]()

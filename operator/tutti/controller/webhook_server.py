@@ -30,6 +30,9 @@ MOST_AT_ONCE: Final = 4
 MOST_WAITING: Final = 256
 """So many wait for that; small ones take a millisecond, and the API server waits for five seconds."""
 
+MOST_SECONDS = 2.0
+"""So long a body may take to come in once it is asked for; the API server has it ready, and is near."""
+
 
 class BoundedWebhookServer(kopf.WebhookServer):
     """Serves reviews, some at a time.
@@ -60,6 +63,12 @@ class BoundedWebhookServer(kopf.WebhookServer):
         try:
             if request.transport is None:  # the API server has given it up meanwhile
                 return web.Response(status=HTTPStatus.REQUEST_TIMEOUT)
-            return await super()._serve(fn, request.clone(client_max_size=MOST_BYTES))
+            bounded = request.clone(client_max_size=MOST_BYTES)
+            try:
+                async with asyncio.timeout(MOST_SECONDS):
+                    await bounded.read()  # it is kept there for who decodes it
+            except TimeoutError:  # whoever sends nothing would have its turn for ever
+                return web.Response(status=HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
+            return await super()._serve(fn, bounded)
         finally:
             self._turns.release()
