@@ -119,6 +119,7 @@ class NetworkState:
         self.namespaces: Sequence[str] = ()
         self.topology_name = self.weights_name = ""
         self.version = 0
+        self._topology_version = 0
         self._groups: dict[tuple[str, str], AppGroup] = {}
         self._orders: dict[tuple[str, str], Mapping[str, int]] = {}
         self._topologies: dict[str, NetworkTopology] = {}
@@ -141,16 +142,21 @@ class NetworkState:
         if self._groups.get(key) == found:
             return False
         self._groups[key] = found
-        self._orders.pop(key, None)
-        self.version += 1
+        self._group_changed(key)
         return True
 
     def drop_group(self, namespace: str, name: str) -> bool:
         """Forget an AppGroup; returns whether it was known."""
         known = self._groups.pop((namespace, name), None) is not None
-        self._orders.pop((namespace, name), None)
-        self.version += known
+        if known:
+            self._group_changed((namespace, name))
         return known
+
+    def _group_changed(self, key: tuple[str, str]) -> None:
+        self._orders.pop(key, None)
+        self.version += 1
+        if key[1] in self._changed:  # what its pods take of links is another matter now
+            self._changed[key[1]] += 1
 
     def put_topology(self, found: NetworkTopology) -> bool:
         """Take in a NetworkTopology; returns whether that changed anything, as only the one that counts can."""
@@ -158,12 +164,14 @@ class NetworkState:
             return False
         self._topologies[found.namespace] = found
         self.version += 1
+        self._topology_version += 1
         return True
 
     def drop_topology(self, namespace: str, name: str) -> bool:
         """Forget a NetworkTopology; returns whether it was known."""
         known = name == self.topology_name and self._topologies.pop(namespace, None) is not None
         self.version += known
+        self._topology_version += known
         return known
 
     def group_of(self, namespace: str, name: str) -> AppGroup | None:
@@ -273,7 +281,7 @@ class NetworkState:
 
     def places(self, version: int, regions: LabelCodes, zones: LabelCodes, count: int) -> Places:
         """Return where `count` rows are; the labels are those of regions and zones, as of `version` of the nodes."""
-        stamp = (version, self.version, count)
+        stamp = (version, self._topology_version, count)
         if self._places is None or self._places[0] != stamp:
             topology = self.topology
             links = [{} if topology is None else topology.links(self.weights_name, key) for key in (REGION, ZONE)]

@@ -14,6 +14,7 @@ from tests.engine.world import World
 from tutti.api.network import APP_GROUP, GROUP_LABEL, REGION, TOPOLOGY, WORKLOAD_LABEL, ZONE
 from tutti.engine.records.decisions import Bind, EmitEvent
 from tutti.placement.least_cost import MOST_PARTS
+from tutti.placement.plugins.network_overhead import places_of
 
 COSTS = [
     {"key": REGION, "origin": "west", "destination": "east", "networkCost": 20},
@@ -246,6 +247,27 @@ def test_bandwidth_of_links_is_taken_and_given_back():
     world.delete("web-0")
     world.run()
     assert sorted(where(world)) == ["db", "web-1", "web-2"]
+
+
+def test_an_app_group_that_changes_takes_other_bandwidth_and_nobody_looks_again_at_what_lies_between():
+    world = network_world(limited("1G"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "n-z2", "z2", gpus=8)
+    depends(world, web=[("db", 10, {"minBandwidth": "400M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1")
+    for number in range(3):
+        world.pod(f"web-{number}", labels=labelled("web"))
+    world.run()
+    nodes = world.engine.state.cluster.nodes
+    before = places_of(nodes)
+    assert len(where(world)) == 3
+    depends(world, web=[("db", 10, {"minBandwidth": "300M"})])
+    world.run()
+    assert len(where(world)) == 4
+    assert places_of(nodes) is before
+    world.network_object(TOPOLOGY, network_topology(limited("2G")))
+    world.run()
+    assert places_of(nodes) is not before
 
 
 def test_a_gang_is_not_spread_over_a_link_that_is_too_narrow_for_it():
