@@ -90,7 +90,11 @@ def _pod(i: int, running: int, gpus: int, phase: str) -> Pod:
     queue = i % QUEUES
     queue -= queue % 2 and i < 5 * QUEUES
     meta = ObjectMeta(
-        name=f"runs-{i}", namespace="team", uid=f"uid-{i:08d}", labels={QUEUE: f"queue-{queue}"}, creation_timestamp=WHEN
+        name=f"runs-{i}",
+        namespace="team",
+        uid=f"uid-{i:08d}",
+        labels={QUEUE: f"queue-{queue}"},
+        creation_timestamp=WHEN,
     )
     requests: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi"}
     if gpus:
