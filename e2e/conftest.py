@@ -1,4 +1,4 @@
-"""One cluster per session, of the kind that `--cluster` names; one namespace and operator per story."""
+"""One cluster per process, of the kind that `--cluster` names; one namespace and operator per story."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Stories share a cluster, so one worker runs them all; some are about one kind of cluster only."""
+    """Some stories are about one kind of cluster only."""
     cluster = config.getoption("--cluster")
     elsewhere = [
         item
@@ -37,10 +37,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=elsewhere)
     items[:] = [item for item in items if item not in elsewhere]
     for item in items:
-        if "e2e" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("e2e"))
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(_STORY_SECONDS))
+        if "e2e" in item.path.parts and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_STORY_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -245,7 +245,7 @@ class Player:
         self.story.wait(lambda: self.sizes() == sorted(sizes), f"PodGroups of {sorted(sizes)}")
 
     def told(self) -> str:
-        """All that is said of the gangs and pods of the story: conditions of pod groups and pods, and events."""
+        """All that is said in the story: conditions of pod groups and pods, and events of whatever object."""
         texts = [
             one.get("message", "")
             for group in self.story.all("PodGroup")
@@ -256,8 +256,7 @@ class Player:
         for pod in self.pods:
             with contextlib.suppress(client.ApiException):
                 texts.append(self.story.pod_condition(pod)[1])
-            texts += [note for _, note in self.story.events(pod)]
-        return "\n".join(texts)
+        return "\n".join([*texts, *self.story.notes()])
 
 
 def _numbers(message: str) -> set[int]:

@@ -150,6 +150,7 @@ def replica(story: Story, name: str, **configuration: Any) -> Iterator[Replica]:
     """Run one more operator beside others, until the block ends."""
     folder = story.folder / name
     folder.mkdir()
+    (folder / "operator.log").touch()  # a forked operator opens it in its own time
     process = launched(story.cluster.kubeconfig, folder, configuration)
     running = Replica(process, folder)
     try:

@@ -346,9 +346,16 @@ class Story:
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """Reasons and notes of the events about an object."""
+        return [(e.get("reason", ""), e.get("note", "")) for e in self._events() if e["regarding"].get("name") == name]
+
+    def notes(self) -> list[str]:
+        """Notes of all events."""
+        return [event.get("note", "") for event in self._events()]
+
+    def _events(self) -> list[dict[str, Any]]:
         # Not by the client's EventsV1Api, which takes no event that a controller has written the old way.
         found = self.custom.list_namespaced_custom_object("events.k8s.io", "v1", self.namespace, "events")["items"]
-        return [(e.get("reason", ""), e.get("note", "")) for e in found if e["regarding"].get("name") == name]
+        return list(found)
 
     def wait(self, so: Callable[[], object], what: str, seconds: float = 60) -> None:
         """Wait until something is so; fails with the end of the operator's log."""

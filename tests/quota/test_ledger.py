@@ -107,25 +107,9 @@ def test_limits_hold_when_only_what_fits_is_charged(given_specs, charges):
 def test_specs_may_change_at_any_time(given_specs, charges):
     ledger = ledger_of(given_specs)
     charge(ledger, charges)
-    ledger.promise("v", "a", {GPU: 2})
     before = state(ledger)
     ledger.rebuild({}, {})
     ledger.rebuild(*given_specs)
-    assert state(ledger) == before
-
-
-@given(specs(), CHARGES)
-def test_a_promise_keeps_others_off_until_it_is_released(given_specs, charges):
-    ledger = ledger_of(given_specs)
-    charge(ledger, charges)
-    before = state(ledger)
-    used = ledger.used("a")
-    ledger.promise("v", "a", {GPU: 3})
-    assert ledger.tree.queues["a"].usage.get(GPU, 0) == used.get(GPU, 0) + 3
-    assert ledger.used("a") == used
-    ledger.promise("v", "a", {GPU: 1})
-    ledger.release("v")
-    ledger.release("nobody")
     assert state(ledger) == before
 
 

@@ -122,7 +122,6 @@ class UsageLedger:
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._touched: dict[str, None] = {}
-        self._promised: dict[str, tuple[str, Usage]] = {}
         self._roots: dict[str, str] = {}
         self._epoch = 0
         self.frees = 0
@@ -164,8 +163,6 @@ class UsageLedger:
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
-        for queue, usage in self._promised.values():
-            self.snapshot.charge(queue, usage)
         self._roots = {name: _root(tree, name) for name in queues}
         self._stamps = {}
         self._epoch += 1
@@ -359,24 +356,6 @@ class UsageLedger:
                 self.snapshot.dismiss(account.holder)
                 account.holder = replace(like, name=who, queue=queue, usage=account.usage)
                 self.snapshot.enrol(account.holder)
-
-    def promise(self, who: str, queue: str, usage: Mapping[FlavorResource, int]) -> None:
-        """Keep quota for somebody who waits, so that nobody else has it; replaces an earlier promise to them."""
-        self.release(who)
-        self._promised[who] = (queue, dict(usage))
-        self.snapshot.charge(queue, usage)
-        self._moved(queue)
-
-    def release(self, who: str) -> None:
-        """Give up what is promised to somebody, if anything is."""
-        promised = self._promised.pop(who, None)
-        if promised is not None:
-            self.snapshot.refund(*promised)
-            self._has_freed(promised[0])
-
-    def promised(self, who: str) -> Mapping[FlavorResource, int]:
-        """Return what is promised to somebody."""
-        return self._promised[who][1] if who in self._promised else {}
 
     def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:
         """Return what somebody holds in which queues."""

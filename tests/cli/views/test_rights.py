@@ -38,7 +38,7 @@ def granted() -> set[tuple[str, str, str]]:
 
 DEVICES = {
     ("resource.k8s.io", plural, "list")
-    for plural in ("deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims")
+    for plural in ("deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates")
 }
 """What `manifests/components/devices` grants beside the role."""
 

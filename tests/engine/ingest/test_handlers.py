@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from tutti.engine.ingest.handlers import HANDLERS
-from tutti.engine.records import observations
+from tutti.engine.records import device_observations, observations
 from tutti.engine.records.observations import AnyObservation, Observation
 
 KINDS = get_args(AnyObservation)
@@ -19,7 +19,8 @@ def test_every_kind_of_observation_is_handled_and_nothing_else():
 
 
 def test_every_kind_that_is_written_down_is_one_that_journals_are_decoded_to():
-    written = [one for one in vars(observations).values() if inspect.isclass(one) and issubclass(one, Observation)]
+    there = [*vars(observations).values(), *vars(device_observations).values()]
+    written = [one for one in there if inspect.isclass(one) and issubclass(one, Observation)]
     assert set(KINDS) == set(written) - {Observation}
 
 

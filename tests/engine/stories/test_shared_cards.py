@@ -311,7 +311,7 @@ def test_cordoned_and_unhealthy_cards_and_those_in_mig_mode_take_nobody():
 
 
 def test_who_finds_only_cards_in_mig_mode_is_told_who_serves_those():
-    """HAMi 4707fb02: its plugin makes instances by a table of geometries that only its own scheduler has."""
+    """HAMi's own scheduler chooses instances by its configuration (`knownMigGeometries`)."""
     world = HamiWorld()
     world.machine("a", 2, mode="mig")
     world.machine("b", 1, health=False)

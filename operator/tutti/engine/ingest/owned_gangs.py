@@ -9,6 +9,7 @@ hold a part of what both need would wait for one another for ever otherwise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -137,7 +138,7 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         promised: What members are like that are not made yet.
     """
     started, managed = workload.counts().live > 0, awaits_start(workload)
-    sizes = _sizes(list(owned_gangs(answers)))
+    sizes, wishes = _sizes(list(owned_gangs(answers))), dict[str, int]()
     for name, size in sizes.items():
         group = workload.group(name)
         group.count, group.most = size.wanted, None
@@ -148,8 +149,13 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         least = size.least if may_come else min(size.least, len(group.members))
         # Those that have succeeded count as placed, and are left out of what is needed by then.
         group.min_count = least and max(least, min(least + group.counts().succeeded, size.total))
+        wishes[name] = size.least and max(size.least, min(size.least + group.counts().succeeded, size.total))
     if _runs(workload):
-        _grow_one_by_one(workload, [workload.groups[name] for name in sizes])
+        groups = [workload.groups[name] for name in sizes]
+        _recall_had(workload, groups, wishes)
+        for group in groups:
+            _forget_beyond(group, wishes[group.name])
+        _grow_one_by_one(groups)
     for name, group in workload.groups.items():
         if name not in sizes:
             group.min_count, group.count, group.promised = 0, None, None
@@ -253,28 +259,44 @@ def _runs(workload: Workload) -> bool:
 
 
 def keep_running(workload: Workload) -> None:
-    """Let a gang run whose object asks for more members by now: these join as there is room (KEP-5547: minCount).
-
-    What it had when it needed more is forgotten once it needs less: nobody misses it when it grows again.
-    """
+    """Let a gang run whose object asks for more members by now: these join as there is room (KEP-5547: minCount)."""
     if not _runs(workload):
         return
     groups = list(workload.groups.values())
+    _recall_had(workload, groups, {group.name: group.min_count for group in groups})
     for group in groups:
-        group.had = min(group.had, max(group.min_count, group.counts().placed))
-    _grow_one_by_one(workload, groups)
+        _forget_beyond(group, group.min_count)
+    _grow_one_by_one(groups)
 
 
-def _grow_one_by_one(workload: Workload, groups: Sequence[MemberGroup]) -> None:
+def _forget_beyond(group: MemberGroup, wish: int) -> None:
+    """Forget what a group had when it needed more than it does now: nobody misses it when it grows again."""
+    group.had = min(group.had, max(wish, group.counts().placed))
+
+
+def _recall_had(workload: Workload, groups: Sequence[MemberGroup], wishes: Mapping[str, int]) -> None:
+    """Share out among the groups of a gang that is found running what its status says that it had.
+
+    The status tells in all how many that was, and of which groups those are that are missed (`kept`). Of what was lost
+    while nobody looked, the first groups that want more are taken to have had it.
+    """
+    if any(group.had for group in groups):
+        return
+    missed = Counter(loss.group for loss in workload.losses)
+    left = workload.had_in_all - sum([group.counts().placed for group in groups])
+    for known in (True, False):
+        for group in groups:
+            had = max(group.had, group.counts().placed)
+            more = min(max(0, left), max(0, wishes[group.name] - had), missed[group.name] if known else left)
+            group.had = had + more
+            left -= more
+
+
+def _grow_one_by_one(groups: Iterable[MemberGroup]) -> None:
     """Take what is added to a gang that runs as extra: it joins as there is room, and what runs lacks nothing.
 
     From what a gang has had it does not fall back: one that has been placed is missed.
     """
-    if not any(group.had for group in groups):  # found running: how many it had of each is not known
-        left = workload.had_in_all - sum([group.counts().placed for group in groups])
-        for group in groups:
-            group.had = group.counts().placed + min(max(0, left), max(0, group.min_count - group.counts().placed))
-            left -= group.had - group.counts().placed
     for group in groups:
         group.min_count = min(group.min_count, max(group.had, group.counts().placed))
 

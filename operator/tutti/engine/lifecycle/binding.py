@@ -176,9 +176,6 @@ def _annotations(member: Member) -> dict[str, str]:
     return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
 
 
-"""How many claims a message names."""
-
-
 @dataclass(slots=True)
 class ClaimProgress:
     """What the claims of reserved members are waiting for.

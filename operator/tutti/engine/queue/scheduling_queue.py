@@ -11,11 +11,11 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
-| an extender has answered | `consultations` | who asked |
+| an extender has answered, a rest is over | `consultations`, `roused` | whose it is |
 | past use counts less by now | `catalog.by_past_use` | the lines that are ordered by it |
 
 `state.touch` has a workload read again; that wakes a parked one only where it asks for something else than before, or
-its last victim has left. Nothing is polled.
+its last victim has left, or it may fit already (`nominations`). Nothing is polled.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class MemberGroup:
         holds: Room and quota held for promised members.
         topology: How near the members must be; None where its object does not say.
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
-        had: How many members have had a node at once in this run, as far as is known.
+        had: How many members have had a node at once in this run, as far as is known; no more than are wanted since.
         ended: How many members have succeeded in this run and do not exist any more.
         held: Quota that is held for members without nodes; None: none.
         added: What admission checks add to its pods; None: nothing.

@@ -387,6 +387,7 @@ class Workload:
         """Count only members that exist from now on: the run is over in which others have succeeded."""
         for group in self.groups.values():
             group.ended = group.had = 0
+        self.had_in_all = 0
 
     def running_for(self, now: float) -> float:
         """Return how many seconds this run has lasted; 0 where it does not run."""

@@ -32,6 +32,7 @@ from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status import StatusState, pod_conditions, queue_statuses, statuses
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
 from tutti.engine.status.statuses import PositionReport, reported_start
+from tutti.engine.status.workload_conditions import report_gang_condition
 
 PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
@@ -72,7 +73,7 @@ def report_workload(state: StatusState, workload: Workload) -> None:
     keep_pod_group(state, workload)
     _report_explanation(state, workload)
     report_status(state, workload)
-    statuses.report_gang_condition(state, workload)
+    report_gang_condition(state, workload)
 
 
 def _report_explanation(state: StatusState, workload: Workload) -> None:

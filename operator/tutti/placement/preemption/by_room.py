@@ -45,7 +45,7 @@ class ClearingOptions:
         depth: int64[k], which depth an option is of.
         row: int64[k], its node.
         gain: int64[k], for how many more pods there would be room.
-        sums: int64[4, k], of its victims: beyond a budget, highest priority, sum of priorities, number (`Harm`).
+        sums: int64[4, k], of its victims: beyond a budget, highest priority, sum of priorities, number (`VictimCost`).
         first: float64[k], when the first of those with the highest priority was started, Unix seconds.
     """
 
@@ -183,7 +183,7 @@ class OptionWalk:
 
 
 def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[Counts, NDArray[np.float64]]:
-    """Return for some nodes what their victims sum up to: int64[4, k] and float64[k] as in `Options`."""
+    """Return for some nodes what their victims sum up to: int64[4, k] and float64[k] as in `ClearingOptions`."""
     size = int(rows.max(initial=-1)) + 1
     mine = np.flatnonzero(gone)
     mine = mine[pool.row[mine] < size]

@@ -225,7 +225,7 @@ class ByNode:
         """Return the nodes where leaving makes room, and what that hurts if only room decides, the least first.
 
         Returns:
-            The rows; the highest priority of those that must leave, and the sum of their priorities, as in `Harm`.
+            The rows; the highest priority of those that must leave, and the sum of theirs, as in `VictimCost`.
         """
         cluster, units = self.cluster, self.units
         pool = VictimPool.of(cluster, units.slots, self.wish, Coverage(()), units.band[units.of] == NO_BAND)
