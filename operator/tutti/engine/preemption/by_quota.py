@@ -181,7 +181,12 @@ class _Trial:
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
     def _leaving_whole(self, gone: Iterable[AdmittedWorkload]) -> list[Workload]:
-        """Return the workloads among those that are gone: what they keep for members to come goes with them."""
+        """Return the workloads among those that are gone: what they keep for members to come goes with them.
+
+        Nobody, where no room at all is kept for members to come.
+        """
+        if next(self.state.cluster.held.all(), None) is None:
+            return []
         whole = (quota_usage.workload_of(self.state, one) for one in gone if one.name not in self.apart)
         return list({one.key: one for one in whole if one is not None}.values())
 
