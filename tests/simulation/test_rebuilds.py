@@ -16,7 +16,7 @@ from tests.simulation.world import World
 from tutti.controller.dispatch import Dispatch, Drained
 from tutti.engine.engine import Engine
 
-BROKEN = (3.02, 30.0)
+BROKEN = (3.02, 34.0)
 """When engines fail: from when the first gang is on its way, and for longer than the wait between two of them."""
 GANGS = (gang("g", 3, queue="q1", gpus=2, seconds=60), gang("h", 3, at=10.0, queue="q2", gpus=2, seconds=60))
 QUIET = story(cluster(), *GANGS, heal_at=40.0)
