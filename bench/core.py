@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, devices, numa, preemption, signals, topology
+from bench import admissions, decide, devices, numa, preemption, reclaim, signals, topology
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -114,6 +114,19 @@ MEASURES: dict[str, Measure] = {
         )
         for nodes in (5000, 500, 20_000)
     },
+    "reclaim_borrower_running1900_ms": Measure(
+        "a turn that tries one whose queue has no more of its own and takes back from borrowers; 1,900 run",
+        "ms",
+        lambda: reclaim.per_try(1900, borrows=True),
+        10,
+        slow=True,
+    ),
+    "reclaim_nowhere_running1900_ms": Measure(
+        "the same of a queue with quota of its own left to take back, for nodes that nobody's leaving would give",
+        "ms",
+        lambda: reclaim.per_try(1900, borrows=False),
+        slow=True,
+    ),
     **{
         f"gang1000_{'_'.join(on) or 'bare'}_nodes5000_ms": Measure(
             f"gang of 1,000 in three roles that talk, with {', '.join(on) or 'nothing'} on, 5,000 nodes",

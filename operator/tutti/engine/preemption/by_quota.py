@@ -181,7 +181,12 @@ class _Trial:
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
     def _leaving_whole(self, gone: Iterable[AdmittedWorkload]) -> list[Workload]:
-        """Return the workloads among those that are gone: what they keep for members to come goes with them."""
+        """Return the workloads among those that are gone: what they keep for members to come goes with them.
+
+        Nobody, where no room at all is kept for members to come.
+        """
+        if next(self.state.cluster.held.all(), None) is None:
+            return []
         whole = (quota_usage.workload_of(self.state, one) for one in gone if one.name not in self.apart)
         return list({one.key: one for one in whole if one is not None}.values())
 
@@ -217,13 +222,9 @@ def _choose(
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
     snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
-    everybody = _everybody(snapshot, queue)
+    everybody, demands = _everybody(snapshot, queue), _each_contested(demand, lacking)
     if not everybody:
         return None
-    demands, wider = [demand], frozenset(demand.usage)
-    if demand.contested != wider and any(need.topology for need in lacking.needs):
-        # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
-        demands.append(replace(demand, contested=wider))
     seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
     names = {"/".join(key) for key in yielding}
@@ -234,7 +235,7 @@ def _choose(
         ):
             snapshot.remove(counted)
             snapshot.add(whole)
-        for holder in everybody:
+        for holder in everybody if names else ():
             if holder.name in names:
                 snapshot.remove(holder)
         if names and fits(snapshot, demand, borrowing=True):
@@ -291,6 +292,15 @@ def _victims(
 
     found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
     return found or rules.victims(snapshot, demand, placed, first=apart)
+
+
+def _each_contested(demand: Demand, lacking: PreemptionOption) -> list[Demand]:
+    """Return a demand as it is tried: with what is contested and, where that may find nobody, with more."""
+    wider = frozenset(demand.usage)
+    if demand.contested != wider and any(need.topology for need in lacking.needs):
+        # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
+        return [demand, replace(demand, contested=wider)]
+    return [demand]
 
 
 def _demand(workload: Workload, queue: Queue, lacking: PreemptionOption) -> Demand:

@@ -21,8 +21,7 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
 )
 from tutti.api.kinds.queues import Preemption
-from tutti.api.kinds.quotas import Nominal
-from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
+from tutti.api.kinds.quotas import Nominal, ResourceGroup
 from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import WrittenObjects
@@ -142,7 +141,7 @@ def weight_of(found: ClusterQueue | Cohort) -> int:
     return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
 
 
-def quotas_in(groups: Iterable[ApiResourceGroup], in_units: InUnits) -> dict[FlavorResource, Quota]:
+def quotas_in(groups: Iterable[ResourceGroup], in_units: InUnits) -> dict[FlavorResource, Quota]:
     """Return the quotas of resource groups, in scheduling units."""
     quotas = {}
     listed = [(flavor.name, one) for group in groups for flavor in group.flavors for one in flavor.resources]
@@ -364,10 +363,7 @@ class Catalog(WrittenObjects):
         return DefaultLimit(queue.limit_seconds, f"ClusterQueue {queue.name}")
 
     def keeps_suspended(self, namespace: str, name: str) -> bool | None:
-        """Whether what waits in a LocalQueue is to wait suspended: as it says, or else its ClusterQueue.
-
-        Where nobody can tell, for the one or the other does not exist or cannot be read, None.
-        """
+        """Whether what waits in a LocalQueue waits suspended, by it or its ClusterQueue; None: one is not there."""
         local = self.get(LocalQueue, namespace, name) if name else None
         if local is None:
             return None if name else False
