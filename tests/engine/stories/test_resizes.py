@@ -92,6 +92,14 @@ class OfJobSet(Gang):
         self.world.pod(name, owner=self.jobs[role], labels=labels)
 
 
+class OfOurs(Gang):
+    def wants(self, size: int) -> None:
+        self.world.pod_group("g", size, queueName="queue")
+
+    def member(self, name: str) -> None:
+        self.world.pod(name, group="g")
+
+
 class OfObject(Gang):
     version, text, field = "", "", "minMember"
 
@@ -121,7 +129,7 @@ class OfNative(OfObject):
         self.world.gang_object(self.version, "g", {"schedulingPolicy": {"gang": {"minCount": size}}})
 
 
-KINDS = [OfJob, OfRay, OfJobSet, OfVolcano, OfCoscheduling, OfNative]
+KINDS = [OfOurs, OfJob, OfRay, OfJobSet, OfVolcano, OfCoscheduling, OfNative]
 
 Step = tuple[str, int]
 

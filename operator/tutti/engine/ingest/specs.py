@@ -182,6 +182,7 @@ def _read_pod_group(
         keep_running(workload)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
+        keep_running(workload)
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
         take_sizes(workload, answers, partial(_promised, state, workload))
