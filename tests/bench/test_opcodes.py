@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 
@@ -106,28 +107,37 @@ def child():
         process.communicate(b"\n")
 
 
-def news_of(pid: int) -> int:
-    """What the kernel has to tell of a child: the last time it was stopped or went on; 0 where it was neither."""
-    return os.waitpid(pid, os.WCONTINUED | os.WUNTRACED | os.WNOHANG)[1]
+@pytest.fixture
+def signals(monkeypatch):
+    """What a process is told, in order; it is told so all the same."""
+    sent: list[signal.Signals] = []
+    tell = os.kill
+
+    def kill(pid: int, what: int) -> None:
+        sent.append(signal.Signals(what))
+        tell(pid, what)
+
+    monkeypatch.setattr("tutti_bench.stage.os.kill", kill)
+    return sent
 
 
-async def test_a_scheduler_is_held_back_until_all_pods_are_there(bench, child):
-    """The child stands for the scheduler's process: the kernel tells that it was stopped, and goes on."""
+async def test_a_scheduler_is_held_back_until_all_pods_are_there(bench, child, signals):
+    """That a process which is told so stands still is looked at in test_figures."""
     text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
     scenario = read_scenarios(text, "test.yaml")[0]
     task = prepare(scenario, scenario.workloads[0], bench.folder)
     found = await bench.session.run(task, SCHEDULER, Process(child.pid, drains=True))
-    assert os.WIFCONTINUED(news_of(child.pid))
+    assert signals == [signal.SIGSTOP, signal.SIGCONT]
     assert "BindLatency" not in {one.metric for one in found}
     assert {one.labels["Drain"] for one in found} == {"true"}
 
 
-async def test_nobody_is_held_back_where_that_was_not_asked_for(bench, child):
+async def test_nobody_is_held_back_where_that_was_not_asked_for(bench, child, signals):
     text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
     scenario = read_scenarios(text, "test.yaml")[0]
     task = prepare(scenario, scenario.workloads[0], bench.folder)
     found = await bench.session.run(task, SCHEDULER, Process(child.pid))
-    assert news_of(child.pid) == 0
+    assert signals == []
     assert {"SchedulerCPU", "BindLatency"} <= {one.metric for one in found}
     assert not any("Drain" in one.labels for one in found)
 

@@ -43,7 +43,7 @@ def gang(
         {"podGroup": "g", "node": name, "count": list(lost).count(name), "requests": asks, "flavors": flavors}
         for name in dict.fromkeys(lost)
     ]
-    made["status"] = {"phase": "Scheduled", "conditions": conditions, "kept": kept}
+    made["status"] = {"phase": "Scheduled", "conditions": conditions, "kept": kept, "started": size}
     admitted = (queue, "a100") if queue else None
     left = [pod("d", f"g-{n}", gpus, gang="g", on=where, owner="Job", admitted=admitted) for n, where in enumerate(on)]
     new = [pod("d", f"g-new-{n}", gpus, gang="g", owner="Job") for n in range(successors)]

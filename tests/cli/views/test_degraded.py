@@ -69,7 +69,7 @@ def test_successors_that_fit_are_told_to():
 
 def test_one_of_which_the_operator_has_said_nothing_yet_is_told_all_the_same():
     made = gang("a", lost=["b"])
-    made[0]["status"] = {"conditions": made[0]["status"]["conditions"][:1]}
+    made[0]["status"] = {"started": 2, "conditions": made[0]["status"]["conditions"][:1]}
     found = only(*nodes("a", "b"), *made)
 
     assert found.degraded is not None

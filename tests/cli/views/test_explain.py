@@ -355,7 +355,7 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
     """A member was lost, and nothing has made it again: by itself that is no gate to wait at."""
     made = copy.deepcopy(without("tune-1"))
     gang = next(one for one in made if (one["kind"], one["metadata"]["name"]) == ("PodGroup", "tune"))
-    gang["status"] = {"conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
+    gang["status"] = {"started": 3, "conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
     found = of("speech/tune", made)
 
     assert found.summary == "it runs with 2 of 3 required members, and waits for 1 successor to be created"

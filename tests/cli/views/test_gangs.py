@@ -31,7 +31,7 @@ def test_they_can_be_narrowed():
 def test_one_that_has_lost_a_member_says_so_and_waits_for_nothing():
     made = [one for one in scene.objects() if one["metadata"]["name"] != "tune-1"]
     gang = next(one for one in made if (one["kind"], one["metadata"]["name"]) == ("PodGroup", "tune"))
-    gang["status"] = {"conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
+    gang["status"] = {"started": 3, "conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
     (found,) = gangs(scene.told(made), namespace="speech")
 
     assert (found.phase, found.gate, found.why) == ("Scheduled", "", "")
