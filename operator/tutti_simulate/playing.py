@@ -159,7 +159,7 @@ class _Play:
         self._in_use: Counter[str] = Counter()
         self._counted_to = 0.0
         self._played.until = jobs[-1].submitted if jobs else 0.0
-        engine = Engine(setting.configuration)
+        engine = Engine(setting.configuration, setting.plugins)
         habits = Habits(self._lasts, lambda _: True, grace=rules.grace, step=rules.step)
         self._cluster = VirtualCluster(engine, START, habits, journal)
         self._cluster.heard, self._cluster.ends = self._hear, self._end

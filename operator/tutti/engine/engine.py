@@ -48,6 +48,7 @@ from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import reporting, statuses, throttle_statuses
+from tutti.placement.extension import Stopwatch
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -63,10 +64,15 @@ class Engine:
     """
 
     def __init__(
-        self, configuration: TuttiConfiguration, plugins: Plugins | None = None, *, discreet: bool = True
+        self,
+        configuration: TuttiConfiguration,
+        plugins: Plugins | None = None,
+        *,
+        discreet: bool = True,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
-        self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
+        self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet, stopwatch=stopwatch)
         state.ledger.protected = partial(is_protected, state)
         state.queue_positions.used = partial(usage_history.usage_of_local_queue, state)
         state.ledger.used_lately = partial(usage_history.usage_of_holder, state)

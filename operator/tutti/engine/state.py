@@ -35,7 +35,7 @@ class State(QueueState, StatusState):
     capacity_seen: int = 0
 
     def __post_init__(self) -> None:
-        self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
+        self.plugin_host = PluginHost(self.plugins, self.cluster.classes, self.stopwatch)
         self.cluster.nodes.devices.count(self.configuration.resources.device_class_mappings)
         conventions = self.configuration.conventions
         self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))

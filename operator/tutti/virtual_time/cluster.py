@@ -173,6 +173,16 @@ class VirtualCluster:
         step, when = self.habits.step, max(self.now, min(times))
         return math.ceil(when / step) * step if step else when
 
+    def seen(self, before: Iterable[AnyObservation]) -> list[AnyObservation]:
+        """Return what an engine that is made now would be listed: what there was, with pods and objects as they are.
+
+        Args:
+            before: What was taken over, for what never changes here.
+        """
+        kept = [one for one in before if not isinstance(one, PodSeen | ObjectSeen)]
+        objects = [ObjectSeen(kind, raw) for (kind, _, _), raw in self._objects.items()]
+        return [*kept, *objects, *map(PodSeen, self._pods.values())]
+
     @property
     def quiet(self) -> bool:
         """Whether nothing will happen but that the engine looks at its own times."""
