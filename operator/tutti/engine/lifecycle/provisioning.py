@@ -45,8 +45,8 @@ from tutti.engine.records.provisioning import (
     Provisioning,
     ProvisioningFollowed,
     ProvisioningGone,
-    ProvisioningStage,
     ProvisioningSeen,
+    ProvisioningStage,
     ProvisioningWritten,
     provisioning_request_name,
 )
