@@ -108,6 +108,7 @@ class VirtualCluster:
 
     def __init__(self, engine: Engine, at: float, habits: Habits, journal: JournalWriter | None = None) -> None:
         self.engine, self.now, self.habits = engine, at, habits
+        engine.state.tells_rooms = journal is not None  # who replays a journal tells it, and nobody else would read it
         self.turns = self.told = 0
         self.decisions: Counter[str] = Counter()
         self.unplayed: Counter[str] = Counter()

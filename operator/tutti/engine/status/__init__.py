@@ -14,6 +14,7 @@ class StatusState(BackfillState):
     """What is remembered of what was told.
 
     Attributes:
+        tells_rooms: Whether statuses of queues say what is free on nodes; nobody reads them where time is virtual.
         queue_positions: Where those who wait stand in their ClusterQueues.
         waiting_counts: Who waits, and at which gate.
         tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
@@ -21,6 +22,7 @@ class StatusState(BackfillState):
         tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
     """
 
+    tells_rooms: bool = True
     queue_positions: QueuePositions = field(default_factory=QueuePositions)
     waiting_counts: WaitingCounts = field(default_factory=WaitingCounts)
     overuses: Overuses = field(default_factory=Overuses)

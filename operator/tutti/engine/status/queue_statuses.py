@@ -43,9 +43,13 @@ def next_queues_due(state: StatusState) -> float | None:
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
     """
-    due = [state.free_at + NODES_SECONDS] if state.free_is_stale and state.catalog.queues else []
+    due = [state.free_at + NODES_SECONDS] if _is_stale(state) else []
     due += [state.past_use_at + _sampling(state)] if state.past_use else []
     return min((time for time in due if time > state.now), default=None)
+
+
+def _is_stale(state: StatusState) -> bool:
+    return state.tells_rooms and state.free_is_stale and bool(state.catalog.queues)
 
 
 def _sampling(state: StatusState) -> int:
@@ -54,7 +58,7 @@ def _sampling(state: StatusState) -> int:
 
 def report_queues(state: StatusState) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
-    if state.free_is_stale and state.catalog.queues and state.now >= state.free_at + NODES_SECONDS:
+    if _is_stale(state) and state.now >= state.free_at + NODES_SECONDS:
         state.attempt_part("looking at what is free", partial(_look_at_nodes, state), None)
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
