@@ -96,6 +96,24 @@ docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is a
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
 	@$(BIN)/python -m tests.manifests.check
 
+.PHONY: chart chart-check helm
+chart: $(READY) ## Generate the Helm chart, manifests/chart, from what kustomize installs
+	@$(BIN)/python -m release.chart manifests/chart
+
+chart-check: $(READY) ## Lint, validate and render the chart by Helm's own code, and compare it with kustomize
+	@$(MAKE) --no-print-directory helm || echo "chart-check: Helm's SDK cannot be fetched; without it the chart is compared with manifests/ only" >&2
+	@$(BIN)/python -m release.chart --check manifests/chart
+	@$(BIN)/python -m pytest tests/manifests/test_chart.py
+
+helm: build/helm/.ready ## Helm's SDK (of PyPI, by its hash) in build/helm, for tests of the chart
+
+# Its one library comes three times, as wheels have no links.
+build/helm/.ready: release/helm.lock
+	@rm -rf build/helm && $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+	  --target build/helm -r release/helm.lock
+	@cd build/helm/helm_python/lib && for one in libhelm_c.so.*; do [ ! -e "$$one" ] || ln -f libhelm_c.so "$$one"; done
+	@touch $@
+
 .PHONY: sbom audit
 sbom: $(READY) ## What the image is made of, as CycloneDX JSON; writes build/sbom.json
 	@mkdir -p build
