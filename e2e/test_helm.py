@@ -23,7 +23,7 @@ KINDS_SINCE = ("admissionchecks",)
 def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story, Administrator, Helm]]:
     """A cluster without anything of ours, and somebody with Helm."""
     with own_cluster(request.config.getoption("--cluster"), tmp_path / "cluster") as cluster:
-        story, helm = Story(cluster, "tenant", tmp_path), Helm(cluster)
+        story, helm = Story(cluster, "tenant", tmp_path), Helm(cluster, tmp_path)
         try:
             yield story, Administrator(cluster), helm
         finally:
@@ -69,10 +69,10 @@ def its_test_passes(story: Story) -> None:
 
 
 def test_what_runs_lives_through_an_upgrade_of_the_release_and_of_its_definitions(
-    bare: tuple[Story, Administrator, Helm], tmp_path: Path
+    bare: tuple[Story, Administrator, Helm],
 ) -> None:
     story, administrator, helm = bare
-    helm.install(chart_of_before(tmp_path))
+    helm.install(chart_of_before(helm.chart))
     for name in KINDS_SINCE:
         administrator.apply("-f", str(ROOT / "crds" / f"scheduling.tutti.dev_{name}.yaml"))
     start(story, administrator)
