@@ -123,7 +123,7 @@ numbers; `tutti explain` tells both, and what would unblock it.
 """
 WAITS = """## A workload waits
 
-`reason` in `status.pendingReason` (PodGroup) or `status.pending` (Workload), and of the condition `PodScheduled` of pods,
+`reason` in `status.pendingReason` (PodGroup) or `status.pending` (Workload), and of condition `PodScheduled` of pods,
 by gate. Pods that lack a node, and only those, say `Unschedulable` to autoscalers.
 
 """
