@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "tutti.cli.run",
         "simulate": "tutti_simulate.command",
         "top": "tutti.cli.views.nodes",
+        "ui": "tutti.web.command",
         "what-if": "tutti.cli.views.forecast.command",
     }
 )
