@@ -168,7 +168,7 @@ class ClusterRights:
         Raises:
             Refused: He may see nothing, or nobody can tell.
         """
-        if not 0 < len(token) <= LONGEST_TOKEN:
+        if not 0 < len(token) <= LONGEST_TOKEN or not token.isascii():
             raise Refused(HTTPStatus.UNAUTHORIZED, "sign in with a token, such as one of `kubectl create token`")
         named = frozenset(sorted(namespaces)[:MOST_NAMESPACES])
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest(), named

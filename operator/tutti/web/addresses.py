@@ -18,7 +18,9 @@ from tutti.web.picture import Picture
 
 _LONGEST: Final = 2_048
 _LONGEST_WORD: Final = 320
-_ASKED: Final[frozenset[str]] = frozenset()
+_ASKED: Final[frozenset[str]] = frozenset(
+    {"resources", "resource", "topology", "model", "node", "namespace", "name", "state", "reason", "from", "kind"}
+)
 _PAGES: Final[Sequence[tuple[re.Pattern[str], Callable[[PageRequest], PageDocument]]]] = (
     (re.compile(r"/"), queues_page),
     (re.compile(r"/queue/(?P<name>[^/]+)"), queue_page),

@@ -11,6 +11,8 @@ import os
 import signal
 import ssl
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -41,12 +43,12 @@ _NICE: Final = 10
 """Decisions go first where both want the same processor."""
 
 
-async def serve_beside(task: WebViewTask, stop: asyncio.Event) -> None:
-    """Serve pages until `stop` is set.
+@asynccontextmanager
+async def pages_beside(task: WebViewTask) -> AsyncIterator[tuple[int, asyncio.Task[None]]]:
+    """Serve pages until the block ends; yields their port, and the task that must not end.
 
     Raises:
         CredentialsError: There is no usable way to a cluster.
-        WireError: The cluster does not answer, or knows nobody by these credentials.
         OSError: The address cannot be listened on, or the certificate not be read.
     """
     configuration = TuttiConfiguration.model_validate(task.configuration)
@@ -61,11 +63,9 @@ async def serve_beside(task: WebViewTask, stop: asyncio.Event) -> None:
         async with serving_pages(mirror) as (hub, work):
             hosts = [one.lower() for one in settings.hosts]
             app = web_application(hub, ClusterRights(client), WebSettings(hosts, _COOKIE, secure=True))
-            async with serving(app, host=host, port=int(port), context=_context(settings, host)) as served:
-                log.info("serving_pages", port=served)
-                await first_of(stop, work)
-        if work.done() and not work.cancelled():
-            work.result()
+            context = _context(settings, host)
+            async with serving(app, host=host, port=int(port), context=context, cancels=True) as served:
+                yield served, work
 
 
 def _context(settings: UiSettings, host: str) -> ssl.SSLContext:
@@ -83,7 +83,11 @@ async def _run(task: WebViewTask) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     parent = asyncio.create_task(_until_alone(stop), name="until alone")
     try:
-        await serve_beside(task, stop)
+        async with pages_beside(task) as (port, work):
+            log.info("serving_pages", port=port)
+            await first_of(stop, work)
+            if work.done():
+                work.result()
     finally:
         parent.cancel()
 

@@ -59,7 +59,7 @@ async def pages_at_home(options: HomeOptions) -> AsyncIterator[tuple[str, asynci
         async with serving_pages(mirror) as (hub, work):
             hosts: list[str] = []
             app = web_application(hub, AddressToken(token), WebSettings(hosts, f"tutti-{options.port}", secure=False))
-            async with serving(app, host=_LOOPBACK, port=options.port) as port:
+            async with serving(app, host=_LOOPBACK, port=options.port, cancels=True) as port:
                 hosts += [f"{name}:{port}" for name in (_LOOPBACK, "localhost")]
                 yield f"http://{_LOOPBACK}:{port}/?token={token}", work
 

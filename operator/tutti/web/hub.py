@@ -270,8 +270,9 @@ def _make(picture: Picture, channels: Iterable[_Channel]) -> list[tuple[_Channel
             document = made_page(picture, channel.address, channel.viewer)
         except NotShown as error:
             document = PageDocument("Not here", str(error), problems=(str(error),))
-        except Exception as error:  # a bulkhead: whatever it is, it is this page's
-            log.exception("page_failed", page=channel.address.path)
+        except Exception as error:
+            log.error("page_failed", page=channel.address.path, error=repr(error))  # noqa: TRY400 - as it is, next line
+            log.debug("page_failed_at", page=channel.address.path, exc_info=error)
             text = f"this page cannot be made: {type(error).__name__}; the log says more"
             document = PageDocument("Not made", text, problems=(text,))
         made.append((channel, msgspec.structs.replace(document, generation=picture.generation)))

@@ -255,11 +255,11 @@ def _members_section(asked: PageRequest, found: ExplainedWorkload) -> PageSectio
     levels = levels_of(state)
     rows = []
     for lost, placed in ((False, found.placed), (True, found.lost)):
-        for node, pods in list(placed.items())[:MOST_MEMBERS]:
-            place = said(" / ".join(place_of(state, node, levels))) if asked.viewer.nodes else ()
+        there = sorted((place_of(state, node, levels), node) for node in placed)
+        for domains, node in there[:MOST_MEMBERS]:
+            pods, place = placed[node], said(" / ".join(domains)) if asked.viewer.nodes else ()
             what = said(counted(pods, "member"), "bad" if lost else "")
             rows.append(PageRow(f"{lost}/{node}", (place, said(node), (*what, *(said("lost", "bad") if lost else ())))))
-    rows.sort(key=lambda row: (row.cells[0], row.key))
     nodes = len(found.placed)
     note = f"on {counted(nodes, 'node')}" if nodes else ""
     if nodes > MOST_MEMBERS:
