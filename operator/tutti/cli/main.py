@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "cluster": "tutti_sim.command",
         "completion": "tutti.cli.completion",
         "demo": "tutti_demo.command",
+        "doctor": "tutti.cli.doctor.command",
         "drain-check": "tutti.cli.views.drain.command",
         "explain": "tutti.cli.views.explain.command",
         "gangs": "tutti.cli.views.gangs",
