@@ -104,10 +104,10 @@ class Scene:
         singles = columns.row >= 0
         singles[[one.slot for gang in gangs for one in gang.pods]] = False
         units = VictimUnits.among(cluster, np.flatnonzero(singles), gangs)
-        before = list(cluster.nodes.devices.rows.uses)
+        before = list(cluster.nodes.devices.rows.own_uses)
         found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
         cluster.nodes.devices.columns(asks[0].pod_class.devices, cluster.nodes.device_view(asks[0].pod_class.devices))
-        assert not before or before == cluster.nodes.devices.rows.uses
+        assert not before or before == cluster.nodes.devices.rows.own_uses
         return found
 
     def victims(self, *parties: str) -> set[str] | None:
