@@ -86,7 +86,7 @@ class CommonView:
         self._class_of[place] = now
 
 
-def in_order(spots: Sequence[int], places: Sequence[int]) -> list[int]:
+def merged(spots: Sequence[int], places: Sequence[int]) -> list[int]:
     """Return pools of a row's own and pools that it shares in the order in which they are tried.
 
     Args:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tutti.api.devices import AttributeValue
 from tutti.cluster.devices.catalog import pool_order
-from tutti.cluster.devices.common_view import CommonView, in_order
+from tutti.cluster.devices.common_view import CommonView, merged
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, OfferedPool
@@ -150,7 +150,7 @@ class DeviceProjection:
             return list(own)
         standing, shared = self._standings[int(self._standing_of[row])], common.pools.pools
         places = self._view_of(common).everything if standing.whole else self._view_of(common).chosen
-        return [shared[at] if at >= 0 else own[-1 - at] for at in in_order(standing.spots, places)]
+        return [shared[at] if at >= 0 else own[-1 - at] for at in merged(standing.spots, places)]
 
     def _view_of(self, common: CommonUse) -> CommonView:
         """Return what is looked at of shared pools, as they are now."""
@@ -192,7 +192,7 @@ class DeviceProjection:
     def _beside(self, view: CommonView, standing: _Standing) -> int:
         """Return the situation of a row with these pools of its own beside those that it shares."""
         shared, used = view.common.pools.pools, view.common.uses
-        order = in_order(standing.spots, view.everything if standing.whole else view.chosen)
+        order = merged(standing.spots, view.everything if standing.whole else view.chosen)
         pools = [shared[at] if at >= 0 else standing.own[-1 - at] for at in order]
         uses = tuple([used[at] if at >= 0 else standing.uses[-1 - at] for at in order])
         return self._situation(self._numbers_of(pools), uses)
