@@ -149,6 +149,10 @@ class Devices:
         if not self.held:
             self.write()
 
+    def lose_writes(self) -> None:
+        """Have nobody write what has been decided and is not written yet."""
+        self._waiting.clear()
+
     def write(self) -> None:
         """Write what has been decided so far, as an API server takes it."""
         waiting, self._waiting = self._waiting, []
