@@ -240,7 +240,7 @@ class DeviceHistories(RuleBasedStateMachine):
             self.rest()
 
 
-DeviceHistories.TestCase.settings = examples(40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+DeviceHistories.TestCase.settings = examples(40, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 TestDeviceHistories = pytest.mark.timeout(120 + 120 * TIMES)(DeviceHistories.TestCase)
 
 

@@ -24,6 +24,7 @@ from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
 from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
+from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import NodePool
@@ -104,6 +105,7 @@ class DeviceState:
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
+        self._islands = DeviceIslands(self.rows)
         self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
@@ -239,6 +241,11 @@ class DeviceState:
         if any(one.shared for one in needs.claims):
             return True
         return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
+
+    def islands(self, names: frozenset[str], nodes: NodeView) -> NDArray[np.int64]:
+        """Return int64[rows]: which nodes have devices that are linked, by attributes of these names (`islands.py`)."""
+        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+        return self._islands.of(names, len(nodes.names))
 
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""

@@ -145,7 +145,7 @@ def _withheld(
 def _free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) -> Iterator[None]:
     """Have nominated pods find the devices, and parts of cards, that their victims still have: nobody else gets these.
 
-    What victims have of cards until they are gone counts beside that: who comes meanwhile finds less than there will be.
+    What victims have of cards until they are gone counts beside that: who comes meanwhile finds less than there is.
     """
     holders, cards = state.cluster.device_users.holders, state.cluster.nodes.cards
     known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
