@@ -151,6 +151,12 @@ MEASURES: dict[str, Measure] = {
         lambda: devices.singles(1000, 1000),
         500,
     ),
+    "network_devices_nodes100_pools2000_per_s": Measure(
+        "single pods whose claims share devices of 2,000 pools of a network, 100 nodes",
+        "1/s",
+        lambda: devices.network(100, 2000, 2000),
+        500,
+    ),
     "preempt_devices_gang64_nodes1000_ms": Measure(
         "victims for a gang of 64 that claims 8 GPUs each, 1,000 nodes whose 8,000 GPUs others have",
         "ms",
