@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
+from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
@@ -52,6 +54,10 @@ class State(QueueState, StatusState):
             load.on = self.cluster.classes.reads_limits = True
             load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
         self._look_at_network()
+        if any(one.interference is not None for one in self.configuration.profiles):
+            self.cluster.watch_labels((BEHAVIOUR_LABEL,))
+        if any(one.data_locality is not None for one in self.configuration.profiles):
+            self.cluster.watch_labels((DATASET_LABEL,))
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces

@@ -44,6 +44,11 @@ class AdmissionState(LifecycleState, QueueFigures):
     past_use_at: float = 0.0
 
     @property
+    def looks_for_better(self) -> bool:
+        """Whether any workload may pass up what it could have."""
+        return any(one.data is not None for one in self.profiles.values())
+
+    @property
     def may_move(self) -> bool:
         """Whether who is moved would come back at once: no head with kept room goes before it, and no throttle."""
         return not (self.backfill_reservations.of or self.throttles.throttles)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.admission import throttling
+from tutti.engine.admission import patience, throttling
 from tutti.engine.records.explanation import AFTER_OTHERS, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -40,10 +40,11 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
     if queue.hold or queue.drain or queue.problem is not None:
         return {}
     ends, steps = _known_ends(state), state.quota_steps(queue.name)
-    if not (ends or steps or state.throttles):
+    if not (ends or steps or state.throttles or state.looks_for_better):
         return {}
     heads: list[tuple[WorkloadKey, PendingWorkload]] = []
     throttled_until: dict[WorkloadKey, float | None] = {}
+    patient_until: dict[WorkloadKey, float] = {}
     for workload in state.queue_positions.heads(queue.name, most):
         needs = pending_pod_sets(workload)
         if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
@@ -52,8 +53,11 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
             continue  # it stands aside, and is in nobody's way
         if workload.explanation is not None and workload.explanation.gate is Gate.THROTTLE:
             throttled_until[workload.key] = throttling.allowed_from(state, needs)
+        latest = patience.patient_until(state, workload) if state.looks_for_better else None
+        if latest is not None:
+            patient_until[workload.key] = latest
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
-    if not (ends or steps or throttled_until):
+    if not (ends or steps or throttled_until or patient_until):
         return {}
     nodes = state.cluster.nodes
     width = len(nodes.resource_index)  # now that all that is asked for has its column
@@ -77,6 +81,7 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
     for key, until in throttled_until.items():  # by the clock alone, for who else ends counts as using no less
         at = expected[key]
         expected[key] = None if at is None or until is None else max(at, until)
+    expected.update(patient_until)  # by then it takes what it could have now
     reservation = state.backfill_reservations.of.get(queue.name)
     if reservation is not None and reservation.workload in expected:
         expected[reservation.workload] = reservation.starts_at
