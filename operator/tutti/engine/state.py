@@ -156,6 +156,8 @@ class State(QueueState, StatusState):
         self.waiting_counts.drop(key)
         self.timers.drop(key)
         self.ending.pop(key, None)
+        self.expected.pop(key, None)
+        self.awaited_flavors.pop(key, None)
         self.plugin_holds.pop(key, None)
         self.keeping_room.pop(key, None)
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)

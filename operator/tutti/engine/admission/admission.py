@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history
 from tutti.engine.admission.attempt import (
@@ -25,6 +26,7 @@ from tutti.engine.admission.attempt import (
     ways_of,
     widest,
 )
+from tutti.engine.admission.earliest_finish import why_it_awaits
 from tutti.engine.admission.patience import Patience, place_near_data
 from tutti.engine.admission.provisioning import asks_for_nodes
 from tutti.engine.admission.shortages import (
@@ -240,6 +242,9 @@ def _take_required(
         else:
             found = _hold_for_checks(attempt, needs, pod_sets, choice)
             if found is None and not attempt.held:
+                waits = why_it_awaits(attempt, needs, choice, partial(_place, attempt, needs, pod_sets, choice))
+                if waits is not None:
+                    return waits
                 found = _place_or_ask(attempt, needs, pod_sets, choice)
         if found is None:
             return None

@@ -64,7 +64,11 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         or state.backfill_reservations.pauses
     ):
         return False
-    if throttling.concerns(state, need) or data_rules(state, workload, entry.needs) is not None:
+    if (
+        workload.flavor_seconds
+        or data_rules(state, workload, entry.needs) is not None
+        or throttling.concerns(state, need)
+    ):
         return False
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler) or state.moves.plans)
 

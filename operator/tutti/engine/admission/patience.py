@@ -1,7 +1,8 @@
 """How long a workload passes up what it could have now, because it hopes for better, and when that is over.
 
 For nodes near its data (`placement/plugins/data_locality.py`) it waits as many seconds as its profile says, distance
-by distance, as delay scheduling does. The time counts from when it was first told that it waits for such a thing; its
+by distance, as delay scheduling does. For a flavor in which it ends first it waits as long as that saves
+(`earliest_finish.py`). The time counts from when it was first told that it waits for such a thing; its
 object's status says since when, so that a restarted operator waits no longer. A pod by itself has no object: its time
 counts from when it was queued.
 """
@@ -16,9 +17,9 @@ import msgspec
 from tutti.api.data_locality import DATASET_LABEL, datasets_in
 from tutti.api.messages import escape_controls, shortened
 from tutti.cluster.classes import Feature
-from tutti.engine.admission import AdmissionState
+from tutti.engine.admission import AdmissionState, AwaitedFlavor
 from tutti.engine.admission.attempt import AdmissionAttempt
-from tutti.engine.records.explanation import WAITING_FOR_DATA, Explanation, Gate
+from tutti.engine.records.explanation import WAITING_FOR_DATA, WAITING_FOR_FLAVOR, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.placement.framework import Rows
@@ -53,12 +54,26 @@ def distance_allowed(state: AdmissionState, workload: Workload, rules: DataRules
 def patience_shape(state: AdmissionState, workload: Workload, needs: Sequence[PodSetRequest]) -> object:
     """Return what tells workloads apart by how long they still wait; None for those who do not."""
     rules = data_rules(state, workload, needs)
-    return None if rules is None else distance_allowed(state, workload, rules)
+    far = None if rules is None else distance_allowed(state, workload, rules)
+    if not workload.flavor_seconds:
+        return far
+    awaited = state.awaited_flavors.get(workload.key)
+    is_due = awaited is not None and state.now >= min(awaited.starts_at, _over(state, workload, awaited))
+    return far, workload.key, is_due  # who waits for the same flavors as another does not fare like it
+
+
+def _over(state: AdmissionState, workload: Workload, awaited: AwaitedFlavor) -> float:
+    """Return when a workload has waited for a flavor as long as that saves, Unix seconds."""
+    since = waits_since(workload)
+    return (state.now if since is None else since) + awaited.saves
 
 
 def patient_until(state: AdmissionState, workload: Workload) -> float | None:
     """Return until when a workload waits at most for what it passes others up for, Unix seconds; None: it does not."""
     why, since = workload.explanation, waits_since(workload)
+    awaited = state.awaited_flavors.get(workload.key)
+    if why is not None and why.reason == WAITING_FOR_FLAVOR and awaited is not None:
+        return min(awaited.starts_at, _over(state, workload, awaited))
     if why is None or why.reason != WAITING_FOR_DATA:
         return None
     profile = state.profiles.get(workload.scheduler)
@@ -71,6 +86,9 @@ def begin_waiting(state: AdmissionState, workload: Workload) -> None:
     if workload.passed_up_since is None:
         workload.passed_up_since = state.now
     since, profile = waits_since(workload), state.profiles.get(workload.scheduler)
+    awaited = state.awaited_flavors.get(workload.key)
+    if awaited is not None:
+        state.set_alarm(workload, min(awaited.starts_at, _over(state, workload, awaited)))
     if since is None or profile is None or profile.data is None or not profile.data.wait:
         return
     rules = profile.data

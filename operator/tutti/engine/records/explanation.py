@@ -52,7 +52,10 @@ AFTER_OTHERS = (WAITING_FOR_OTHERS, PREDECESSOR_FAILED, AFTER_ITSELF)
 WAITING_FOR_DATA = "WaitingForData"
 """The reason of who could start elsewhere, and waits for nodes near its data."""
 
-PATIENT = (WAITING_FOR_DATA,)
+WAITING_FOR_FLAVOR = "WaitingForFlavor"
+"""The reason of who could start in one flavor, and ends sooner if it waits for another."""
+
+PATIENT = (WAITING_FOR_DATA, WAITING_FOR_FLAVOR)
 """Reasons of who passes up what it could have now, for some time; nobody is taken out for it."""
 
 PASSED_UP_SINCE = "passedUpSince"

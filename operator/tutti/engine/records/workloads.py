@@ -173,6 +173,7 @@ class Workload:
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
         after: Whom it starts after, and whether these must have Succeeded or only Finished.
+        flavor_seconds: How long it is expected to take in which flavor; those that are not here are not known.
         ended_before: Those of them that have ended as they must, and how; they are not waited for again.
         outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
@@ -258,6 +259,7 @@ class Workload:
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     after: tuple[tuple[str, str], ...] = ()
+    flavor_seconds: tuple[tuple[str, int], ...] = ()
     ended_before: Mapping[str, str] = field(default_factory=dict)
     outcome: str = ""
     asked_for: str = ""
