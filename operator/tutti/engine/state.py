@@ -58,6 +58,9 @@ class State(QueueState, StatusState):
             self.cluster.watch_labels((BEHAVIOUR_LABEL,))
         if any(one.data_locality is not None for one in self.configuration.profiles):
             self.cluster.watch_labels((DATASET_LABEL,))
+        health = self.configuration.node_health
+        if health is not None:
+            self.cluster.problems = frozenset((one.type, one.status) for one in health.conditions)
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces
