@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.engine.records.explanation import AFTER_OTHERS, ASKING, DeactivationCause, EvictionReason, Gate
+from tutti.engine.records.explanation import AFTER_OTHERS, ASKING, PATIENT, DeactivationCause, EvictionReason, Gate
 from tutti.quota.assignment import NoFit
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"
 PAGE = ROOT / "docs" / "operations" / "troubleshooting.md"
 CHOSEN_ELSEWHERE = {
-    "a constant among the records": {ASKING, *AFTER_OTHERS},
+    "a constant among the records": {ASKING, *AFTER_OTHERS, *PATIENT},
     "reasons of quota": {reason.reason for reason in NoFit if reason},
     "engine/admission/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
     "engine/ingest/specs.py, _missing": {
