@@ -15,7 +15,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admission import AdmissionState, AwaitedFlavor
 from tutti.engine.admission.attempt import AdmissionAttempt
 from tutti.engine.admission.expected_starts import Allows, finishing_seconds, known_ends, pending_workload, starts_of
-from tutti.engine.admission.patience import waits_since
+from tutti.engine.admission.patience import begin_waiting, waits_since
 from tutti.engine.records.explanation import WAITING_FOR_FLAVOR, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Phase, Workload
@@ -60,6 +60,7 @@ def why_it_awaits(
         return None
     attempt.lacking.clear()
     state.awaited_flavors[workload.key] = awaited
+    begin_waiting(state, workload)
     return _told(state, workload, choice, awaited)
 
 

@@ -9,6 +9,7 @@ counts from when it was queued.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,9 +20,9 @@ from tutti.api.messages import escape_controls, shortened
 from tutti.cluster.classes import Feature
 from tutti.engine.admission import AdmissionState, AwaitedFlavor
 from tutti.engine.admission.attempt import AdmissionAttempt
-from tutti.engine.records.explanation import WAITING_FOR_DATA, WAITING_FOR_FLAVOR, Explanation, Gate
+from tutti.engine.records.explanation import PATIENT, WAITING_FOR_DATA, WAITING_FOR_FLAVOR, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.workloads import Workload
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.data_locality import DataRules
@@ -58,8 +59,9 @@ def patience_shape(state: AdmissionState, workload: Workload, needs: Sequence[Po
     if not workload.flavor_seconds:
         return far
     awaited = state.awaited_flavors.get(workload.key)
-    is_due = awaited is not None and state.now >= min(awaited.starts_at, _over(state, workload, awaited))
-    return far, workload.key, is_due  # who waits for the same flavors as another does not fare like it
+    due = math.inf if awaited is None else min(awaited.starts_at, _over(state, workload, awaited))
+    # Who waits for the same flavors as another does not fare like it; and each time that has come is one to be tried.
+    return far, workload.key, due if due <= state.now else None
 
 
 def _over(state: AdmissionState, workload: Workload, awaited: AwaitedFlavor) -> float:
@@ -82,17 +84,24 @@ def patient_until(state: AdmissionState, workload: Workload) -> float | None:
 
 
 def begin_waiting(state: AdmissionState, workload: Workload) -> None:
-    """Have the time of a workload run that is told to wait for better, and have it tried again when more is allowed."""
+    """Have the time of a workload run that waits for better, and have it tried again when more is allowed."""
     if workload.passed_up_since is None:
         workload.passed_up_since = state.now
     since, profile = waits_since(workload), state.profiles.get(workload.scheduler)
     awaited = state.awaited_flavors.get(workload.key)
-    if awaited is not None:
-        state.set_alarm(workload, min(awaited.starts_at, _over(state, workload, awaited)))
-    if since is None or profile is None or profile.data is None or not profile.data.wait:
-        return
-    rules = profile.data
-    state.set_alarm(workload, since + rules.wait * (distance_allowed(state, workload, rules) + 1))
+    times = [] if awaited is None else [awaited.starts_at, _over(state, workload, awaited)]
+    if since is not None and profile is not None and profile.data is not None and profile.data.wait:
+        times.append(since + profile.data.wait * (distance_allowed(state, workload, profile.data) + 1))
+    ahead = min((at for at in times if at > state.now), default=None)
+    if ahead is not None:
+        state.set_alarm(workload, ahead)
+
+
+def go_on_waiting(state: AdmissionState, workload: Workload) -> None:
+    """Have a workload that waits for better be tried again in time, whatever else it has been looked at for."""
+    why = workload.explanation
+    if why is not None and why.reason in PATIENT and workload.phase is Phase.WAITING:
+        begin_waiting(state, workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,8 @@ def place_near_data(
     if isinstance(elsewhere, Diagnosis):
         return None
     attempt.transaction.rollback(mark)
+    if attempt.may_ask:
+        begin_waiting(state, workload)
     return Patience(short.index, _told(rules, asks[short.index], short, allowed))
 
 
