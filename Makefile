@@ -101,6 +101,12 @@ build/prometheus/usr/bin/promtool:
 dashboard-screen: $(READY) promtool ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
+.PHONY: axe
+axe: build/axe/node_modules/axe-core/axe.min.js ## axe-core from npm in build/axe: tests ask it whether pages can be used by everybody
+
+build/axe/node_modules/axe-core/axe.min.js:
+	@mkdir -p build/axe && npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix build/axe axe-core@4.14.1
+
 tutorial: $(READY) ## Run what README and docs/ tell to type on embedded clusters, and write what is printed into the pages
 	@$(BIN)/python -m handbook.tutorial README.md $$(grep -rl '^```sh' docs)
 
