@@ -18,6 +18,7 @@ from typing import Any
 from tutti.api import quantity
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import LocalQueue
+from tutti.api.messages import followed_by
 from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
@@ -118,7 +119,7 @@ def explain_usage(state: AdmissionState, workload: Workload, why: Explanation) -
     ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{history.name} has used {_hours(state, history.use, lacking)} {lacking} hours lately, {others}"
-    message = f"{why.message}; who has used less, by weight, goes first: {text}"
+    message = followed_by(why.message, f"who has used less, by weight, goes first: {text}")
     return Explanation(why.gate, why.reason, message, why.details)
 
 
