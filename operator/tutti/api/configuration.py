@@ -195,6 +195,17 @@ class WebhookSettings(Model):
     """A certificate of the operator's own, in place of files in certDir."""
 
 
+class UiSettings(Model):
+    """The web view: a process beside the operator that reads, and shows each viewer what he may list."""
+
+    bind_address: Address = ":8444"
+    """Where its pages are served, over HTTPS; host and port, as with metrics."""
+    hosts: Annotated[list[Annotated[str, Field(min_length=1, max_length=262)]], Field(max_length=16)] = []
+    """The names, with ports where these are not 443, that browsers may call it by; left out: any."""
+    cert_dir: str = ""
+    """The folder with `tls.crt` and `tls.key`; left out: a certificate of its own, made anew at each start."""
+
+
 class Logging(Model):
     """How log lines look, and from which level on they are written."""
 
@@ -272,6 +283,8 @@ class TuttiConfiguration(Model):
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
+    ui: UiSettings | None = None
+    """Left out: no pages are served; `{}`: they are, to who signs in (docs/howto/web-view.md)."""
     logging: Logging = Logging()
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import click
 import msgspec
@@ -33,9 +33,12 @@ from tutti.cli.views.drawing import (
     table,
 )
 from tutti.cli.views.what_if import FITS
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.pod_sets import pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Workload
 from tutti.engine.status import StatusState
-from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, cohort_key
+from tutti.engine.status.start_estimates import estimated_starts
+from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, add_to, cohort_key
 
 MOST_WAITING = 50
 """How many of those who wait at one queue are told of."""
@@ -102,6 +105,9 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
         gate: Where it waits, or "".
         why: What it waits for, or "".
         degraded: How far it is from what it needs, where it runs with less.
+        pods: How many of its pods must be placed together; 0 where nobody knows yet, or it runs.
+        needs: What these ask for, by resource.
+        starts_at: When it starts as far as anybody knows, Unix seconds; None: nobody does.
     """
 
     kind: str
@@ -114,6 +120,9 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
     gate: str = ""
     why: str = ""
     degraded: DegradedGang | None = None
+    pods: int = 0
+    needs: Mapping[str, int] = {}
+    starts_at: float | None = None
 
 
 class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
@@ -154,10 +163,12 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
     )
     running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
     heads = state.queue_positions.heads(name, MOST_WAITING)
+    queue = state.catalog.queues.get(name)
+    starts = {} if queue is None else estimated_starts(state, queue)
     return QueueDetails(
         _branch(state, node),
         tuple(_entry(state, one, 0) for one in running),
-        tuple(_entry(state, one, at) for at, one in enumerate(heads, 1)),
+        tuple(_entry(state, one, at, starts.get(one.key)) for at, one in enumerate(heads, 1)),
         max(0, state.counts.of(name).pending - len(heads)),
         tuple(_entry(state, one, 1) for one in checking),
     )
@@ -220,9 +231,14 @@ def _notes(state: StatusState, node: QuotaNode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _entry(state: StatusState, workload: Workload, position: int) -> WorkloadInQueue:
+def _entry(state: StatusState, workload: Workload, position: int, starts_at: float | None = None) -> WorkloadInQueue:
     kind, namespace, name = workload.key
     why = workload.explanation if position else None
+    pending = pending_pod_sets(workload) if position else []
+    required = [] if isinstance(pending, Explanation) else [one for one in pending if one.required]
+    needs: dict[str, int] = {}
+    for one in required:
+        add_to(needs, one.pod_class.charged, one.required)
     return WorkloadInQueue(
         kind,
         namespace,
@@ -234,6 +250,9 @@ def _entry(state: StatusState, workload: Workload, position: int) -> WorkloadInQ
         "" if why is None else why.gate.value,
         "" if why is None else why.message,
         degraded_of(state, workload),
+        sum(one.required for one in required),
+        needs,
+        starts_at,
     )
 
 
