@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import ConventionError, GangMembership, PodTopologyRequest, membership_keys, membership_of
+from tutti.api.conventions.flavor_seconds import read_flavor_seconds
 from tutti.api.conventions.reading import KEYS, READERS
 from tutti.api.core import Pod
 
@@ -516,3 +518,34 @@ def test_annotations_on_topology_are_those_of_kueue_with_its_prefix_or_ours(proj
 def test_a_problem_with_topology_names_the_annotation_that_was_written():
     with pytest.raises(ConventionError, match=r"scheduling\.tutti\.dev/podset-slice-size\]: must be given"):
         membership_of(near_by("scheduling.tutti.dev", slice_required_topology="rack"), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ()),
+        ("a100=3600", (("a100", 3600),)),
+        (" t4=9000 , a100=3600,", (("a100", 3600), ("t4", 9000))),
+        ("a=1,a=2", (("a", 2),)),
+    ],
+)
+def test_seconds_by_flavor_are_read(text: str, found: tuple[tuple[str, int], ...]):
+    assert read_flavor_seconds(text, "here") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a100", "'a100' cannot be read: write flavors"),
+        ("a100=1.5", "each with its whole seconds"),
+        ("a100=0", "cannot be read"),
+        ("a100=99999999999", "cannot be read"),
+        ("=5", "cannot be read"),
+        ("A!=5", "cannot be the name of an object"),
+        (",".join(f"f{number}=1" for number in range(65)), "it names 65 flavors: name at most 64"),
+        ("a" * 8193, "it has more than 8192 characters"),
+    ],
+)
+def test_seconds_by_flavor_that_cannot_be_read_say_what_would_be_right(text: str, said: str):
+    with pytest.raises(ConventionError, match=re.escape(said)):
+        read_flavor_seconds(text, "here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tutti_simulate.jobs import GPU, JobPods, Trace, TraceJob, completed, queues
 from tutti_simulate.measures import Power, figures_of, jain, slowdown_of, wait_of
 from tutti_simulate.playing import Played, Rules, play
 from tutti_simulate.setting import Setting, SettingError, find_queues, setting_of, with_queues
+from tutti_simulate.speeds import speeds_of
 from tutti_simulate.traces.own_journal import read_journal
 from tutti_simulate.traces.reading import TraceError
 
@@ -267,3 +269,66 @@ def test_what_comes_of_a_trace_is_the_same_with_a_journal_and_statuses_that_nobo
     assert without.samples == recorded.samples
     assert without.decisions["PatchStatus"] < recorded.decisions["PatchStatus"]
     assert replay(sink.getvalue().splitlines()).differences == []
+
+
+def test_jobs_run_as_long_as_their_flavor_makes_them_and_say_so():
+    """The trace says 100 s: in a flavor of speed 0.25 they take 400, and all say so."""
+    speeds = speeds_of({"fast": "1", "slow": "0.25", "some": "0.2:0.9"})
+    one = job("a", 0, 100)
+    assert speeds.seconds(one, ["fast", "else"]) == 100
+    assert speeds.seconds(one, ["fast", "slow"]) == 400
+    drawn = speeds.speed(one, "some")
+    assert 0.2 <= drawn <= 0.9
+    assert drawn == speeds_of({"some": "0.2:0.9"}).speed(one, "some")
+    assert drawn != speeds.speed(job("b", 0, 100), "some")
+    assert speeds.told(one) == f"fast=100,slow=400,some={math.ceil(100 / drawn)}"
+
+
+@pytest.mark.parametrize("text", ["", "fast", "0", "2:1", "nan", "1:2:3", "1e9"])
+def test_a_speed_that_is_none_is_refused(text: str):
+    with pytest.raises(ValueError, match="speed"):
+        speeds_of({"a": text})
+
+
+KINDS = """
+nodes:
+  - {name: fast, count: 1, labels: {kind: fast}, resources: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 4}}
+  - {name: slow, count: 1, labels: {kind: slow}, resources: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 4}}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ResourceFlavor
+metadata: {name: fast}
+spec: {nodeLabels: {kind: fast}}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ResourceFlavor
+metadata: {name: slow}
+spec: {nodeLabels: {kind: slow}}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+    - coveredResources: [cpu, nvidia.com/gpu]
+      flavors:
+        - {name: fast, resources: [{name: cpu, nominalQuota: 16}, {name: nvidia.com/gpu, nominalQuota: 4}]}
+        - {name: slow, resources: [{name: cpu, nominalQuota: 16}, {name: nvidia.com/gpu, nominalQuota: 4}]}
+"""
+
+
+@pytest.mark.parametrize(("preference", "ends"), [("", [100, 410, 200]), ("EarliestFinish", [100, 200, 300])])
+def test_jobs_wait_for_the_flavor_in_which_they_end_first(tmp_path: Path, preference: str, ends: list[float]):
+    """`b` takes 400 s at hand, or 100 s once `a` has ended; `c` waits for 180 s behind both, and saves 300."""
+    text = KINDS.replace(
+        "  namespaceSelector", f"  flavorFungibility: {{preference: {preference}}}\n  namespaceSelector"
+    )
+    setting = written(tmp_path, text if preference else KINDS)
+    rules = Rules(step=0.0, speeds=speeds_of({"fast": "1", "slow": "0.25"}))
+    found = played(setting, job("a", 0, 100), job("b", 10, 100), job("c", 20, 100), rules=rules)
+
+    assert [one.ended for one in found.jobs] == ends
+    told = {one.what: one for one in differences(found, found, (figures_of(found), figures_of(found)), ends=True)}
+    mean = sum(end - at for end, at in zip(ends, (0, 10, 20), strict=True)) / 3
+    assert told["from submission to end, mean, s"].first == pytest.approx(mean)

@@ -123,6 +123,8 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     workload.cluster_queue, workload.passed_up_since = entry.queue.name if entry.queue else "", None
     if workload.phase is Phase.WAITING and workload.held_since is None:
         workload.reserved_at = state.now
+    if workload.flavor_seconds:  # which counts for those who are tried in this turn
+        state.expected[workload.key] = workload
     quota_usage.describe_holder(state, workload)
     return None
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadKey
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
 from tutti.quota.flavors import FlavorByResource, Queue, flavor_assignments, usage_of, where_of
@@ -114,8 +114,8 @@ def starts_of(
 def known_ends(state: AdmissionState) -> list[ExpectedEnd]:
     """Return the next ends of running work, as far as it must or is expected to end by a known time."""
     first = state.backfill_reservations.releases.first(2 * MOST_ENDS)
-    # Of one that has been told to leave nobody knows how long that takes.
-    due: dict[WorkloadKey, float] = {key: at for at, key in first if key in state.ending}
+    # Of one that has been told to leave nobody knows how long that takes; others may have been admitted just now.
+    due = {key: at for at, key in first if key in state.ending or _has_just_begun(state, key)}
     for key, workload in state.expected.items():
         end = expected_end(state, workload)
         if end is not None:
@@ -123,12 +123,17 @@ def known_ends(state: AdmissionState) -> list[ExpectedEnd]:
     ends: list[ExpectedEnd] = []
     pods = 0
     for key, at in sorted(due.items(), key=lambda one: (one[1], one[0])) if state.expected else due.items():
-        workload = state.ending.get(key) or state.expected[key]
+        workload = state.workloads[key]
         pods += sum(len(group.members) for group in workload.groups.values())
         if pods > MOST_PODS or len(ends) == MOST_ENDS:
             break
         ends.append(_end(state, workload, at))
     return ends
+
+
+def _has_just_begun(state: AdmissionState, key: WorkloadKey) -> bool:
+    workload = state.workloads.get(key)
+    return workload is not None and workload.phase in ADMITTED and workload.reserved_at == state.now
 
 
 def _end(state: AdmissionState, workload: Workload, at: float) -> ExpectedEnd:
