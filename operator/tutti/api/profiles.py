@@ -248,6 +248,10 @@ IgnoredResource = Annotated[
 """An extended resource; only such can be ignored."""
 
 
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
+"""The name of an attribute of devices, without its domain: a C identifier (resource.k8s.io/v1, QualifiedName)."""
+
+
 class DevicePackingArgs(Model):
     """Chooses the devices for ResourceClaims that leave most for others.
 
@@ -257,6 +261,13 @@ class DevicePackingArgs(Model):
 
     weight: Weight = 5
     """Of how tight devices fit, against the other scores, of which each has up to 100 points by its own weight."""
+    link_attributes: Annotated[list[AttributeName], Field(max_length=16)] = ["nvlinkDomain", "cliqueID"]
+    """Attributes of devices, without their domains, that are the same on all nodes whose devices are linked.
+
+    Members of a gang with claims go to nodes of one value, among nodes that the scores take for equally good; the
+    value that holds all of them and fewest others comes first. Where devices say none, nodes that share pools of a
+    network are taken for linked. Empty: it does not matter.
+    """
 
 
 class AcceleratorPackingArgs(Model):

@@ -56,6 +56,8 @@ class Cluster:
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
         self.freed = 0
+        self._exits: dict[int, None] = {}
+        self._exits_counted = (0, 0)  # what `freed` was when they were asked for last, and how often one was since
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
@@ -367,6 +369,12 @@ class Cluster:
         """Note that what has changed may let a pod be placed."""
         self.freed += 1
 
+    def take_exits(self) -> dict[int, None] | None:
+        """Return the rows of nodes that pods have left since the last call; None where more may have been freed."""
+        before, count = self._exits_counted
+        exits, self._exits, self._exits_counted = self._exits, {}, (self.freed, 0)
+        return exits if self.freed - before == count else None
+
     def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -406,6 +414,10 @@ class Cluster:
         if row is not None:
             self._charge(row, record, -1)
             self.freed += 1
+            demands = record.pod_signature.inter_pod
+            if not (demands.affinity or demands.anti_affinity):  # else it kept others off more nodes than its own
+                self._exits[row] = None
+                self._exits_counted = self._exits_counted[0], self._exits_counted[1] + 1
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place

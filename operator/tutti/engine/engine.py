@@ -38,7 +38,8 @@ from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
+from tutti.engine.queue.heads import Batch
+from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced

@@ -66,6 +66,7 @@ class Profile:
             heard from outside.
         neighbours: Scores by who is where.
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
+        links: The attributes of devices, without their domains, by which members of a gang are near one another.
         network: What of the network counts where pods of an application are placed together; None: nothing.
         beside_network: The same without those plugins that go by the network; None: there are none.
     """
@@ -92,6 +93,7 @@ class Profile:
     changing: tuple[NodeScorer, ...] = (DynamicResources(),)
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: Packing | None = None
+    links: frozenset[str] = frozenset()
     network: NetworkRules | None = None
     beside_network: Profile | None = field(init=False, default=None)
 

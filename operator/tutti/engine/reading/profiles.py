@@ -103,6 +103,7 @@ def profile_of(settings: Settings) -> Profile:
             *((DevicePacking(tightest.weight),) if tightest is not None else ()),
         ),
         neighbours=_scoring(default.neighbours, mine, score),
+        links=frozenset() if tightest is None else frozenset(tightest.link_attributes),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
     )
 

@@ -18,7 +18,7 @@ from tutti.cli.views.queues import (
 )
 from tutti.cli.views.what_if import FITS
 from tutti.web.documents import Cells, PageCell, PageDocument, PageFilter, PageRow, PageSection, columns, moment, said
-from tutti.web.pages.asking import NotShown, PageRequest, amounts, count, queue_link, use_bar, workload_link
+from tutti.web.pages.asking import NotShown, PageRequest, amounts, number_cell, queue_link, use_bar, workload_link
 
 ALL = "all"
 _RESOURCES = "resources"
@@ -99,7 +99,7 @@ def _branch_rows(branch: Branch, resources: set[str], depth: int) -> Iterator[Pa
         for text in (*branch.notes, *([branch.windows] if branch.windows else []))
         for cell in said(text, "bad" if text.startswith(("inactive", "on hold")) else "quiet")
     )
-    ends = (count(branch.waiting, "waits"), count(branch.running, "good"), notes)
+    ends = (number_cell(branch.waiting, "waits"), number_cell(branch.running, "good"), notes)
     key = f"{branch.kind}/{branch.name}"
     if not shown:
         yield PageRow(key, (name, *([()] * 5), *ends), depth)
@@ -146,8 +146,8 @@ def _local_queue_rows(asked: PageRequest) -> Iterator[tuple[PageRow, int, int]]:
             said(namespace),
             said(name),
             said(leads, href=queue_link(leads)),
-            count(held.pending, "waits"),
-            count(held.admitted, "good"),
+            number_cell(held.pending, "waits"),
+            number_cell(held.admitted, "good"),
             said(amounts(used)),
         )
         yield PageRow(f"{namespace}/{name}", cells), held.pending, held.admitted
