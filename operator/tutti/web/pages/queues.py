@@ -21,6 +21,8 @@ from tutti.web.documents import Cells, PageCell, PageDocument, PageFilter, PageR
 from tutti.web.pages.asking import NotShown, PageRequest, amounts, number_cell, queue_link, use_bar, workload_link
 
 ALL = "all"
+MOST_ROWS = 200
+"""So many who run are listed by name."""
 _RESOURCES = "resources"
 
 
@@ -224,7 +226,7 @@ def _line_section(asked: PageRequest, found: QueueDetails) -> PageSection:
 
 def _holding_section(asked: PageRequest, id_: str, title: str, those: Iterable[WorkloadInQueue]) -> PageSection:
     rows = []
-    hidden = 0
+    hidden = beyond = 0
     for one in those:
         if not asked.viewer.sees(one.namespace):
             hidden += 1
@@ -237,9 +239,14 @@ def _holding_section(asked: PageRequest, id_: str, title: str, those: Iterable[W
         for part in one.holds:
             uses[part.resource] = uses.get(part.resource, 0) + part.used
         flavors = ", ".join(dict.fromkeys(part.flavor for part in one.holds))
+        if len(rows) == MOST_ROWS:
+            beyond += 1
+            continue
         cells = (_name(one), said(one.priority), said(amounts(uses)), said(flavors), (*said(one.why, "waits"), *short))
         rows.append(PageRow(f"{one.kind}/{one.namespace}/{one.name}", cells))
-    note = f"and {counted(hidden, 'workload')} of namespaces that you may not see" if hidden else ""
+    said_beside = [f"and {counted(hidden, 'workload')} of namespaces that you may not see"] if hidden else []
+    said_beside += [f"... and {beyond} more"] if beyond else []
+    note = "; ".join(said_beside)
     titles = columns("Workload", "Priority", "Uses", "Flavors", "Notes", numbers=("Priority",))
     return PageSection(id_, "table", title, tuple(rows), titles, note=note, empty="Nobody.")
 
