@@ -225,7 +225,7 @@ def _line_section(asked: PageRequest, found: QueueDetails) -> PageSection:
 
 
 def _holding_section(asked: PageRequest, id_: str, title: str, those: Iterable[WorkloadInQueue]) -> PageSection:
-    rows = []
+    rows: list[PageRow] = []
     hidden = beyond = 0
     for one in those:
         if not asked.viewer.sees(one.namespace):
