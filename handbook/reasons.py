@@ -19,6 +19,7 @@ from tutti.engine.records.explanation import (
     ASKING,
     IN_LINE,
     LACKS_NODE,
+    PATIENT,
     DeactivationCause,
     EvictionReason,
     Gate,
@@ -30,7 +31,11 @@ PACKAGE = Path(tutti.__file__).parent
 TEXTS = Path(__file__).with_name("reasons.yaml")
 
 CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
-    "a constant among the records": {(Gate.PLACEMENT, ASKING), *((Gate.QUEUE, one) for one in AFTER_OTHERS)},
+    "a constant among the records": {
+        (Gate.PLACEMENT, ASKING),
+        *((Gate.QUEUE, one) for one in AFTER_OTHERS),
+        *((Gate.PLACEMENT, one) for one in PATIENT),
+    },
     "reasons of quota": {(Gate.QUOTA, reason.reason) for reason in NoFit if reason},
     "engine/admission/shortages.py, _reason": {(Gate.PLACEMENT, one) for one in (*LACKS_NODE, "PluginFailed")},
     "engine/ingest/specs.py, _missing": {

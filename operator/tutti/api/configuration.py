@@ -19,6 +19,7 @@ from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.load import Measurements, load_problem
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.network import NetworkSettings
+from tutti.api.node_health import NodeHealth
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
 
@@ -275,6 +276,8 @@ class TuttiConfiguration(Model):
     """Left out: throttles are not looked at."""
     measurements: Measurements | None = None
     """Left out: nothing is measured, so that no profile may have `load`."""
+    node_health: NodeHealth | None = None
+    """Left out: of the conditions of nodes only those count that Kubernetes makes taints of."""
     network: NetworkSettings | None = None
     """Left out: what the network costs is not looked at; `{}`: who talks to whom is read (docs/howto/network.md)."""
     leader_election: LeaderElection = LeaderElection()

@@ -13,7 +13,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tutti.api import core
+from tutti.api.data_locality import DataLocalityArgs
 from tutti.api.extensions import PluginUse
+from tutti.api.interference import InterferenceArgs
 from tutti.api.kinds.matching import NodeAffinityText
 from tutti.api.load import LoadArgs
 from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, ValidationRule
@@ -357,6 +359,10 @@ class SchedulerProfile(Model):
     """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
     load: LoadArgs | None = None
     """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
+    interference: InterferenceArgs | None = None
+    """Left out, it does not matter who slows down whom on a node, as with kube-scheduler."""
+    data_locality: DataLocalityArgs | None = None
+    """Left out, it does not matter where data is; `{}`: pods go to nodes where Fluid holds the datasets they name."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
+from tutti.api.node_health import Problems, with_problem_taints
 from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working, machine_capacity
@@ -45,6 +46,7 @@ class Cluster:
         device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
         follower: Who is told of pods.
+        problems: Conditions of nodes that keep new pods off them, with their status.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
@@ -53,6 +55,7 @@ class Cluster:
         self.pod_columns = PodColumns()
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
+        self.problems: Problems = frozenset()
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
         self.freed = 0
@@ -79,6 +82,7 @@ class Cluster:
             The pods there that are lost now, or were and are not any more, because the node works or does not.
         """
         name = node.metadata.name
+        node = with_problem_taints(node, self.problems)
         untold = [why for where, why in self._untold.values() if where == name]
         if untold:
             node = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))

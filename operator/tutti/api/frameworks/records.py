@@ -118,6 +118,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
         schedule_timeout_seconds: How long a complete reservation is held; None: as configured.
         topology: How near its pods want to be, by its annotations.
         after: What our annotation says of whose end its pods wait for.
+        flavor_seconds: What our annotation says of how long its pods take in which flavor.
         ended: Succeeded or Failed, where its status says so; "" while it does not.
         problems: What is wrong with its roles and numbers, in sentences.
         topology_problem: What is wrong with its annotations on topology, or "".
@@ -147,6 +148,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
     after: str = ""
+    flavor_seconds: str = ""
     ended: str = ""
     problems: tuple[str, ...] = ()
     topology_problem: str = ""

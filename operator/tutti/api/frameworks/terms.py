@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tutti.api.conventions.after_annotation import AFTER, read_after
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, FlavorSeconds, read_flavor_seconds
 from tutti.api.conventions.membership import (
     MOST_SECONDS,
     ConventionError,
@@ -38,6 +39,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
         maximum_seconds: For how long it may run.
         schedule_timeout_seconds: How long a complete reservation is held.
         after: Whose end it waits for, and until when: as GangMembership has it.
+        flavor_seconds: How long it is expected to take in which flavor.
         problems: What cannot be read, in sentences; that then counts as not said, and the pod has to wait.
     """
 
@@ -48,6 +50,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
     after: tuple[tuple[str, str], ...] = ()
+    flavor_seconds: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -77,6 +80,7 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
     timeout = next((one for owner in chain.owners if (one := owner.schedule_timeout_seconds)), None)
     topology = next((owner for owner in chain.owners if owner.topology or owner.topology_problem), None)
     after, _ = nearest(lambda owner: owner.after if read_after(owner.after, annotation_path(AFTER)) else "")
+    taken, _ = nearest(lambda owner: owner.flavor_seconds if _flavor_seconds(owner.flavor_seconds) else "")
     if topology is not None and topology.topology_problem:
         problems.append(f"{topology.title}: {topology.topology_problem}")
     return InheritedTerms(
@@ -87,8 +91,13 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
         schedule_timeout_seconds=timeout,
         topology=topology.topology if topology is not None else None,
         after=read_after(str(after or ""), annotation_path(AFTER)),
+        flavor_seconds=_flavor_seconds(str(taken or "")),
         problems=tuple(problems),
     )
+
+
+def _flavor_seconds(text: str) -> FlavorSeconds:
+    return read_flavor_seconds(text, annotation_path(FLAVOR_SECONDS))
 
 
 def _name(owner: ProjectedOwner, keys: tuple[str, ...], by_field: str, ignored: Collection[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tutti.engine.admission import usage_history
+from tutti.engine.admission.patience import patience_shape
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority, moves
@@ -72,7 +73,8 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
     if queue is not None and queue.checks.provisioning:
         asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
-    return (*whom, important, before, lasts, local_queue, own, least, asked_for)
+    patience = patience_shape(state, workload, needs)
+    return (*whom, important, before, lasts, local_queue, own, least, asked_for, patience)
 
 
 def holds_something(state: QueueState, workload: Workload) -> bool:

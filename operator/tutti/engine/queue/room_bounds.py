@@ -23,7 +23,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.engine.preemption import by_priority
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.equivalence import holds_something
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Phase
 from tutti.quota.policy import NOBODY
@@ -43,9 +43,6 @@ _OWN_NODE: Final = (
 
 NOBODY_BELOW: Final = np.iinfo(np.int64).min
 """The priority of those who take out nobody."""
-
-_LACKS_ROOM: Final = frozenset({"Unschedulable", "Impossible"})
-"""For which reasons somebody waits whom no node takes."""
 
 _MOST_PAIRS: Final = 1 << 22
 """So many classes times nodes times resources are compared at once."""
@@ -69,7 +66,7 @@ def bounded_above(state: QueueState, entry: QueueEntry, why: Explanation) -> int
         something else may help it as well.
     """
     queue, workload, needs = entry.queue, entry.workload, entry.needs
-    if why.gate is not Gate.PLACEMENT or why.reason not in _LACKS_ROOM or workload.phase is not Phase.WAITING:
+    if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE or workload.phase is not Phase.WAITING:
         return None
     if queue is not None and (queue.policy != NOBODY or queue.reserves or queue.max_moves or queue.checks.on_flavors):
         return None

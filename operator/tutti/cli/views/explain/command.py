@@ -36,6 +36,7 @@ from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
+from tutti.engine.admission.energy import energy_of
 from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
 from tutti.engine.preemption.moves import lending_own
@@ -138,6 +139,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     tally = workload.counts()
     said = explained_by_status(asked.listed, namespace, name)
     told = None if said is None else said.told
+    energy = energy_of(state, workload)
     differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     return ExplainedWorkload(
@@ -169,6 +171,8 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
+        watts=None if energy is None else round(energy.watts, 1),
+        kwh=None if energy is None else round(energy.kwh, 3),
         notes=(*workload.notes, *([asked.assumed] if differs else ())),
     )
 
