@@ -38,7 +38,8 @@ from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue import predecessors
 from tutti.engine.queue.applications import follow_applications
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
+from tutti.engine.queue.heads import Batch
+from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records.decisions import AnyDecision, fault_of
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced
@@ -73,6 +74,7 @@ class Engine:
         self.lifecycle_events: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = self._again = self._restored = False
@@ -400,6 +402,7 @@ class Engine:
         state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.share_debts.pending.clear()
         self._queue = SchedulingQueue(self._bulkheads, state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         state.quota_holdbacks.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True

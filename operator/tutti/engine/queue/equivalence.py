@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tutti.engine.admission import usage_history
+from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority, moves
@@ -44,10 +45,11 @@ def may_block(workload: Workload, queue: Queue | None) -> bool:
     return workload.phase is Phase.WAITING and workload.held_since is None
 
 
-def sort_key(workload: Workload) -> QueueKey:
+def sort_key(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> QueueKey:
     """Return what sorts a workload among those of its queue, the next one first."""
     less, since, place = workload.standing
-    return workload.rank, head_key(-less, since, workload.name, place=place)
+    workload.traits = traits_of(state, workload, queue, needs)
+    return workload.rank, head_key(-less, since, workload.name, place=place), workload.traits
 
 
 def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
@@ -68,7 +70,8 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
     if queue is not None and queue.checks.provisioning:
         asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
-    return (*whom, important, before, lasts, local_queue, own, least, asked_for)
+    user = state.ledger.held_for.holders(workload.name) if queue is not None and queue.user_limits else ()
+    return (*whom, important, before, lasts, local_queue, own, least, asked_for, user, workload.traits)
 
 
 def class_of(

@@ -13,7 +13,7 @@ head changes. What the others are told holds for every head; `tutti explain`, wh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -78,6 +78,20 @@ class NextHead:
             if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
                 return
             yield one
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Who is tried at once.
+
+    Attributes:
+        entries: The one whose turn it is, and equal single pods that are next if all before them are admitted: some of
+            them may be as well, the first ones.
+        choice: The flavors that each of them could have by quota; None where none is needed.
+    """
+
+    entries: Sequence[QueueEntry]
+    choice: WorkloadAssignment | None
 
 
 def next_heads(
@@ -291,7 +305,7 @@ def explain_those_behind(state: QueueState, line: PendingQueue) -> list[Workload
     told = line.told_head = told_by_name(state, line, head)
     said: dict[tuple[str, bool], Explanation] = {}
     for one in dict.fromkeys(chain(told, before, behind)):
-        if one.left or line.order(one) <= line.order(head):
+        if one.left or not line.is_behind(one, head):
             continue
         case = (one.workload.key[1], one in told)
         if case not in said:

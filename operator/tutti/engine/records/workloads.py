@@ -33,6 +33,7 @@ from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.line_order import Traits
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.engine.records.provisioning import Provisioning
@@ -181,6 +182,9 @@ class Workload:
         checks_round: Which round that is about.
         checks_told: The round and the checks that were last asked to be written as Pending.
         provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
+        user: Whose it is; "" where users are not told apart, or nobody says it.
+        said_seconds: For how long it says that it runs; 0 where it does not. `progress`: what it says of it, 0 to 1.
+        traits: What the order of its queue goes by, where that has one and it has come to stand there.
     """
 
     key: WorkloadKey
@@ -265,6 +269,10 @@ class Workload:
     checks_round: int = 0
     checks_told: tuple[int, tuple[str, ...]] = (0, ())
     provisioning: Sequence[Provisioning] = ()
+    user: str = ""
+    said_seconds: int = 0
+    progress: float = 1.0
+    traits: Traits | None = None
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

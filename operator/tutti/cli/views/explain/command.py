@@ -34,6 +34,7 @@ from tutti.cli.views.explain.model import (
 )
 from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
+from tutti.cli.views.order_texts import order_said
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.checks import lending_held
@@ -140,6 +141,8 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     told = None if said is None else said.told
     differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
+    said_by_order = order_said(state, workload) if why is not None else ""
+    order = f"The order of its queue: {said_by_order}" if said_by_order else ""
     return ExplainedWorkload(
         kind=kind,
         namespace=namespace,
@@ -169,7 +172,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
-        notes=(*workload.notes, *([asked.assumed] if differs else ())),
+        notes=(*workload.notes, *([asked.assumed] if differs else ()), *([order] if order else ())),
     )
 
 
