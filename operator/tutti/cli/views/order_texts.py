@@ -31,14 +31,16 @@ def order_said(state: StatusState, workload: Workload) -> str:
     at = sorting.standpoint(workload.traits, state.now - since)
     parts = ", ".join(f"{factor.value} {value:.2f}" for factor, value in order.values(at).items())
     score = float(order.score(at))
-    runs = f"; {expected_said(state, order, workload.traits)}" if order.goes_by(BY_RUN_TIME) else ""
+    runs = f"; {expected_said(state, order, workload, workload.traits)}" if order.goes_by(BY_RUN_TIME) else ""
     return f"score {score:.3f}: {parts}{runs}; first after {ago(since + order.max_wait - state.now)} at the latest"
 
 
-def expected_said(state: StatusState, order: QueueOrder, traits: Traits) -> str:
+def expected_said(state: StatusState, order: QueueOrder, workload: Workload, traits: Traits) -> str:
     """Return for how long a workload is expected to run, by what, and how far that was wrong for others."""
     known = StateFacts(state).expected(traits.local_queue, traits.kind)
-    seconds = seconds_expected(known, said=traits.said, limit=traits.limit, otherwise=order.run_seconds)
+    seconds = seconds_expected(
+        known, said=float(workload.said_seconds), limit=traits.limit, otherwise=order.run_seconds
+    )
     said = "as it says" if traits.said else ""
     if known is not None:
         runs = f"{counted(known.runs, 'run')} of its kind took {ago(known.seconds)} ± {ago(known.error)}"
