@@ -25,6 +25,7 @@ from tutti.quota.run_times import (
         ("nightly-28374650", "nightly"),
         ("nightly-28374650-x7k2p", "nightly"),
         ("job-17", "job"),
+        ("p17", "p"),
         ("bert.large_v2", "bert-large"),
         ("42", "42"),
         ("", ""),

@@ -66,6 +66,7 @@ def stem_of(name: str) -> str:
     parts = _PARTS.split(name)
     while len(parts) > 1 and _VARIES.search(parts[-1]):
         parts.pop()
+    parts[-1] = parts[-1].rstrip("0123456789") or parts[-1]
     return "-".join(parts)[:LONGEST_STEM]
 
 

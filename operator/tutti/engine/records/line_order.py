@@ -8,7 +8,7 @@ how long others have run: none of that is kept, all of it is read when it is ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -201,6 +201,33 @@ class LineOrder(Generic[Class]):
             found = [chosen[places[at]] for at in equals]
             yield from sorted(found, key=self._key) if len(found) > 1 else found
 
+    def terms_of_all(self, found: Sequence[tuple[Traits, int, float]]) -> list[Terms]:
+        """Return what sorts each of many: by their traits, priorities, and since when they wait, Unix seconds."""
+        seconds = self._each(BY_RUN_TIME, [traits for traits, _, _ in found], _run_of, self._seconds)
+        share = self._each(BY_USE, [traits for traits, _, _ in found], _holder_of, self._share)
+        demand = self._each(BY_DEMAND, [traits for traits, _, _ in found], _holder_of, self._demanded)
+        said = [(one.size, one.progress, float(priority), since) for one, priority, since in found]
+        size, progress, priority, since = np.array(said, dtype=np.float64).reshape(-1, 4).T
+        now = self.facts.now()
+        columns = self.order.columns(
+            priority, since, now, Standpoint(now - since, seconds, size, share, demand, progress)
+        )
+        return list(zip(*(one.tolist() for one in columns), strict=True))
+
+    def _each(
+        self,
+        factors: frozenset[Factor],
+        found: Sequence[Traits],
+        about: Callable[[Traits], Hashable],
+        of: Callable[[Traits], float],
+    ) -> Any:
+        """Return float64[found]: something that many have in common, worked out once for each; 0 where nobody asks."""
+        if not self.order.goes_by(factors):
+            return 0.0
+        firsts = {about(one): one for one in found}
+        known = {key: of(one) for key, one in firsts.items()}
+        return np.fromiter((known[about(one)] for one in found), dtype=np.float64, count=len(found))
+
     def _gathered(
         self, factors: frozenset[Factor], numbers: _Numbers, which: NDArray[np.float64], of: Callable[[Traits], float]
     ) -> Any:
@@ -231,6 +258,10 @@ class LineOrder(Generic[Class]):
                 del asked[resource]
         if not asked:
             del self._demand[traits.holder]
+
+
+def _holder_of(traits: Traits) -> Hashable:
+    return traits.holder
 
 
 def _run_of(traits: Traits) -> Hashable:

@@ -186,7 +186,7 @@ class QueuePositions:
         use = list(chain.from_iterable([used[n]] * len(row.orders) for n, row in enumerate(rows.values())))
         workloads = list(chain.from_iterable(row.workloads for row in rows.values()))
         told = list(chain.from_iterable(row.told for row in rows.values()))
-        terms = [_terms(sorting, one) for one in workloads]
+        terms = _terms(sorting, workloads)
         order = sorted(range(len(orders)), key=lambda n: (orders[n][0], use[n], terms[n], orders[n]))
         return _Row([orders[n] for n in order], [workloads[n] for n in order], [told[n] for n in order])
 
@@ -213,8 +213,10 @@ class QueuePositions:
         return told
 
 
-def _terms(sorting: LineOrder[Any] | None, workload: Workload) -> Terms:
+def _terms(sorting: LineOrder[Any] | None, workloads: Sequence[Workload]) -> list[Terms]:
     if sorting is None:
-        return ()
-    less, since, _ = workload.standing
-    return _AT_THE_END if workload.traits is None else sorting.terms(workload.traits, -less, since)
+        return [()] * len(workloads)
+    places = [(one.traits, -one.standing[0], one.standing[1]) for one in workloads]
+    there = [(traits, priority, since) for traits, priority, since in places if traits is not None]
+    found = iter(sorting.terms_of_all(there))
+    return [_AT_THE_END if traits is None else next(found) for traits, _, _ in places]
