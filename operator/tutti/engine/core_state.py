@@ -120,7 +120,7 @@ class CoreState:
             act: Does it.
             otherwise: What is returned where it was not done to its end.
         """
-        if self.faults.until(whose[:3], self.now) is not None:
+        if self.faults and self.faults.until(whose[:3], self.now) is not None:
             return otherwise
         try:
             return act()
@@ -130,7 +130,13 @@ class CoreState:
 
     def attempt_part(self, name: str, act: Callable[[], T], otherwise: T) -> T:
         """Do a part of the turn that is nobody's in particular, so that what it raises costs that part only."""
-        return self.attempt(part_of_turn(name), name, act, otherwise)
+        if self.faults:
+            return self.attempt(part_of_turn(name), name, act, otherwise)
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - a bulkhead, as above
+            self._leave_out(part_of_turn(name), error, name)
+            return otherwise
 
     def fault_seconds(self, times: int) -> float:
         """Return for how long somebody is left out who has raised so many times."""

@@ -13,7 +13,7 @@ from tests.drawing import TIMES, examples
 from tests.engine.stories.test_check_histories import Checked
 from tests.engine.stories.test_invariants import KINDS, OFTEN, Histories
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
-from tutti.engine.records.provisioning import ProvisioningPhase
+from tutti.engine.records.provisioning import ProvisioningStage
 from tutti.engine.records.workloads import ADMITTED
 
 QUEUES = st.sampled_from(["cq1", "cq2", "cq3"])
@@ -145,7 +145,7 @@ class ProvisioningHistories(Histories):
             self._answer_all()
         super()._settle()
         known = [one for workload in world.engine.state.workloads.values() for one in workload.provisioning]
-        needed = {one.request for one in known if one.phase is not ProvisioningPhase.WITHDRAWN}
+        needed = {one.request for one in known if one.stage is not ProvisioningStage.WITHDRAWN}
         assert set(world.autoscaler.names()) <= needed, "a request is left that nobody needs"
 
 

@@ -16,7 +16,7 @@ from tutti.engine.lifecycle.reservation import release_quota
 from tutti.engine.records import workloads
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.members import Charge, HeldQuota, LostMember
-from tutti.engine.records.provisioning import Provisioning, ProvisioningPhase
+from tutti.engine.records.provisioning import Provisioning, ProvisioningStage
 from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
 from tutti.quota.tree import Usage
@@ -106,7 +106,7 @@ def _recall_provisioning(workload: workloads.Workload, found: Workload | PodGrou
             one.terms,
             one.attempt,
             one.failures,
-            ProvisioningPhase(one.state),
+            ProvisioningStage(one.state),
             one.request,
             one.message,
             _seconds(one.last_transition_time),
@@ -114,7 +114,7 @@ def _recall_provisioning(workload: workloads.Workload, found: Workload | PodGrou
         )
         for one in found.status.provisioning
     ]
-    again = [one.retry_at for one in workload.provisioning if one.phase is ProvisioningPhase.FAILED]
+    again = [one.retry_at for one in workload.provisioning if one.stage is ProvisioningStage.FAILED]
     workload.not_before = max([workload.not_before, *again])
 
 

@@ -45,8 +45,8 @@ from tutti.engine.records.provisioning import (
     Provisioning,
     ProvisioningFollowed,
     ProvisioningGone,
-    ProvisioningPhase,
     ProvisioningSeen,
+    ProvisioningStage,
     ProvisioningWritten,
     provisioning_request_name,
 )
@@ -146,7 +146,7 @@ def begin(state: LifecycleState, workload: Workload, check: ProvisioningCheck, f
     if before is not None and before.terms == check.terms:
         one.failures = before.failures
     one.attempt += 1
-    one.phase, one.since, one.may_leave = ProvisioningPhase.PENDING, state.now, False
+    one.stage, one.since, one.may_leave = ProvisioningStage.PENDING, state.now, False
     one.request = provisioning_request_name(workload.key[2], workload.uid, (check.name, *flavors), one.attempt)
     workload.provisioning = [*(known for known in workload.provisioning if known is not before), one]
     if workload.phase is Phase.WAITING:
@@ -159,7 +159,7 @@ def addition(state: LifecycleState, workload: Workload, group: MemberGroup) -> A
     """Return what is added to the pods of a group whose nodes have been provisioned; None: nothing."""
     one = current(workload)
     check = None if one is None else _check_of(state, workload, one)
-    if one is None or check is None or one.phase is not ProvisioningPhase.PROVISIONED:
+    if one is None or check is None or one.stage is not ProvisioningStage.PROVISIONED:
         return None
     classes = {id(m.pod.pod_class): m.pod.pod_class for m in group.members.values()}
     known = [*classes.values(), *([group.promised] if group.promised is not None else [])]
@@ -179,7 +179,7 @@ def _check_of(state: LifecycleState, workload: Workload, one: Provisioning) -> P
 def ready_at(workload: Workload) -> float:
     """Return since when a workload has had nodes provisioned, Unix seconds; 0 where it has none."""
     one = current(workload)
-    return one.since if one is not None and one.phase is ProvisioningPhase.PROVISIONED else 0.0
+    return one.since if one is not None and one.stage is ProvisioningStage.PROVISIONED else 0.0
 
 
 # A workload that holds quota.
@@ -200,7 +200,7 @@ def go_on(state: LifecycleState, workload: Workload, checks: QueueChecks) -> boo
         _fail(state, workload, one, wrong)
         return True
     one.was_seen = one.was_seen or seen is not None
-    if one.phase is ProvisioningPhase.PROVISIONED:
+    if one.stage is ProvisioningStage.PROVISIONED:
         if seen is not None:
             one.node_labels = _node_labels(check, seen)
         return False
@@ -239,7 +239,7 @@ def _provisioned(
 ) -> None:
     said = seen.says(PROVISIONED)
     assert said is not None  # asked by the caller
-    one.phase, one.message = ProvisioningPhase.PROVISIONED, said.message
+    one.stage, one.message = ProvisioningStage.PROVISIONED, said.message
     one.since = min(state.now, said.since) if said.since else state.now
     one.node_labels = _node_labels(check, seen)
     text = f"ProvisioningRequest {one.request} is Provisioned; nodes are looked for, and the quota is kept meanwhile"
@@ -285,7 +285,7 @@ def give_up_late(state: LifecycleState, workload: Workload, checks: QueueChecks)
     one = current(workload)
     if one is None:
         return False
-    if one.phase is ProvisioningPhase.PENDING:
+    if one.stage is ProvisioningStage.PENDING:
         text = f"it was not provisioned within {checks.pending_seconds} s of the reservation of its quota"
         _fail(state, workload, one, f"{text} (pendingTimeoutSeconds)")
     else:
@@ -304,12 +304,12 @@ def _fail(state: LifecycleState, workload: Workload, one: Provisioning, why: str
         f"ProvisioningRequest {one.request} (request {one.failures} of {retries + 1}): {why}; its quota is given back"
     )
     if one.failures > retries or check is None:
-        one.phase, one.retry_at = ProvisioningPhase.GIVEN_UP, 0.0
+        one.stage, one.retry_at = ProvisioningStage.GIVEN_UP, 0.0
         text += f", and nothing more is asked for in flavor {', '.join(one.flavors)}"
         evict(state, workload, EvictionReason.ADMISSION_CHECK, text)
         state.announce(workload, "Warning", "ProvisioningGivenUp", text)
         return
-    one.phase, one.retry_at = ProvisioningPhase.FAILED, state.now + check.pause_after(one.failures)
+    one.stage, one.retry_at = ProvisioningStage.FAILED, state.now + check.pause_after(one.failures)
     text += f" and asked for again at {timestamp(one.retry_at)}"
     evict(state, workload, EvictionReason.ADMISSION_CHECK, text)
     workload.attempts += 1
@@ -325,8 +325,8 @@ def _give_back(state: LifecycleState, workload: Workload, one: Provisioning, why
 
 
 def _withdraw(state: LifecycleState, one: Provisioning) -> None:
-    one.phase, one.since, one.asked, one.trouble, one.was_seen = (
-        ProvisioningPhase.WITHDRAWN,
+    one.stage, one.since, one.asked, one.trouble, one.was_seen = (
+        ProvisioningStage.WITHDRAWN,
         state.now,
         False,
         "",
@@ -352,11 +352,11 @@ def settle(state: LifecycleState, workload: Workload) -> None:
         if workload.phase in ADMITTED:
             _heed_revocation(state, workload, one)
         else:
-            one.failures = 0 if one.phase is ProvisioningPhase.PROVISIONED else one.failures  # it had its nodes
+            one.failures = 0 if one.stage is ProvisioningStage.PROVISIONED else one.failures  # it had its nodes
             _withdraw(state, one)
     if not workload.active and workload.held_since is None:
         for known in workload.provisioning:
-            if known.phase in (ProvisioningPhase.FAILED, ProvisioningPhase.GIVEN_UP):
+            if known.stage in (ProvisioningStage.FAILED, ProvisioningStage.GIVEN_UP):
                 _withdraw(state, known)
                 known.failures, known.retry_at = 0, 0.0
     for found in list(requests.values()):
@@ -413,7 +413,7 @@ def _is_needless(state: LifecycleState, workload: Workload, found: ProvisioningR
     one = next((known for known in workload.provisioning if known.request == found.name), None)
     if one is not None and one.is_under_way:
         return False
-    if one is not None and one.phase is not ProvisioningPhase.WITHDRAWN:
+    if one is not None and one.stage is not ProvisioningStage.WITHDRAWN:
         ended = any(found.says(kind) is not None for kind in (FAILED, CAPACITY_REVOKED, BOOKING_EXPIRED))
         return not ended or workload.phase is not Phase.WAITING  # what has failed says why while it waits
     if one is None and workload.phase is Phase.WAITING and workload.explanation is None:
@@ -436,7 +436,7 @@ def why_not_asked(
     if kinds > MOST_POD_SETS:
         return f"nodes are not asked for: its pods are of {kinds} kinds, and a request has at most {MOST_POD_SETS}"
     known = found_in(workload, check, flavors)
-    if known is not None and known.phase is ProvisioningPhase.GIVEN_UP:
+    if known is not None and known.stage is ProvisioningStage.GIVEN_UP:
         tries = counted(known.failures, "request")
         return f"nodes are not asked for any more after {tries}; the last, {known.request}: {known.message}"
     return ""

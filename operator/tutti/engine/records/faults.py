@@ -60,34 +60,28 @@ class Fault:
     again_at: float = 0.0
 
 
-class Faults:
-    """Who has raised, by kind, namespace and name."""
-
-    def __init__(self) -> None:
-        self._of: dict[ObjectKey, Fault] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._of)
+class Faults(dict[ObjectKey, Fault]):
+    """Who has raised, by kind, namespace and name; empty nearly always, which is asked before each part of a turn."""
 
     def until(self, key: ObjectKey, now: float) -> float | None:
         """Return until when somebody is left out, Unix seconds; None: he is not."""
-        fault = self._of.get(key) if self._of else None
+        fault = self.get(key)
         return fault.again_at if fault is not None and now < fault.again_at else None
 
     def note(self, key: ObjectKey, now: float, wait: Callable[[int], float]) -> Fault:
         """Note that somebody has raised now; `wait` says for how long he is left out after so many times."""
-        fault = self._of.pop(key, None) or Fault()
+        fault = self.pop(key, None) or Fault()
         fault.times = fault.times + 1 if now < fault.at + FORGIVEN_SECONDS else 1
         fault.at, fault.again_at = now, now + wait(fault.times)
-        if len(self._of) >= _MOST:
-            del self._of[next(iter(self._of))]
-        self._of[key] = fault
+        if len(self) >= _MOST:
+            del self[next(iter(self))]
+        self[key] = fault
         return fault
 
     def forget(self, key: ObjectKey) -> None:
         """Forget one that is gone."""
-        self._of.pop(key, None)
+        self.pop(key, None)
 
     def next_due(self, now: float) -> float | None:
         """Return when the first who is left out is looked at again, Unix seconds; None: nobody is left out."""
-        return min((one.again_at for one in self._of.values() if one.again_at > now), default=None)
+        return min((one.again_at for one in self.values() if one.again_at > now), default=None)

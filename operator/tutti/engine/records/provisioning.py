@@ -17,7 +17,7 @@ _LONGEST_NAME = 40
 """Characters of a workload's name in that of its request, which with the rest is short enough for a label."""
 
 
-class ProvisioningPhase(enum.StrEnum):
+class ProvisioningStage(enum.StrEnum):
     """How far it has come with nodes for a workload in some flavors; the values are those of its status.
 
     PENDING: A request is out, or about to be written. PROVISIONED: nodes were made; it stays so while the workload
@@ -32,7 +32,7 @@ class ProvisioningPhase(enum.StrEnum):
     WITHDRAWN = "Withdrawn"
 
 
-UNDER_WAY = (ProvisioningPhase.PENDING, ProvisioningPhase.PROVISIONED)
+UNDER_WAY = (ProvisioningStage.PENDING, ProvisioningStage.PROVISIONED)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Provisioning:
     terms: str
     attempt: int = 0
     failures: int = 0
-    phase: ProvisioningPhase = ProvisioningPhase.WITHDRAWN
+    stage: ProvisioningStage = ProvisioningStage.WITHDRAWN
     request: str = ""
     message: str = ""
     since: float = 0.0
@@ -78,7 +78,7 @@ class Provisioning:
     @property
     def is_under_way(self) -> bool:
         """Whether its request is needed."""
-        return self.phase in UNDER_WAY
+        return self.stage in UNDER_WAY
 
     def described(self) -> dict[str, Any]:
         """Return it as a status tells it."""
@@ -88,7 +88,7 @@ class Provisioning:
             "terms": self.terms,
             "attempt": self.attempt,
             "failures": self.failures,
-            "state": self.phase.value,
+            "state": self.stage.value,
             "request": self.request,
             "message": self.message,
             "lastTransitionTime": timestamp(self.since),
@@ -98,7 +98,7 @@ class Provisioning:
     @property
     def shape(self) -> tuple[object, ...]:
         """What decides whether nodes may be asked for in these flavors."""
-        return self.check, self.flavors, self.terms, self.phase is ProvisioningPhase.GIVEN_UP
+        return self.check, self.flavors, self.terms, self.stage is ProvisioningStage.GIVEN_UP
 
 
 def provisioning_request_name(workload: str, uid: str, flavors: tuple[str, ...], attempt: int) -> str:

@@ -253,7 +253,7 @@ def _checks(way: GateContext, *, passed: bool) -> list[GateStep]:
     queue, workload = way.queue, way.workload
     asked = list(queue.checks.on_flavors) if isinstance(queue, Queue) else []
     one = provisioning.current(workload)
-    made = [] if one is None else [f"ProvisioningRequest {one.request} is {one.phase}"]
+    made = [] if one is None else [f"ProvisioningRequest {one.request} is {one.stage}"]
     if passed and made:
         asked = [] if one is None else [*asked, one.check]
     if not asked:
