@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
-# Two stages: what builds the environment stays behind, and only the environment is shipped. What it runs on can be pinned:
+# Two stages: what builds the environment stays behind, and only the environment is shipped. What it runs on is pinned to the
+# index of all platforms, so that the same commit makes the same image; for another one:
 #   docker build --build-arg PYTHON=3.11-slim-bookworm@sha256:... -t tutti .
-ARG PYTHON=3.11-slim-bookworm
+ARG PYTHON=3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM python:${PYTHON} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1

@@ -35,6 +35,21 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 test: $(READY) ## The whole test suite
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
+PYTHONS ?= 3.11 3.12 3.13
+ROOMS ?= tests/api tests/quota tests/placement tests/engine/stories tests/cli/views
+.PHONY: test-pythons
+test-pythons: requirements.lock ## ROOMS of the tests on every one of PYTHONS that is here, each in an environment of its own
+	@for version in $(PYTHONS); do \
+	  python=$$(ls -d ~/.pyenv/versions/$$version.*/bin/python 2> /dev/null | tail -n 1); python=$${python:-$$(command -v python$$version)}; \
+	  if [ -z "$$python" ]; then echo "test-pythons: there is no Python $$version here"; continue; fi; \
+	  env=build/python-$$version; echo "test-pythons: $$version"; \
+	  [ -e $$env/.ready ] || { $$python -m venv $$env && \
+	    $$env/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	    $$env/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable operator && \
+	    touch $$env/.ready; } || exit; \
+	  $$env/bin/python -m pytest -p no:cacheprovider -q -n 2 $(ROOMS) || exit; \
+	done
+
 SECONDS ?= 300
 fuzz: $(READY) ## Hostile objects of every kind, read as the operator reads them: SECONDS=n SEED=n, WHOLE=1 for a whole operator
 	@$(BIN)/python -m tests.hostile.command --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(WHOLE),--operator)
@@ -86,6 +101,12 @@ build/prometheus/usr/bin/promtool:
 dashboard-screen: $(READY) promtool ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
+.PHONY: axe
+axe: build/axe/node_modules/axe-core/axe.min.js ## axe-core from npm in build/axe: tests ask it whether pages can be used by everybody
+
+build/axe/node_modules/axe-core/axe.min.js:
+	@mkdir -p build/axe && npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix build/axe axe-core@4.14.1
+
 tutorial: $(READY) ## Run what README and docs/ tell to type on embedded clusters, and write what is printed into the pages
 	@$(BIN)/python -m handbook.tutorial README.md $$(grep -rl '^```sh' docs)
 
@@ -96,10 +117,38 @@ docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is a
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
 	@$(BIN)/python -m tests.manifests.check
 
+.PHONY: chart chart-check helm
+chart: $(READY) ## Generate the Helm chart, manifests/chart, from what kustomize installs
+	@$(BIN)/python -m release.chart manifests/chart
+
+chart-check: $(READY) ## Lint, validate and render the chart by Helm's own code, and compare it with kustomize
+	@$(MAKE) --no-print-directory helm || echo "chart-check: Helm's SDK cannot be fetched; without it the chart is compared with manifests/ only" >&2
+	@$(BIN)/python -m release.chart --check manifests/chart
+	@$(BIN)/python -m pytest tests/manifests/test_chart.py
+
+helm: build/helm/.ready ## Helm's SDK (of PyPI, by its hash) in build/helm, for tests of the chart
+
+# Its one library comes three times, as wheels have no links.
+build/helm/.ready: release/helm.lock
+	@rm -rf build/helm && $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+	  --target build/helm -r release/helm.lock
+	@cd build/helm/helm_python/lib && for one in libhelm_c.so.*; do [ ! -e "$$one" ] || ln -f libhelm_c.so "$$one"; done
+	@touch $@
+
 .PHONY: sbom audit
 sbom: $(READY) ## What the image is made of, as CycloneDX JSON; writes build/sbom.json
 	@mkdir -p build
 	@$(BIN)/python -m release.sbom > build/sbom.json
+
+.PHONY: wheels kubectl-tutti
+wheels: $(READY) ## The wheel that `pipx install` takes, in dist, and what it asks for in build/wheel-sbom.json
+	@rm -rf dist && mkdir -p build
+	@$(BIN)/python -m hatchling build -t wheel -d dist
+	@$(BIN)/python -m release.sbom --wheel dist/tutti-*.whl > build/wheel-sbom.json
+
+PLATFORMS ?= linux-x86_64
+kubectl-tutti: $(READY) ## kubectl-tutti as one file for PLATFORMS, with all that it needs for Python 3.11 to 3.13; writes build/
+	@for one in $(PLATFORMS); do $(BIN)/python -m release.standalone --platform $$one build/kubectl-tutti-$$one || exit; done
 
 audit: ## Ask for known vulnerabilities of what the image is made of (needs the network: exits 3 without it)
 	@release/audit.sh

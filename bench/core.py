@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, devices, numa, preemption, reclaim, signals, topology
+from bench import admissions, decide, devices, numa, preemption, reclaim, signals, topology, wake
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -151,11 +151,47 @@ MEASURES: dict[str, Measure] = {
         lambda: devices.singles(1000, 1000),
         500,
     ),
+    "network_devices_nodes100_pools2000_per_s": Measure(
+        "single pods whose claims share devices of 2,000 pools of a network, 100 nodes",
+        "1/s",
+        lambda: devices.network(100, 2000, 2000),
+        500,
+    ),
     "preempt_devices_gang64_nodes1000_ms": Measure(
         "victims for a gang of 64 that claims 8 GPUs each, 1,000 nodes whose 8,000 GPUs others have",
         "ms",
         lambda: devices.preempt(1000, 64),
         slow=True,
+    ),
+    **{
+        f"wake_shapes{count}_ms": Measure(
+            f"a turn after one pod has ended, {count:,} unlike pods wait for nodes",
+            "ms",
+            lambda count=count: wake.shapes(count),
+            aim,
+            slow=True,
+        )
+        for count, aim in ((1000, 10), (5000, 30))
+    },
+    **{
+        f"wake_queues{count}_ms": Measure(
+            f"the same, somebody waits for quota in each of {count:,} ClusterQueues of one cohort",
+            "ms",
+            lambda count=count: wake.queues(count),
+            aim,
+            slow=True,
+        )
+        for count, aim in ((1000, 3), (5000, 8))
+    },
+    "first_decide_shapes5000_ms": Measure(
+        "the first turn in which 10,000 pods of 5,000 shapes are looked at that lack nodes",
+        "ms",
+        lambda: wake.first_shapes(5000),
+        5000,
+        slow=True,
+    ),
+    "gang1000_nodes50000_ms": Measure(
+        "gang of 1,000 equal pods, 50,000 nodes", "ms", lambda: decide.gang(50_000, 1000), 25, slow=True
     ),
     "admissions_per_s": Measure(
         "workloads through 1,000 ClusterQueues, 50,000 pending",

@@ -192,3 +192,44 @@ def _held(name: str, node: str, devices: range) -> ResourceClaim:
     allocation = msgspec.convert({"allocation": {"devices": {"results": results}}}, type(one.status))
     status = msgspec.structs.replace(allocation, reserved_for=[ClaimConsumer("", "pods", name, name)])
     return msgspec.structs.replace(one, status=status)
+
+
+def network(nodes: int, pools: int, pods: int) -> float:
+    """Single pods per second whose claims share devices of a network, one to a pool, for all nodes; each has 20 more.
+
+    Each claim asks twice for half of what a device has: upstream's dra/consumablecapacity (scheduler_perf 1.36), in
+    which 2,000 such pods meet 2,000 pools on 100 nodes.
+    """
+    engine = Engine(TuttiConfiguration())
+    engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
+    expression = f'device.driver == "{DRIVER}" && device.allowMultipleAllocations == true'
+    selectors = [{"cel": {"expression": expression}}]
+    engine.observe(
+        DeviceClassSeen(msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}, DeviceClass))
+    )
+    for i in range(nodes):
+        engine.observe(NodeSeen(_node(f"n{i:05d}")))
+        engine.observe(
+            SliceSeen(_slice(f"n{i:05d}", {"nodeName": f"n{i:05d}"}, [{"name": f"d{j}"} for j in range(20)]))
+        )
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi"}}
+    device = {"name": "shared", "allowMultipleAllocations": True}
+    device["capacity"] = {"memory": {"value": "80Gi", "requestPolicy": policy}}
+    for i in range(pools):
+        engine.observe(SliceSeen(_slice(f"pool-{i}", {"allNodes": True}, [device])))
+    engine.observe(Synced())
+    engine.decide(NOW)
+    half = {"deviceClassName": "gpu", "capacity": {"requests": {"memory": "40Gi"}}}
+    requests = [{"name": f"req-{i}", "exactly": half} for i in range(2)]
+    for i in range(pods):
+        meta = claim(f"p{i}", f"p{i}", 1).metadata
+        asked = msgspec.convert({"spec": {"devices": {"requests": requests}}}, ResourceClaim)
+        engine.observe(DeviceClaimSeen(msgspec.structs.replace(asked, metadata=meta)))
+        engine.observe(PodSeen(pod(f"p{i}")))
+    return pods / _timed(engine, pods) * 1e3
+
+
+def _slice(name: str, where: dict[str, Any], devices: list[dict[str, Any]]) -> ResourceSlice:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    raw = {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": pool, **where, "devices": devices}}
+    return msgspec.convert(raw, ResourceSlice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from handbook import alerts, commands, kinds, metrics, settings
+from handbook import alerts, commands, kinds, metrics, reasons, settings
 
 NOTE = "<!-- Generated from the models by `make reference`. Change those instead. -->\n\n"
 
@@ -18,6 +18,7 @@ def pages() -> dict[str, str]:
         "cli.md": commands.page(),
         "metrics.md": metrics.page(),
         "alerts.md": alerts.page(),
+        "reasons.md": reasons.page(),
     }
     return {name: NOTE + text for name, text in made.items()}
 

@@ -1,6 +1,7 @@
-"""`make sbom`: lists what the image is made of, as CycloneDX 1.6 JSON (https://cyclonedx.org/docs/1.6/json/).
+"""Lists what the image and the wheel are made of, as CycloneDX 1.6 JSON (https://cyclonedx.org/docs/1.6/json/).
 
 python -m release.sbom [LOCK FILE] > sbom.json
+python -m release.sbom --wheel dist/tutti-0.1.0-py3-none-any.whl > wheel-sbom.json
 
 Names, versions and hashes are those of the lock file, which the image is installed by; licences, and what depends on
 what, come from the installed packages, and are left out of packages for other platforms, which are not installed here.
@@ -9,12 +10,15 @@ The same lock file gives the same bill: it bears no time, and its serial number 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import re
 import sys
 import uuid
+import zipfile
 from dataclasses import dataclass
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +89,49 @@ def bill(packages: list[Locked], version: str) -> Json:
     return {**content, "serialNumber": f"urn:uuid:{serial}"}
 
 
+def wheel_bill(wheel: Path) -> Json:
+    """The bill of a wheel: itself by its hash, and what it asks for, in the versions that it says would do.
+
+    Which of these is installed is for whoever installs it to say, so they have no version here.
+    """
+    with zipfile.ZipFile(wheel) as packed:
+        [name] = [one for one in packed.namelist() if one.endswith(".dist-info/METADATA")]
+        said = message_from_bytes(packed.read(name))
+    root = f"pkg:pypi/{canonicalize_name(said['Name'])}@{said['Version']}"
+    asked = [Requirement(line) for line in said.get_all("Requires-Dist", [])]
+    needed = {f"pkg:pypi/{canonicalize_name(one.name)}": one for one in asked}
+    content: Json = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": root,
+                "name": said["Name"],
+                "version": said["Version"],
+                "purl": root,
+                "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}],
+                "licenses": [{"expression": said["License-Expression"]}],
+            }
+        },
+        "components": [
+            {
+                "type": "library",
+                "bom-ref": purl,
+                "name": canonicalize_name(one.name),
+                "purl": purl,
+                "properties": [{"name": "tutti:requires", "value": str(one)}],
+            }
+            for purl, one in needed.items()
+        ],
+        "dependencies": [{"ref": root, "dependsOn": sorted(needed)}, *({"ref": purl} for purl in needed)],
+    }
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
+    return {**content, "serialNumber": f"urn:uuid:{serial}"}
+
+
 def _component(one: Locked) -> Json:
     source = {
         "type": "distribution",
@@ -133,8 +180,11 @@ def _needed(name: str, locked: dict[str, Locked]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Write the bill to standard output; returns the exit code."""
-    lock = Path(arguments[0]) if arguments else LOCK
-    document = bill(read_lock(lock.read_text()), importlib.metadata.version("tutti"))
+    if arguments[:1] == ["--wheel"]:
+        document = wheel_bill(Path(arguments[1]))
+    else:
+        lock = Path(arguments[0]) if arguments else LOCK
+        document = bill(read_lock(lock.read_text()), importlib.metadata.version("tutti"))
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return 0
 

@@ -59,8 +59,12 @@ class Created(msgspec.Struct, frozen=True):
     uid: str
 
 
-_SAME_IN: Final = {"resource.k8s.io/v1beta2": "resource.k8s.io/v1"}
-"""Versions whose objects look the same in another, which is taken where the API server does not serve the first."""
+_SAME_IN: Final = {
+    "resource.k8s.io/v1beta2": ["resource.k8s.io/v1"],
+    "scheduling.k8s.io/v1alpha3": ["scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha2"],
+    "scheduling.k8s.io/v1beta1": ["scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2"],
+}
+"""Versions whose objects look the same in others, which are taken where the API server does not serve the first."""
 
 
 class Objects:
@@ -89,14 +93,13 @@ class Objects:
         version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
         if not version or not kind:
             raise Refused("an object needs apiVersion and kind")
-        known = self._kinds.get(version, {})
-        if kind not in known:
-            known = self._kinds[version] = await self._discover(version)
-        if kind not in known and version in _SAME_IN:
-            return await self.resource({**document, "apiVersion": _SAME_IN[version]})
-        if kind not in known:
-            raise Refused(f"the API server serves no {kind} in {version}")
-        return known[kind]
+        for same in (version, *_SAME_IN.get(version, ())):
+            known = self._kinds.get(same, {})
+            if kind not in known:
+                known = self._kinds[same] = await self._discover(same)
+            if kind in known:
+                return known[kind]
+        raise Refused(f"the API server serves no {kind} in {version}")
 
     async def _place(self, document: Object, namespace: str) -> tuple[APIResource, str]:
         """Return where an object lives, and in which namespace, which is empty for kinds that have none."""

@@ -150,7 +150,7 @@ def _kube_scheduler(scheduler: str, kubeconfig: Path) -> dict[str, Any]:
 
 
 START_SECONDS: Final = 60.0
-_CLUSTER: Final = ("--nodes", "0", "--port", "0", "--no-tls")
+_CLUSTER: Final = ("--nodes", "0", "--port", "0", "--no-tls", "--pod-groups")
 # Nodes of a benchmark have no kubelet: who misses their heartbeats would taint them and evict their pods.
 _WITHOUT: Final = ("--without", "node-lifecycle", "--without", "taint-eviction")
 _DEFINITIONS: Final = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)

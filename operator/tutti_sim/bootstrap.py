@@ -39,6 +39,27 @@ async def add_device_classes(local: Local, manifests: Iterable[Json]) -> None:
         await _ensure(local, classes, manifest)
 
 
+async def add_pod_groups(local: Local) -> None:
+    """Have Kubernetes' own PodGroups served in all versions that there have been, where they are not yet.
+
+    Their fields are taken as they come: 1.36 has them in v1alpha2, 1.37 in v1beta1, and the claims of groups (KEP-5729)
+    behind a gate of their own in both.
+    """
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions: list[Json] = [
+        {"name": name, "served": True, "storage": name == "v1beta1", "schema": schema, "subresources": {"status": {}}}
+        for name in ("v1beta1", "v1alpha3", "v1alpha2")
+    ]
+    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}
+    approved = {"api-approved.kubernetes.io": "unapproved, as served by kube-apiserver itself"}
+    definition = {
+        "metadata": {"name": "podgroups.scheduling.k8s.io", "annotations": approved},
+        "spec": {"group": "scheduling.k8s.io", "scope": "Namespaced", "names": names, "versions": versions},
+    }
+    definitions = local.backend.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    await _ensure(local, definitions, definition)
+
+
 async def _ensure(local: Local, resource: Resource, obj: Json) -> None:
     if local.backend.collection(resource).get("", obj["metadata"]["name"]) is None:
         await local.create(resource, "", obj)

@@ -59,6 +59,7 @@ class EmbeddedCluster:
         faults: what goes wrong from the start.
         stale: whether there is a second listener, whose reads lag behind as the faults say.
         data: a folder that everything is kept in, and continued from.
+        pod_groups: whether Kubernetes' own PodGroups (scheduling.k8s.io) are served, which real servers have by a gate.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class EmbeddedCluster:
         faults: Faults | None = None,
         stale: bool = False,
         data: Path | None = None,
+        pod_groups: bool = False,
     ) -> None:
         per_rack = -(-nodes // racks) if racks else 4
         self._fleet = fleet or Fleet(nodes=nodes, gpus=gpus, per_rack=per_rack)
@@ -95,6 +97,7 @@ class EmbeddedCluster:
         self._webhooks = WebhookCaller(self.backend)
         self.backend.hooks = self._webhooks
         context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
+        self._pod_groups = pod_groups
         self._faults = faults or Faults()
         self._replica = Replica(self.backend.store) if stale else None
         self._book = FaultBook(self._restart_soon, self._replica.set_lag if self._replica else lambda _: None)
@@ -168,6 +171,8 @@ class EmbeddedCluster:
     async def _populate(self) -> None:
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)
+        if self._pod_groups:
+            await bootstrap.add_pod_groups(local)
         await bootstrap.add_nodes(local, self._fleet.manifests())
         if isinstance(self._fleet, Shapes):
             await bootstrap.add_device_classes(local, [one for made in self._fleet.drivers for one in made.classes()])

@@ -41,6 +41,7 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--event-ttl", default=DEFAULTS.event_ttl, show_default=True, help="Seconds that events are kept.")
 @click.option("--faults", type=FILE, help="YAML file of what goes wrong; changed later at /_tutti/faults.")
 @click.option("--stale", is_flag=True, help="Listen on a second port, whose reads lag as the faults say.")
+@click.option("--pod-groups", is_flag=True, help="Serve Kubernetes' own PodGroups (scheduling.k8s.io), too.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep everything in.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="File to write, once it answers.")
 def command(
@@ -62,6 +63,7 @@ def command(
     event_ttl: float,
     faults: Path | None,
     stale: bool,
+    pod_groups: bool,
     data: Path | None,
     kubeconfig: Path | None,
 ) -> None:
@@ -86,6 +88,7 @@ def command(
             faults=wrong,
             stale=stale,
             data=data,
+            pod_groups=pod_groups,
         )
     except NoDataFile as error:
         raise click.ClickException(str(error)) from None

@@ -35,6 +35,7 @@ from tutti_simulate.setting import (
     snapshot_of,
     with_queues,
 )
+from tutti_simulate.speeds import speeds_of
 from tutti_simulate.traces.formats import FORMATS, read_trace
 from tutti_simulate.traces.reading import TraceError
 
@@ -117,6 +118,9 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
               help="Seconds that pods take to end that are taken out.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Jobs that are taken out go on where they were.")
 @click.option("--no-limits", is_flag=True, help="The engine is not told how long jobs said that they run.")
+@click.option("--speed", "speeds", multiple=True, metavar="FLAVOR=FACTOR[:FACTOR]", callback=_pairs,
+              help="How fast jobs run in a flavor, by the run times of the trace; of two factors, each job has one "
+              "between them. May be given several times; jobs then say how long they take in which.")  # fmt: skip
 @click.option("--power", metavar="idle=W[,core=W][,gpu=W]", callback=_power,
               help="What a node draws, and each core and card in use: for the energy.")  # fmt: skip
 @click.option("--pictures", type=click.Path(path_type=Path, file_okay=False), help="Folder for SVGs.")
@@ -134,6 +138,7 @@ def command(
     no_limits: bool,
     step: float,
     grace: float,
+    speeds: dict[str, str],
     cluster: tuple[Path, ...],
     live: bool,
     against: tuple[Path, ...],
@@ -155,7 +160,10 @@ def command(
     a second time, and the differences are told with the interval that a bootstrap gives them. Equal input gives equal
     output, byte for byte. Exits 2 where nothing can be played; lines of the trace that cannot be read are left out.
     """
-    rules = Rules(step, grace, resume, not no_limits)
+    try:
+        rules = Rules(step, grace, resume, not no_limits, speeds_of(speeds))
+    except ValueError as error:
+        fail(f"--speed {error}", USAGE)
     asked = _Asked(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed,
@@ -192,7 +200,9 @@ def _simulated(ways: ViewOptions, asked: _Asked) -> Simulation:
     compared: tuple[Difference, ...] = ()
     if len(runs) > 1:
         (first, of_first), (second, of_second) = runs.values()
-        compared = tuple(differences(first, second, (of_first, of_second), seed=asked.seed))
+        compared = tuple(
+            differences(first, second, (of_first, of_second), seed=asked.seed, ends=bool(asked.rules.speeds))
+        )
     _write(asked, runs)
     return Simulation(trace_report(trace), {name: one[1] for name, one in runs.items()}, compared, tuple(notes))
 

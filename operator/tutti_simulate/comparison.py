@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti_simulate.measures import Figures, column_of, slowdown_of, wait_of
+from tutti_simulate.measures import Figures, column_of, slowdown_of, stay_of, wait_of
 from tutti_simulate.playing import Played
 
 RESAMPLES = 2000
@@ -44,7 +44,9 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     sure: bool = False
 
 
-def differences(first: Played, second: Played, of: tuple[Figures, Figures], *, seed: int = 0) -> list[Difference]:
+def differences(
+    first: Played, second: Played, of: tuple[Figures, Figures], *, seed: int = 0, ends: bool = False
+) -> list[Difference]:
     """Return what differs between two runs of the same jobs.
 
     Args:
@@ -52,10 +54,12 @@ def differences(first: Played, second: Played, of: tuple[Figures, Figures], *, s
         second: The other.
         of: The figures of both.
         seed: Of the draws; equal seeds draw alike.
+        ends: Whether jobs may run longer in one of them, so that it is told when they end.
     """
     random = np.random.default_rng(seed)
     found = []
-    for what, figure in (("wait, mean, s", wait_of), ("bounded slowdown, mean", slowdown_of)):
+    figures = [("wait, mean, s", wait_of), ("bounded slowdown, mean", slowdown_of)]
+    for what, figure in [*figures, *([("from submission to end, mean, s", stay_of)] if ends else [])]:
         before, after = column_of(first, figure), column_of(second, figure)
         low, high = interval(after - before, random)
         mean = float((after - before).mean()) if len(before) else 0.0
@@ -65,8 +69,8 @@ def differences(first: Played, second: Played, of: tuple[Figures, Figures], *, s
     low, high = interval(preempted[1] - preempted[0], random)
     totals, count = [float(one.sum()) for one in preempted], len(preempted[0])
     sure = low > 0 or high < 0
-    ends = (low * count, high * count)
-    found.append(_difference("preemptions", (totals[0], totals[1]), totals[1] - totals[0], ends, sure=sure))
+    between = (low * count, high * count)
+    found.append(_difference("preemptions", (totals[0], totals[1]), totals[1] - totals[0], between, sure=sure))
     return [*found, *_of_whole_runs(*of)]
 
 

@@ -132,11 +132,15 @@ def wait_of(one: PlayedJob, over: float) -> float:
     return max(0.0, (over if one.first is None else one.first) - one.job.submitted)
 
 
+def stay_of(one: PlayedJob, over: float) -> float:
+    """Return how long after its submission a job had ended, seconds; of one that did not, until all was over."""
+    return max(over if one.ended is None else one.ended, one.job.submitted) - one.job.submitted
+
+
 def slowdown_of(one: PlayedJob, over: float) -> float:
     """Return the bounded slowdown of a job: what it took in all, runs that were ended early included."""
     assert one.job.seconds is not None  # the reader has filled it in
-    took = max(over if one.ended is None else one.ended, one.job.submitted) - one.job.submitted
-    return max(1.0, took / max(one.job.seconds, SHORT_SECONDS))
+    return max(1.0, stay_of(one, over) / max(one.job.seconds, SHORT_SECONDS))
 
 
 def jain(values: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME, WORKLOAD
 from tutti.api.conventions.order_annotations import USER
 from tutti.api.core import Affinity, Container, NodeAffinity, ObjectMeta, Pod, PodSpec, ResourceRequirements
@@ -25,6 +26,7 @@ from tutti.virtual_time.cluster import Habits, VirtualCluster
 from tutti_sim.hollow.nodes import GPU_LABEL
 from tutti_simulate.jobs import JobPods, TraceJob
 from tutti_simulate.setting import Setting
+from tutti_simulate.speeds import Speeds
 
 START = 1_700_000_000.0
 """When virtual time begins, Unix seconds."""
@@ -45,12 +47,14 @@ class Rules:
         grace: How long pods take to end that are taken out, seconds.
         resumes: Whether a job that was taken out goes on where it was; it begins anew where not.
         limits: Whether the engine is told how long jobs said that they may run.
+        speeds: How fast they run in which flavor, which they say then.
     """
 
     step: float = 1.0
     grace: float = 0.0
     resumes: bool = False
     limits: bool = True
+    speeds: Speeds = field(default_factory=Speeds)
 
 
 @dataclass(slots=True)
@@ -214,6 +218,10 @@ class _Play:
         name, at = f"job-{number}", START + job.submitted
         labels, whose = {QUEUE_NAME: queue}, {USER: job.user} if job.user else {}
         limit = job.limit if self._rules.limits else None
+        if limit is not None and self._rules.speeds:
+            assert job.seconds is not None  # the reader has filled it in
+            limit = max(limit, job.seconds) * self._rules.speeds.slowest(job)
+        notes = {FLAVOR_SECONDS: self._rules.speeds.told(job)} if self._rules.speeds else {}
         if limit is not None or len(job.pods) > 1:
             key: WorkloadKey = ("Workload", space, name)
             self._cluster.tell(ObjectSeen("Workload", _workload(_meta(space, name, at, whose), queue, job, limit)))
@@ -233,7 +241,8 @@ class _Play:
             for rank in range(pods.count):
                 pod = f"{name}-{part}-{rank}"
                 made = datetime.fromtimestamp(at, UTC)
-                meta = ObjectMeta(pod, space, pod, creation_timestamp=made, labels=own, annotations=whose)
+                said = {**whose, **notes}
+                meta = ObjectMeta(pod, space, pod, creation_timestamp=made, labels=own, annotations=said)
                 self._cluster.tell(PodSeen(Pod(meta, spec_of_pod)))
 
     def _pod_spec(self, job: TraceJob, pods: JobPods) -> PodSpec:
@@ -255,8 +264,9 @@ class _Play:
         one = self._of.get(workload.key)
         if one is None:
             return None
-        assert one.job.seconds is not None  # the reader has filled it in
-        return max(0.0, one.job.seconds - (one.lost if self._rules.resumes else 0.0))
+        charges = [m.charge for m in workload.members() if m.charge is not None] if self._rules.speeds else []
+        flavors = {flavor for charge in charges for flavor in charge.flavors.values()}
+        return max(0.0, self._rules.speeds.seconds(one.job, flavors) - (one.lost if self._rules.resumes else 0.0))
 
     def _hear(self, event: LifecycleEvent) -> None:
         one = self._of.get(event.workload)

@@ -230,6 +230,23 @@ async def test_pod_groups_of_any_kind_are_created_and_waited_for(bench):
     assert await bench.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions") == []
 
 
+async def test_pod_groups_of_a_version_that_is_not_served_are_made_in_one_that_is(bench):
+    """Upstream's files have v1alpha3 or v1beta1, and kube-apiserver 1.36 serves v1alpha2."""
+    approved = "annotations: {api-approved.kubernetes.io: 'unapproved, for tests'}"
+    native = POD_GROUPS.replace("gangs.example.com", "scheduling.k8s.io").replace("- name: v1", "- name: v1alpha2")
+    definition = bench.template("crd.yaml", native.replace(".scheduling.k8s.io}", f".scheduling.k8s.io, {approved}}}"))
+    group = bench.template(
+        "group.yaml", "apiVersion: scheduling.k8s.io/v1alpha3\nkind: PodGroup\nmetadata: {name: 'g-{{.Index}}'}\n"
+    )
+    await bench.run(
+        file(
+            f"  - {{opcode: createAny, templatePath: {definition}}}\n"
+            f"  - {{opcode: createAny, namespace: gangs, templatePath: {group}}}\n"
+            f"  - {{opcode: createPodGroups, namespace: more, count: 3, templatePath: {group}}}\n"
+        )
+    )
+
+
 async def test_waiting_for_pod_groups_that_nobody_made_is_told(bench):
     with pytest.raises(WorkloadFailed, match=r"S/w: operation 0, waitForPodGroups: .* no PodGroup was created in"):
         await bench.run(file("  - {opcode: waitForPodGroups, namespace: x, count: 1}\n"))

@@ -75,6 +75,8 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known |= {"spec.runtimePatches", "status.jobsStatus", "spec.managedBy"}  # of TrainJobs
     known |= {"topologySortingAlgorithm", "minBandwidth", "bandwidthCapacity", "bandwidthAllocated", "maxNetworkCost"}
     known |= {"status.topologyOrder", "workload.namespace"}  # of AppGroups and NetworkTopologies
+    known |= set(re.findall(r"(?m)^\| `([\w.]+)` \|", (ROOT / "manifests" / "chart" / "README.md").read_text("utf-8")))
+    known |= {"details.passedUpSince"}  # of what a workload waits for
     known |= {"spec.resourceClaims", "knownMigGeometries", "migProfileAllowlist"}  # of pods, and of HAMi
     named = r"`([a-z][A-Za-z]*(?:\[\])?(?:\.[a-z][A-Za-z]*(?:\[\])?)+|[a-z]+[A-Z][A-Za-z]*)(?::[^`]*)?`"
     told = ("concepts", "howto", "operations")

@@ -149,6 +149,10 @@ class Devices:
         if not self.held:
             self.write()
 
+    def lose_writes(self) -> None:
+        """Have nobody write what has been decided and is not written yet."""
+        self._waiting.clear()
+
     def write(self) -> None:
         """Write what has been decided so far, as an API server takes it."""
         waiting, self._waiting = self._waiting, []
@@ -158,7 +162,8 @@ class Devices:
                 self._write_extended(decision)
                 continue
             claim = self.objects.get(("ResourceClaim", decision.name))
-            if claim is None or claim.metadata.uid != decision.uid or decision.name in self.conflicts:
+            gone = claim is None or claim.metadata.uid != decision.uid
+            if gone or decision.name in self.conflicts or is_overtaken(decision, claim):
                 self._world.tell(DeviceClaimWritten(*about, done=False, message="somebody else was first"))
                 continue
             self.written.append(decision)
@@ -180,6 +185,13 @@ class Devices:
             case "remove" if ("ResourceClaim", decision.name) in self.objects:
                 self.drop("ResourceClaim", decision.name)
         self._world.tell(DeviceClaimWritten(*about, done=True))
+
+
+def is_overtaken(decision: WriteDeviceClaim, claim: ResourceClaim) -> bool:
+    """Whether a claim has changed since something was decided about it, such that this cannot be written."""
+    if claim.metadata.resource_version == decision.version:
+        return False
+    return (claim.status.allocation is None) is (decision.change == "reserve") and decision.change != "free"
 
 
 def made(decision: WriteExtendedClaim) -> ResourceClaim:

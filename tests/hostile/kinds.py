@@ -162,6 +162,8 @@ PODS: Mapping[str, Json] = {
     "plain": pod(),
     "queued": pod({"scheduling.tutti.dev/queue-name": QUEUE}),
     "after others": pod(annotations={"scheduling.tutti.dev/after": "sample,other:Finished"}),
+    "fast in some flavor": pod(annotations={"scheduling.tutti.dev/expected-seconds-by-flavor": "default=60,other=90"}),
+    "near data": pod({"scheduling.tutti.dev/dataset": "images_words", "scheduling.tutti.dev/behaviour": "loading"}),
     "part of a workload": pod({"scheduling.tutti.dev/workload": "sample"}),
     **{f"gang of {name}": found for name, found in GANGS.items()},
     "running": {

@@ -150,3 +150,30 @@ async def test_nothing_is_written_without_the_lease(client):
     with pytest.raises(LeadershipLost):
         await DeviceClaimWriter(client, fence=lost).write(decision(made, "allocate", POD, allocation=devices()))
     assert has(await read(client)) == ([], [])
+
+
+async def test_a_claim_is_given_devices_in_two_writes_and_read_only_where_something_came_between(client, monkeypatch):
+    asked = []
+
+    async def sent(self, method, path, **more):
+        asked.append((method, path.removeprefix(PATH)))
+        return await request(self, method, path, **more)
+
+    async def written(self, level, method, path, **more):
+        asked.append((method, path.removeprefix(PATH)))
+        return await write(self, level, method, path, **more)
+
+    made = await claim(client)
+    request, write = Client.request, Client.write
+    monkeypatch.setattr(Client, "request", sent)
+    monkeypatch.setattr(Client, "write", written)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    await patch(client, PATH, {"metadata": {"finalizers": ["example.com/mine"]}})
+    asked.clear()
+
+    assert (await writer.write(decision(made, "allocate", POD, allocation=devices()))).done
+
+    assert asked == [("PATCH", ""), ("PATCH", "/status")]
+    found = await read(client)
+    assert sorted(found["metadata"]["finalizers"]) == ["example.com/mine", DELETE_PROTECTION]
+    assert has(found) == (["gpu-0"], ["p"])

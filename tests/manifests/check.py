@@ -45,7 +45,7 @@ def samples() -> list[Path]:
 
 def documents(text: str) -> list[Json]:
     """The objects of a YAML text."""
-    return [document for document in yaml.safe_load_all(text) if document]
+    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def rendered(folder: Path) -> list[Json]:

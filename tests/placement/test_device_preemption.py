@@ -50,13 +50,14 @@ class Scene:
     size: int = 1
     asked: dict[str, Any] = field(default_factory=lambda: asks_for(2))
     cpu: int = 16
+    pods: int = 10
 
     def cluster(self, gone: frozenset[str] = frozenset()) -> tuple[Cluster, list[Ask]]:
         """All of it without some pods, and without the claims that only these use."""
         out = Cluster()
         out.device_users.put(device_class())
         for at in range(self.nodes):
-            out.put_node(node(f"n{at}", cpu=self.cpu))
+            out.put_node(node(f"n{at}", cpu=self.cpu, pods=self.pods))
             out.device_users.put(resource_slice(f"n{at}", self.count))
         there = [one for one in self.holders if one.name not in gone]
         for claim in dict.fromkeys(one.claim for one in there):
@@ -104,10 +105,10 @@ class Scene:
         singles = columns.row >= 0
         singles[[one.slot for gang in gangs for one in gang.pods]] = False
         units = VictimUnits.among(cluster, np.flatnonzero(singles), gangs)
-        before = list(cluster.nodes.devices.rows.uses)
+        before = list(cluster.nodes.devices.rows.own_uses)
         found = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE)
         cluster.nodes.devices.columns(asks[0].pod_class.devices, cluster.nodes.device_view(asks[0].pod_class.devices))
-        assert not before or before == cluster.nodes.devices.rows.uses
+        assert not before or before == cluster.nodes.devices.rows.own_uses
         return found
 
     def victims(self, *parties: str) -> set[str] | None:
@@ -182,6 +183,32 @@ def test_devices_of_a_claim_whose_users_were_struck_out_are_held_until_they_are_
         assert not isinstance(place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE), Diagnosis)
 
 
+def test_users_of_one_claim_are_not_asked_about_one_by_one():
+    asked_for = {}
+    for count in (8, 128):
+        holders = [Holder("h0", "n0", [0, 1, 2, 3])]
+        holders += [Holder(f"h{i}", "n0", [], shares="h0") for i in range(1, count)]
+        scene, asked = Scene(nodes=1, holders=holders, size=2, cpu=count + 2, pods=count + 2), []
+        cluster, asks = scene.cluster()
+        units = VictimUnits.among(cluster, np.flatnonzero(cluster.pod_columns.row >= 0))
+        found = choose_victims(
+            cluster, asks, units, profile=DEFAULT_PROFILE, enough=lambda gone, asked=asked: not asked.append(gone)
+        )
+        assert found is not None
+        assert len(found.victims) == count
+        asked_for[count] = len(asked)
+    assert asked_for[128] <= asked_for[8] + 4  # halving: log2(128 / 8)
+
+
+def test_users_of_a_claim_stay_whose_devices_are_not_needed():
+    """They fill the node; who asks finds other devices there, and room once one of them has left."""
+    holders = [Holder("h0", "n0", [0, 1]), *(Holder(f"h{i}", "n0", [], shares="h0") for i in range(1, 6))]
+    for asked in (asks_for(2), asks_for(2, match=ROOT)):
+        found = Scene(nodes=1, holders=holders, asked=asked, cpu=6).victims()
+        assert found is not None
+        assert len(found) == 1
+
+
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
     nodes, count = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4]))
@@ -192,9 +219,10 @@ def scenes(draw: st.DrawFn) -> Scene:
             mine = draw(st.lists(st.sampled_from(free), min_size=1, max_size=2, unique=True))
             free = [one for one in free if one not in mine]
             holders.append(Holder(f"h{len(holders)}", f"n{at}", sorted(mine), draw(st.integers(0, 2))))
-            if len(holders) < 5 and not draw(st.integers(0, 4)):
-                shares = holders[-1].name
-                holders.append(Holder(f"h{len(holders)}", f"n{at}", [], draw(st.integers(0, 2)), shares))
+            shares = holders[-1].name
+            for _ in range(draw(st.sampled_from([0, 0, 0, 0, 1, 2, 3]))):
+                if len(holders) < 5:
+                    holders.append(Holder(f"h{len(holders)}", f"n{at}", [], draw(st.integers(0, 2)), shares))
     match = draw(st.sampled_from(["", ROOT]))
     asked = asks_for(draw(st.integers(1, 2)), match=match)
     if not draw(st.integers(0, 5)):

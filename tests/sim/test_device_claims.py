@@ -241,3 +241,87 @@ async def test_tolerations_in_the_allocation_say_who_stays_and_for_how_long(benc
         assert not bench.one("pods", "p").obj["metadata"].get("deletionTimestamp")
     else:
         await bench.gone("pods", "p")
+
+
+class Groups(Bench):
+    """The same where PodGroups of Kubernetes are served."""
+
+    def resource(self, plural):
+        if plural == "podgroups":
+            return self.cluster.backend.resource("scheduling.k8s.io", "v1beta1", plural)
+        return super().resource(plural)
+
+    async def group(self, name="g", **entry):
+        listed = [{"name": "gpus", **(entry or {"resourceClaimTemplateName": "t"})}]
+        spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": listed}
+        made = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        return (await self.local.create(self.resource("podgroups"), "default", made)).obj
+
+    async def member(self, name, group="g", template="t"):
+        entry = {"name": "gpus", "resourceClaimTemplateName": template}
+        spec = {"containers": [{"name": "c", "image": "x"}], "resourceClaims": [entry]}
+        return await self.create("pods", name, {**spec, "schedulingGroup": {"podGroupName": group}})
+
+
+@pytest.fixture
+async def groups():
+    async with EmbeddedCluster(nodes=1, seed=1, controllers=NAMES, pod_groups=True) as embedded:
+        yield Groups(embedded)
+
+
+async def test_all_pods_of_a_group_have_the_one_claim_that_is_made_from_its_template(groups):
+    """KEP-5729; kube-controller-manager 1.36, pkg/controller/resourceclaim (syncPodGroup), whichever comes first."""
+    early = await groups.member("early")
+    await groups.template()
+    group = await groups.group()
+    await groups.member("late")
+
+    claims = [await groups.made(pod) for pod in ("early", "late")]
+
+    assert len(groups.all("resourceclaims")) == 1
+    assert claims[0]["metadata"]["uid"] == claims[1]["metadata"]["uid"]
+    (owner,) = claims[0]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("PodGroup", "g", group["metadata"]["uid"])
+    assert owner["apiVersion"].startswith("scheduling.k8s.io/")
+    assert claims[0]["metadata"]["name"].startswith("g-gpus-")
+    said = groups.one("podgroups", "g").obj["status"]["resourceClaimStatuses"]
+    assert said == [{"name": "gpus", "resourceClaimName": claims[0]["metadata"]["name"]}]
+    assert early["spec"]["schedulingGroup"] == {"podGroupName": "g"}
+
+
+async def test_a_pod_has_a_claim_of_its_own_where_its_group_lists_another(groups):
+    await groups.template()
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    await groups.create("resourceclaimtemplates", "other", {"spec": {"devices": {"requests": [request]}}})
+    await groups.group()
+    await groups.member("p", template="other")
+
+    claim = await groups.made("p")
+
+    assert claim["metadata"]["ownerReferences"][0]["kind"] == "Pod"
+    assert len(groups.all("resourceclaims")) == 2
+
+
+async def test_the_claim_of_a_group_stays_without_its_pods_comes_back_where_it_was_deleted_and_goes_with_the_group(
+    groups,
+):
+    await groups.template()
+    group = await groups.group()
+    await groups.member("p")
+    first = await groups.made("p")
+    users = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": group["metadata"]["uid"]}]
+    device = {"request": "r", "driver": "d.example.com", "pool": "node-0000", "device": "gpu-0"}
+    name = first["metadata"]["name"]
+    groups.say("resourceclaims", name, allocation={"devices": {"results": [device]}}, reservedFor=users)
+    groups.local.remove(groups.resource("pods"), groups.one("pods", "p"))
+    await groups.gone("pods", "p")
+    await groups.member("q")
+    assert (await groups.made("q"))["metadata"]["uid"] == first["metadata"]["uid"]
+    assert groups.one("resourceclaims", name).obj["status"]["reservedFor"] == users
+
+    groups.local.remove(groups.resource("resourceclaims"), groups.one("resourceclaims", name))
+    await groups.gone("resourceclaims", name)
+    await until(groups.cluster, lambda: len(groups.all("resourceclaims")) == 1)
+    groups.local.remove(groups.resource("podgroups"), groups.one("podgroups", "g"))
+
+    await until(groups.cluster, lambda: not groups.all("resourceclaims"))

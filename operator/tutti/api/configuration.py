@@ -19,6 +19,7 @@ from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.load import Measurements, load_problem
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.network import NetworkSettings
+from tutti.api.node_health import NodeHealth
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
 
@@ -194,6 +195,17 @@ class WebhookSettings(Model):
     """A certificate of the operator's own, in place of files in certDir."""
 
 
+class UiSettings(Model):
+    """The web view: a process beside the operator that reads, and shows each viewer what he may list."""
+
+    bind_address: Address = ":8444"
+    """Where its pages are served, over HTTPS; host and port, as with metrics."""
+    hosts: Annotated[list[Annotated[str, Field(min_length=1, max_length=262)]], Field(max_length=16)] = []
+    """The names, with ports where these are not 443, that browsers may call it by; left out: any."""
+    cert_dir: str = ""
+    """The folder with `tls.crt` and `tls.key`; left out: a certificate of its own, made anew at each start."""
+
+
 class Logging(Model):
     """How log lines look, and from which level on they are written."""
 
@@ -296,11 +308,15 @@ class TuttiConfiguration(Model):
     """Left out: users are not told apart, so that no queue limits them; orders go by LocalQueue."""
     measurements: Measurements | None = None
     """Left out: nothing is measured, so that no profile may have `load`."""
+    node_health: NodeHealth | None = None
+    """Left out: of the conditions of nodes only those count that Kubernetes makes taints of."""
     network: NetworkSettings | None = None
     """Left out: what the network costs is not looked at; `{}`: who talks to whom is read (docs/howto/network.md)."""
     leader_election: LeaderElection = LeaderElection()
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
+    ui: UiSettings | None = None
+    """Left out: no pages are served; `{}`: they are, to who signs in (docs/howto/web-view.md)."""
     logging: Logging = Logging()
 
     @model_validator(mode="after")

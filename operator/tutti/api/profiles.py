@@ -13,7 +13,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tutti.api import core
+from tutti.api.data_locality import DataLocalityArgs
 from tutti.api.extensions import PluginUse
+from tutti.api.interference import InterferenceArgs
 from tutti.api.kinds.matching import NodeAffinityText
 from tutti.api.load import LoadArgs
 from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, ValidationRule
@@ -248,6 +250,10 @@ IgnoredResource = Annotated[
 """An extended resource; only such can be ignored."""
 
 
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
+"""The name of an attribute of devices, without its domain: a C identifier (resource.k8s.io/v1, QualifiedName)."""
+
+
 class DevicePackingArgs(Model):
     """Chooses the devices for ResourceClaims that leave most for others.
 
@@ -257,6 +263,13 @@ class DevicePackingArgs(Model):
 
     weight: Weight = 5
     """Of how tight devices fit, against the other scores, of which each has up to 100 points by its own weight."""
+    link_attributes: Annotated[list[AttributeName], Field(max_length=16)] = ["nvlinkDomain", "cliqueID"]
+    """Attributes of devices, without their domains, that are the same on all nodes whose devices are linked.
+
+    Members of a gang with claims go to nodes of one value, among nodes that the scores take for equally good; the
+    value that holds all of them and fewest others comes first. Where devices say none, nodes that share pools of a
+    network are taken for linked. Empty: it does not matter.
+    """
 
 
 class AcceleratorPackingArgs(Model):
@@ -346,6 +359,10 @@ class SchedulerProfile(Model):
     """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
     load: LoadArgs | None = None
     """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
+    interference: InterferenceArgs | None = None
+    """Left out, it does not matter who slows down whom on a node, as with kube-scheduler."""
+    data_locality: DataLocalityArgs | None = None
+    """Left out, it does not matter where data is; `{}`: pods go to nodes where Fluid holds the datasets they name."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""

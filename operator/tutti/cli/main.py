@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "cluster": "tutti_sim.command",
         "completion": "tutti.cli.completion",
         "demo": "tutti_demo.command",
+        "doctor": "tutti.cli.doctor.command",
         "drain-check": "tutti.cli.views.drain.command",
         "explain": "tutti.cli.views.explain.command",
         "gangs": "tutti.cli.views.gangs",
@@ -31,6 +32,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "tutti.cli.run",
         "simulate": "tutti_simulate.command",
         "top": "tutti.cli.views.nodes",
+        "ui": "tutti.web.command",
         "what-if": "tutti.cli.views.forecast.command",
     }
 )

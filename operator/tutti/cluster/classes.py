@@ -18,7 +18,9 @@ import msgspec
 from tutti.api import kai
 from tutti.api.cards import NO_CARDS, CardNeeds
 from tutti.api.core import Container, PodSpec
+from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.hami import counted_requests, read_needs
+from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.network import GROUP_LABEL
 from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
@@ -86,6 +88,10 @@ class Feature:
     """Parts of cards that pods share."""
     NETWORK = 1 << 20
     """An application whose pods talk to one another, where that is looked at."""
+    BEHAVIOUR = 1 << 21
+    """A class of behaviour, where it is looked at who slows down whom."""
+    DATASETS = 1 << 22
+    """Names of datasets, where it is looked at where these are."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -177,6 +183,8 @@ def _features(pod_class: PodClass) -> int:
         Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
         Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),
         Feature.NETWORK: GROUP_LABEL in pod_class.labels,
+        Feature.BEHAVIOUR: BEHAVIOUR_LABEL in pod_class.labels,
+        Feature.DATASETS: DATASET_LABEL in pod_class.labels,
         Feature.NUMA_ZONES: any(amount and name != "pods" for name, amount in pod_class.requests.items()),
     }
     return Feature.ANY | sum(feature for feature, there in has.items() if there)

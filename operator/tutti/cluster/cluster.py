@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
+from tutti.api.node_health import Problems, with_problem_taints
 from tutti.api.numa import NodeTopology
 from tutti.api.resources import Amounts
 from tutti.cluster.capacity import is_working, machine_capacity
@@ -45,6 +46,7 @@ class Cluster:
         device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
         follower: Who is told of pods.
+        problems: Conditions of nodes that keep new pods off them, with their status.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
@@ -53,9 +55,12 @@ class Cluster:
         self.pod_columns = PodColumns()
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
+        self.problems: Problems = frozenset()
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
         self.freed = 0
+        self._exits: dict[int, None] = {}
+        self._exits_counted = (0, 0)  # what `freed` was when they were asked for last, and how often one was since
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
@@ -77,6 +82,7 @@ class Cluster:
             The pods there that are lost now, or were and are not any more, because the node works or does not.
         """
         name = node.metadata.name
+        node = with_problem_taints(node, self.problems)
         untold = [why for where, why in self._untold.values() if where == name]
         if untold:
             node = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
@@ -367,6 +373,12 @@ class Cluster:
         """Note that what has changed may let a pod be placed."""
         self.freed += 1
 
+    def take_exits(self) -> dict[int, None] | None:
+        """Return the rows of nodes that pods have left since the last call; None where more may have been freed."""
+        before, count = self._exits_counted
+        exits, self._exits, self._exits_counted = self._exits, {}, (self.freed, 0)
+        return exits if self.freed - before == count else None
+
     def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -406,6 +418,10 @@ class Cluster:
         if row is not None:
             self._charge(row, record, -1)
             self.freed += 1
+            demands = record.pod_signature.inter_pod
+            if not (demands.affinity or demands.anti_affinity):  # else it kept others off more nodes than its own
+                self._exits[row] = None
+                self._exits_counted = self._exits_counted[0], self._exits_counted[1] + 1
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place

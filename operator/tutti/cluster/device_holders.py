@@ -19,7 +19,11 @@ _PODS = "pods"
 
 
 class DeviceHolders:
-    """Follows claims that have devices, and the pods that use them."""
+    """Follows claims that have devices, and the pods that use them.
+
+    Attributes:
+        held_fast: Claims that keep their devices, whoever is lifted; changed only while nobody is.
+    """
 
     def __init__(self, devices: DeviceState, pods: Mapping[PodKey, PodRecord]) -> None:
         self._devices = devices
@@ -27,6 +31,7 @@ class DeviceHolders:
         self._claims_of: dict[str, dict[ClaimKey, None]] = {}
         self._users_of: dict[ClaimKey, tuple[str, ...]] = {}
         self._left: dict[ClaimKey, None] = {}
+        self.held_fast: set[ClaimKey] = set()
         self._lifted: dict[str, int] = {}
         self._freed: dict[ClaimKey | int, list[HeldDevice]] = {}
         self._departing: list[list[tuple[ClaimKey, tuple[str, ...], bool]]] = []  # one list for each that is not back
@@ -80,6 +85,11 @@ class DeviceHolders:
             found += [] if promise.seen else promise.allotment.held
         return found
 
+    def claims_for(self, pod: PodRecord) -> Sequence[ClaimKey]:
+        """Return the claims by which a pod has devices, or is promised some."""
+        promised = (one.claim for one in self._devices.promises.of_pod(pod.key))
+        return tuple(dict.fromkeys((*self._claims_for(pod), *promised)))
+
     def lift(self, pods: Iterable[PodRecord], *, back: bool) -> None:
         """Have the devices be free that nobody but these pods has, and others that are lifted; or be held again."""
         claims, promises = dict[ClaimKey, None](), dict[int, DevicePromise]()
@@ -132,7 +142,7 @@ class DeviceHolders:
         claim, promise = self._devices.book.claims[key], self._devices.promises.of(key)
         users = [*self._placed_users(key), *(() if promise is None else map(self._uid_of, promise.pods))]
         assert claim.status.allocation is not None  # that is what it is followed for
-        if all(uid in self._lifted for uid in users):
+        if key not in self.held_fast and all(uid in self._lifted for uid in users):
             self._free(key, held_by(claim.status.allocation))
         else:
             self._hold(key)
@@ -163,7 +173,7 @@ class DeviceHolders:
         """Do the same for what is promised, unless the claim itself has it by now."""
         if promise.seen:
             return
-        if all(self._uid_of(pod) in self._lifted for pod in promise.pods):
+        if promise.claim not in self.held_fast and all(self._uid_of(pod) in self._lifted for pod in promise.pods):
             self._free(id(promise), promise.allotment.held)
         else:
             self._hold(id(promise))

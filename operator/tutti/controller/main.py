@@ -9,6 +9,8 @@ it was asked to. The engine, and what is embedded beside it, kopf above all, fai
     lease and probes    the lease, /healthz, /readyz, the answers of /metrics
     deletions           kopf, which holds finalizers
     webhooks            kopf, which serves reviews, where they are enabled
+
+Pages, where they are wanted, are served by a process of their own (`web_view.py`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.self_signing import own_certificate
 from tutti.controller.serving import MetricsReaders, application, guarded, serving
 from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
+from tutti.controller.web_view import web_view
 from tutti.engine.engine import Engine
 from tutti.engine.records.plugins import Plugins
 from tutti.kube.client import Client
@@ -141,7 +144,7 @@ async def operate(
             context = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
             try:
                 session = LeaderSession(engines, context, once_synced=once_synced)
-                await _operate(session, context, credentials, stop, pulse=pulse)
+                await _operate(session, context, launch, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
@@ -149,7 +152,13 @@ async def operate(
 
 
 async def _operate(
-    session: LeaderSession, context: OperatorContext, credentials: Credentials, stop: asyncio.Event, *, pulse: Heartbeat
+    session: LeaderSession,
+    context: OperatorContext,
+    launch: Launch,
+    credentials: Credentials,
+    stop: asyncio.Event,
+    *,
+    pulse: Heartbeat,
 ) -> None:
     """Run the engine, and beside it what may fail by itself."""
     supervisor = Supervisor(lambda: session.run(stop), stop=stop, health=context.health)
@@ -159,6 +168,8 @@ async def _operate(
         if context.configuration.webhook.enabled:
             loop = loops.enter_context(LoopThread("webhooks", _loop_factory()))
             parts.append(_webhooks(session, credentials, context, loop))
+        if context.configuration.ui is not None:
+            parts.append(web_view(context.configuration, launch.kubeconfig, launch.context))
         supervisor.start()
         try:
             await until_stopped(

@@ -229,7 +229,7 @@ async def _metrics(registry: CollectorRegistry, measured_in: OtherLoop | None) -
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, *, host: str, port: int, context: ssl.SSLContext | None = None
+    app: web.Application, *, host: str, port: int, context: ssl.SSLContext | None = None, cancels: bool = False
 ) -> AsyncIterator[int]:
     """Serve `app` until the block ends and yield the port it listens on.
 
@@ -238,11 +238,14 @@ async def serving(
         host: the address to listen on; empty for all, IPv6 included where the system has it.
         port: 0 takes a free one.
         context: by which HTTPS is served; None for plain HTTP.
+        cancels: whether an answer is cancelled when nobody waits for it any longer.
 
     Raises:
         OSError: the port cannot be listened on.
     """
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        app, handle_signals=False, access_log=None, shutdown_timeout=1.0, handler_cancellation=cancels
+    )
     await runner.setup()
     try:
         listener = _listen(host, port)

@@ -23,7 +23,7 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine import turn_parts
-from tutti.engine.admission import quota_holdback, usage_history
+from tutti.engine.admission import patience, quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
@@ -438,6 +438,7 @@ def _bring_up_to_date(state: State, workload: Workload) -> None:
     specs.read_workload(state, workload)
     reconciliation.reconcile(state, workload)
     backfill.note_expected_end(state, workload)
+    patience.go_on_waiting(state, workload)
 
 
 def _restore(state: State, workload: Workload) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tutti.api.data_locality import DATASET_LABEL
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
+from tutti.api.interference import BEHAVIOUR_LABEL
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
@@ -56,6 +58,13 @@ class State(QueueState, StatusState):
         for group in () if users is None else users.groups:
             for name in group.users:
                 self.groups_of_users[name] = (*self.groups_of_users.get(name, ()), group.name)
+        if any(one.interference is not None for one in self.configuration.profiles):
+            self.cluster.watch_labels((BEHAVIOUR_LABEL,))
+        if any(one.data_locality is not None for one in self.configuration.profiles):
+            self.cluster.watch_labels((DATASET_LABEL,))
+        health = self.configuration.node_health
+        if health is not None:
+            self.cluster.problems = frozenset((one.type, one.status) for one in health.conditions)
         settings = self.configuration.throttles
         if settings is not None:
             schedulers, around = {*self.profiles, *settings.count_schedulers}, self.cluster.nodes.namespaces
@@ -154,6 +163,8 @@ class State(QueueState, StatusState):
         self.waiting_counts.drop(key)
         self.timers.drop(key)
         self.ending.pop(key, None)
+        self.expected.pop(key, None)
+        self.awaited_flavors.pop(key, None)
         self.plugin_holds.pop(key, None)
         self.keeping_room.pop(key, None)
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)

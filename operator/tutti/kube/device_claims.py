@@ -3,7 +3,8 @@
 Each write names the version that it was decided by, so that nobody else's is written over. One that was overtaken reads
 the claim: where that leaves the decision standing, it is written again; where the claim says already what was to be
 written, because an answer was lost, it is done. The finalizer that keeps a claim with devices from vanishing is written
-first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim).
+first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim); the answer says how the claim is, so it is read by
+itself only where something came between.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tutti.api.devices import DELETE_PROTECTION, ClaimConsumer, ResourceClaim
 from tutti.cluster.devices.ledger import held_by
 from tutti.engine.records.decisions import WriteDeviceClaim
 from tutti.engine.records.observations import DeviceClaimWritten
-from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
@@ -53,8 +54,9 @@ class DeviceClaimWriter:
         about = (decision.namespace, decision.name, decision.uid, decision.change)
         path, why = RESOURCE_CLAIMS.path(decision.namespace, decision.name), "it changes too often"
         try:
-            for _ in range(_TRIES):
-                claim = _CLAIM(await retrying(lambda: self._client.request("GET", path)))
+            for attempt in range(_TRIES):
+                claim = await self._protect(decision.uid, path) if _gives_first(decision, attempt) else None
+                claim = claim or _CLAIM(await retrying(lambda: self._client.request("GET", path)))
                 version = claim.metadata.resource_version
                 if _stands(decision, claim):
                     return DeviceClaimWritten(*about, done=True, version=version)
@@ -72,6 +74,14 @@ class DeviceClaimWriter:
         )
         return DeviceClaimWritten(*about, done=False, message=why)
 
+    async def _protect(self, uid: str, path: str) -> ResourceClaim | None:
+        """Put the finalizer on a claim; returns the claim, or None where it cannot have it like this."""
+        body = msgspec.json.encode({"metadata": {"uid": uid, "finalizers": [DELETE_PROTECTION]}})
+        try:
+            return _CLAIM(await self._send(path, body, STRATEGIC_MERGE_PATCH))
+        except ApiError:
+            return None  # gone, made anew or being deleted: reading it tells which
+
     async def _apply(self, decision: WriteDeviceClaim, claim: ResourceClaim, path: str) -> str:
         """Write over one version; returns the version written."""
         version = claim.metadata.resource_version
@@ -83,13 +93,20 @@ class DeviceClaimWriter:
     async def _patch(self, path: str, uid: str, version: str, change: dict[str, Any]) -> str:
         metadata = {**change.get("metadata", {}), "uid": uid, "resourceVersion": version}
         body = msgspec.json.encode({**change, "metadata": metadata})
+        return _CLAIM(await self._send(path, body, MERGE_PATCH)).metadata.resource_version
 
+    async def _send(self, path: str, body: bytes, kind: str) -> bytes:
         async def attempt() -> bytes:
             return await self._client.write(
-                PriorityLevel.BIND, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+                PriorityLevel.BIND, "PATCH", path, body=body, fence=self._fence, content_type=kind
             )
 
-        return _CLAIM(await retrying(attempt)).metadata.resource_version
+        return await retrying(attempt)
+
+
+def _gives_first(decision: WriteDeviceClaim, attempt: int) -> bool:
+    """Whether a claim is to be given devices and nothing has come between yet."""
+    return decision.change == "allocate" and not attempt
 
 
 def _status(decision: WriteDeviceClaim, claim: ResourceClaim) -> dict[str, Any]:

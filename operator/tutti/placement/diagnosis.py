@@ -22,6 +22,7 @@ from tutti.placement.plugins import node_affinity, numa, shared_cards
 from tutti.placement.plugins.card_shortage import card_shortage, closed_cards
 from tutti.placement.plugins.device_shortage import device_shortage
 from tutti.placement.plugins.devices import NOT_AVAILABLE, has_faults, held_elsewhere
+from tutti.placement.plugins.interference import InterferenceFilter
 from tutti.placement.plugins.numa_shortage import too_large_for_zones, zone_shortage
 from tutti.placement.profile import Profile, counted_rejections, filter_nodes, static_filter_result
 from tutti.placement.topology.assignment import TopologyChoice, domain_to_join, with_whole_slices
@@ -167,6 +168,7 @@ def diagnose(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError:
             _zones_lack(nodes, ask, profile),
             _devices_lack(nodes, ask, profile),
             _cards_lack(nodes, ask, profile),
+            _behaviours_allow(nodes, ask, profile),
         ),
         fits=fits,
         wanted=ask.required,
@@ -202,6 +204,7 @@ def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitEr
             _zones_lack(nodes, ask, profile),
             _devices_lack(nodes, ask, profile),
             _cards_lack(nodes, ask, profile),
+            _behaviours_allow(nodes, ask, profile),
         )
         text = _sentences(fit_error_message(nodes.count, said.reasons), lacks, f"{text}.")
     never = found.message if found.never else _never_fits(nodes, ask, profile)
@@ -218,7 +221,16 @@ def _zones_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     """Say what NUMA zones lack: of the nodes that are ruled out for them, or where they have room for too few."""
     if not nodes.numa:
         return ""
-    return _ruled_out_by_zones(nodes, ask, profile) or _limited_by_zones(nodes, ask, profile)
+    return _ruled_out_by_zones(nodes, ask, profile) or _limited_by(
+        "NUMA zones", numa.NumaAlignment, nodes, ask, profile
+    )
+
+
+def _behaviours_allow(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say for how many pods there is room as far as it matters who slows down whom."""
+    if not ask.pod_class.features & Feature.BEHAVIOUR:
+        return ""
+    return _limited_by("Rules of behaviour", InterferenceFilter, nodes, ask, profile)
 
 
 def _cards_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
@@ -242,19 +254,19 @@ def _cards_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     return _sentences(f"Cards have room for {int(room.sum())} of {ask.required} pods.", closed)
 
 
-def _limited_by_zones(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
-    """Say for how many pods zones have room, where nodes would have room for more of them; "" where they have not."""
-    others = tuple(one for one in profile.inter_pod if not isinstance(one, numa.NumaAlignment))
+def _limited_by(who: str, rule: type, nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
+    """Say for how many pods a filter has room, where nodes would have room for more of them; "" where they have not."""
+    others = tuple(one for one in profile.inter_pod if not isinstance(one, rule))
     plain = replace(ask, topology=None)
     with Transaction(nodes) as trial:
-        by_zones, by_nodes = (
+        by_rule, by_nodes = (
             int(feasible_capacity(nodes, trial, plain, one, most=max(1, ask.required)).room.sum())
             for one in (profile, replace(profile, inter_pod=others))
         )
-    if by_zones >= min(by_nodes, ask.required):
+    if by_rule >= min(by_nodes, ask.required):
         return ""
     return (
-        f"NUMA zones have room for {by_zones} of {ask.required} pods; by all that the nodes have free, "
+        f"{who} have room for {by_rule} of {ask.required} pods; by all that the nodes have free, "
         f"{counted(by_nodes, 'pod')} would fit."
     )
 

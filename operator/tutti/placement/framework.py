@@ -53,12 +53,13 @@ class KeptOff(IntEnum):
 class FlavorConstraints(msgspec.Struct, frozen=True):
     """What a flavor adds to its pods' own constraints: labels a node must carry, taints that are tolerated.
 
-    Beside that stands which nodes gangs are kept off.
+    Beside that stands which nodes gangs are kept off, and how far from their data pods may be (None: however far).
     """
 
     node_labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     kept_off: KeptOff = KeptOff.NOTHING
+    data_within: int | None = None
 
 
 NO_FLAVOR = FlavorConstraints()

@@ -185,7 +185,7 @@ def _looks_around(pod_class: PodClass, nodes: NodeColumns, transaction: Transact
     """Whether pods put in this transaction can matter to the class beyond the room they take."""
     return (
         pod_class.inter_pod != UNCONSTRAINED
-        or bool(pod_class.features & Feature.SPREAD or nodes.label_index.with_terms)
+        or bool(pod_class.features & (Feature.SPREAD | Feature.BEHAVIOUR) or nodes.label_index.with_terms)
         or transaction.brings_constraints
         or default_selector(pod_class, nodes) is not None
     )

@@ -34,8 +34,9 @@ from tutti.placement.framework import (
     Scores,
 )
 from tutti.placement.plugins.accelerator_packing import Packing
+from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
-from tutti.placement.sequential import SequentialChoice, preferred_scores
+from tutti.placement.sequential import SequentialChoice, ordered, preferred_scores
 
 _FIRST_DEPTH = 4
 _FEW_PAIRS = 2048
@@ -50,6 +51,8 @@ class NodeChoice:
     Attributes:
         room: int64[rows], how many more pods each node could take; it falls as pods are placed.
         preferences: Raw points over all rows of the preferences that tell nodes apart.
+
+    Of nodes that are worth the same, the first is taken: by its row, or for a gang by the order of `linked_first`.
     """
 
     nodes: NodeColumns
@@ -71,11 +74,20 @@ class NodeChoice:
         packing = None if self.profile.packing is None else self.profile.packing_of(self.pod_class)
         if packing is not None:
             return self._by_packing(wanted, packing)
-        return self._one() if wanted == 1 else self._counted(self.in_turn(wanted))
+        ties = self._ties(wanted)
+        return self._one(ties) if wanted == 1 else self._counted(self._merged(wanted, ties))
 
     def in_turn(self, wanted: int) -> Rows:
         """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
-        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
+        return self._merged(wanted, None)
+
+    def _merged(self, wanted: int, ties: Rows | None) -> Rows:
+        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left), ties)
+
+    def _ties(self, wanted: int) -> Rows | None:
+        """Return int64[rows], the places of the rows in the order that decides between those worth the same."""
+        names = self.profile.links
+        return linked_first(self.nodes, self.transaction, self.pod_class, self.room, wanted=wanted, names=names)
 
     def _by_packing(self, wanted: int, packing: Packing) -> Counts:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
@@ -84,7 +96,9 @@ class NodeChoice:
         gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
         return self._counted(
             self._by_order(
-                wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
+                wanted,
+                lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left),
+                self._ties(wanted),
             )
         )
 
@@ -94,9 +108,10 @@ class NodeChoice:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
         packing = self.profile.packing_of(self.pod_class)
         if packing is None:
-            return self._counted(self.in_turn_in_sequence(wanted, states, scorers))
+            return self._counted(self._in_sequence(wanted, states, scorers, self._ties(wanted)))
         gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
-        placed = self._counted(self._sequential(states, scorers).by_row(wanted, gathering))
+        choice = self._sequential(states, scorers)
+        placed = self._counted(choice.by_row(wanted, gathering, self._ties(wanted)))
         self._take(placed)
         return placed
 
@@ -104,10 +119,19 @@ class NodeChoice:
         self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Rows:
         """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
+        return self._in_sequence(wanted, states, scorers, None)
+
+    def _in_sequence(
+        self,
+        wanted: int,
+        states: Sequence[PreFilterState],
+        scorers: Sequence[PreScoreState | None],
+        ties: Rows | None,
+    ) -> Rows:
         choice = self._sequential(states, scorers)
-        order = choice.by_kind(wanted)
+        order = choice.by_kind(wanted) if ties is None else None
         if order is None:
-            order = choice.by_row(wanted, None)
+            order = choice.by_row(wanted, None, ties)
         rows = np.array(order, dtype=np.int64)
         self._take(self._counted(rows))
         return rows
@@ -118,16 +142,18 @@ class NodeChoice:
         weighted = [(one, state) for one, state in zip(self.profile.neighbours, scorers, strict=True) if state]
         return SequentialChoice(self.room, self._fill, self.preferences, states, weighted)
 
-    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
+    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows], ties: Rows | None) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
 
         Args:
             wanted: How many; all of them fit.
-            order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k.
+            order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k; of those that
+                are worth the same, the first it was given.
+            ties: int64[rows], the places of the rows in the order in which they are given; None: as they are.
         """
         placed: list[Rows] = []
         while wanted:
-            rows = np.flatnonzero(self.room)
+            rows = ordered(np.flatnonzero(self.room), ties)
             order = order_of(rows, wanted)
             taken = order[: self._cut(order, rows)]
             self._take(self._counted(taken))
@@ -139,10 +165,10 @@ class NodeChoice:
         """Return int64[rows]: how many pods are on each, of the row of each pod."""
         return np.bincount(order, minlength=len(self.nodes)).astype(np.int64)
 
-    def _one(self) -> Counts:
+    def _one(self, ties: Rows | None) -> Counts:
         """Place one pod on the best node, if there is any: what `_by_order` comes to for one."""
         placed = np.zeros(len(self.room), dtype=np.int64)
-        rows = self.room.nonzero()[0]
+        rows = ordered(self.room.nonzero()[0], ties)
         if len(rows):
             best = int(self.worth(rows).argmax())
             row = rows[best : best + 1]

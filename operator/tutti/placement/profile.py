@@ -28,6 +28,7 @@ from tutti.placement.framework import (
     Rejection,
 )
 from tutti.placement.plugins.accelerator_packing import Packing
+from tutti.placement.plugins.data_locality import DataRules
 from tutti.placement.plugins.devices import DynamicResources
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity, PreferredPodAffinity
 from tutti.placement.plugins.leaving_nodes import LeavingNodes
@@ -66,6 +67,8 @@ class Profile:
             heard from outside.
         neighbours: Scores by who is where.
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
+        links: The attributes of devices, without their domains, by which members of a gang are near one another.
+        data: Where the data of pods is, and how long they wait for nodes near it; None: nobody looks at that.
         network: What of the network counts where pods of an application are placed together; None: nothing.
         beside_network: The same without those plugins that go by the network; None: there are none.
     """
@@ -92,6 +95,8 @@ class Profile:
     changing: tuple[NodeScorer, ...] = (DynamicResources(),)
     neighbours: tuple[InterPodScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: Packing | None = None
+    links: frozenset[str] = frozenset()
+    data: DataRules | None = None
     network: NetworkRules | None = None
     beside_network: Profile | None = field(init=False, default=None)
 

@@ -203,8 +203,11 @@ class SequentialChoice:
             return None
         return self._place(wanted, kinds, levels, [one.at(kinds.first) for one in told])
 
-    def by_row(self, wanted: int, gathering: Gathering | None) -> list[int]:
-        """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn."""
+    def by_row(self, wanted: int, gathering: Gathering | None, ties: Rows | None = None) -> list[int]:
+        """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn.
+
+        Of rows that are worth the same, the first by `ties` is taken, int64[rows], or else the first.
+        """
         order: list[int] = []
         placed = np.zeros(len(self.room), dtype=np.int64)
         rows = np.flatnonzero(self.room)
@@ -212,7 +215,7 @@ class SequentialChoice:
         fill = np.zeros(len(self.room), dtype=np.int64)
         fill[rows] = levels.first
         for before in range(wanted):
-            rows = np.flatnonzero(feasible(self.room > placed, self.states))
+            rows = ordered(np.flatnonzero(feasible(self.room > placed, self.states)), ties)
             if not len(rows):
                 break
             worth = preferred_scores(self.points, rows)
@@ -295,6 +298,11 @@ def feasible(mask: Mask, states: Sequence[PreFilterState]) -> Mask:
         for rejection in state.rejections():
             mask = mask & ~rejection.rows
     return mask
+
+
+def ordered(rows: Rows, ties: Rows | None) -> Rows:
+    """Return rows in an order, given as the place of each; None: as they are."""
+    return rows if ties is None else rows[np.argsort(ties[rows])]
 
 
 def preferred_scores(points: Points, rows: Rows) -> Scores:

@@ -24,6 +24,7 @@ same meanwhile, and is worked out once.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -146,6 +147,8 @@ class FlavorAssigner:
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
         requests: What the pod sets ask for, kept by whoever asks for the same ones again.
+        seconds: How long whoever asks takes in which flavor, where those are looked at first in which it takes least;
+            the others follow in the queue's order.
         most_ever: Says how much of a flavor and resource could be had at any later time, where other quotas hold at
             times; None: as much as now.
     """
@@ -158,6 +161,7 @@ class FlavorAssigner:
     fair: bool = False
     requests: PodSetRequests | None = None
     most_ever: Callable[[FlavorResource], int] | None = None
+    seconds: Mapping[str, int] = field(default_factory=dict)
 
     def assign(self, pod_sets: Sequence[PodSet], *, without: Without = ALL_ALLOWED) -> WorkloadAssignment:
         """Assign flavors to all pod sets; where one cannot have any, those behind it are not looked at.
@@ -281,7 +285,10 @@ class _Search:
         queue = self.assigner.queue
         best: Found | None = None
         rank = WORST
-        for name in queue.groups[index].flavors:
+        names: Sequence[str] = queue.groups[index].flavors
+        if self.assigner.seconds:
+            names = sorted(names, key=lambda name: self.assigner.seconds.get(name, math.inf))
+        for name in names:
             attempt = None if name in passed else self._attempt(index, name)
             if attempt is None:
                 continue

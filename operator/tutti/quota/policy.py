@@ -116,11 +116,13 @@ class Fungibility:
         borrowing_stops: Whether to stop at a flavor that is had by borrowing.
         preemption_stops: Whether to stop at a flavor that is had by preemption.
         preempt_rather: Whether preempting nearby is better than borrowing from afar.
+        earliest_finish: Whether flavors are looked at in the order of how long who asks takes in them.
     """
 
     borrowing_stops: bool = True
     preemption_stops: bool = False
     preempt_rather: bool = False
+    earliest_finish: bool = False
 
 
 DEFAULT_FUNGIBILITY = Fungibility()

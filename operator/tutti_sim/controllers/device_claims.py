@@ -2,7 +2,9 @@
 
 Rules: pkg/controller/resourceclaim, 1.36. A pod that names templates gets a claim from each, and its status says which;
 pods that are gone or done use no claim any more; with the last of its users a claim loses its devices, and then the
-finalizer that protected these; a claim that was made for a pod goes when the pod is done.
+finalizer that protected these; a claim that was made for a pod goes when the pod is done. Where PodGroups of Kubernetes
+are served, those that name templates get a claim from each, which is that of all pods that list the same (KEP-5729, as
+with the gate DRAWorkloadResourceClaims): they are told in their statuses, and get none of their own for it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from tutti_sim.rest.local import Local
 from tutti_sim.store.collection import Key, Version
 
 _GROUPS = "podgroups.scheduling.k8s.io"
+_GROUP_VERSIONS = tuple(("scheduling.k8s.io", version, "podgroups") for version in ("v1beta1", "v1alpha3", "v1alpha2"))
+
+_POD = {"apiVersion": "v1", "kind": "Pod"}
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
@@ -36,6 +41,8 @@ class ResourceClaims:
         self._templates = Tended(backend, "resource.k8s.io", "v1", "resourceclaimtemplates")
         self._pods = Tended(backend, "", "v1", "pods")
         self._users: dict[Key, dict[Key, None]] = {}
+        self._made: dict[str, dict[Key, None]] = {}  # by the uid of whom a claim was made for
+        self._members: dict[Key, dict[Key, None]] = {}
         self._worker = Worker("resource-claim", self._sync)
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
@@ -49,16 +56,43 @@ class ResourceClaims:
             if new is not None:
                 self._worker.note((self._claims.storage, new.key))
                 self._note_users(new, had_devices=bool(old and (old.obj.get("status") or {}).get("allocation")))
-            for owner in version.obj["metadata"].get("ownerReferences", ()):
-                if new is None and owner.get("controller") and owner["kind"] == "Pod":
-                    self._worker.note((self._pods.storage, (version.key[0], owner["name"])))
-        elif resource.storage == _GROUPS and new is None:
-            for claim in self._claims.scan(version.key[0]):
-                self._worker.note((self._claims.storage, claim.key))
+            self._note_owner(version, gone=new is None)
+        elif resource.storage == _GROUPS:
+            self._worker.note((_GROUPS, version.key))
         elif resource.storage == self._templates.storage and new is not None:
             for pod in self._pods.scan(new.key[0]):
                 if pod.obj["spec"].get("resourceClaims"):
                     self._worker.note((self._pods.storage, pod.key))
+            for group in self._all_groups(new.key[0]):
+                self._worker.note((_GROUPS, group.key))
+
+    def _note_owner(self, claim: Version, *, gone: bool) -> None:
+        """Note for whom a claim was made; where it is gone, they need another."""
+        for owner in claim.obj["metadata"].get("ownerReferences", ()):
+            if owner.get("controller"):
+                mine = self._made.setdefault(owner["uid"], {})
+                if not gone:
+                    mine[claim.key] = None
+                    continue
+                mine.pop(claim.key, None)
+                if not mine:
+                    del self._made[owner["uid"]]
+                storage = {"Pod": self._pods.storage, "PodGroup": _GROUPS}.get(owner["kind"])
+                if storage is not None:
+                    self._worker.note((storage, (claim.key[0], owner["name"])))
+
+    def _served_groups(self) -> Resource | None:
+        """PodGroups of Kubernetes, where they are served."""
+        found = (self._backend.registry.find(*one) for one in _GROUP_VERSIONS)
+        return next((one for one in found if one is not None), None)
+
+    def _all_groups(self, namespace: str) -> list[Version]:
+        groups = self._served_groups()
+        return [] if groups is None else list(self._backend.collection(groups).scan(namespace))
+
+    def _group(self, key: Key) -> Version | None:
+        groups = self._served_groups()
+        return None if groups is None else self._backend.collection(groups).get(*key)
 
     def _note_users(self, claim: Version, *, had_devices: bool) -> None:
         """Note the pods of a claim that was given devices just now."""
@@ -74,6 +108,13 @@ class ResourceClaims:
     def _note_pod(self, version: Version, *, gone: bool) -> None:
         if not version.obj["spec"].get("resourceClaims"):
             return
+        group = _group_of(version)
+        if group is not None and not gone:
+            self._members.setdefault(group, {})[version.key] = None
+        elif group in self._members:
+            self._members[group].pop(version.key, None)
+            if not self._members[group]:
+                del self._members[group]
         for name in _claims_of(version.obj).values():
             self._note_use((version.key[0], name), version.key, gone=gone)
         if not gone:
@@ -95,11 +136,40 @@ class ResourceClaims:
         if storage == self._claims.storage:
             self._tend_claim(key)
             return
+        if storage == _GROUPS:
+            await self._tend_group(key)
+            return
         pod = self._pods.get(key)
         if pod is not None and not pod.obj["metadata"].get("deletionTimestamp") and not _is_done(pod.obj):
             await self._make_claims(pod)
             if pod.obj["spec"].get("nodeName"):
                 self._reserve(pod)
+
+    async def _tend_group(self, key: Key) -> None:
+        """Make what the templates of a PodGroup say and note it in its status; look at its claims where it is gone."""
+        group, groups = self._group(key), self._served_groups()
+        if group is None or groups is None:
+            for claim in self._claims.scan(key[0]):
+                self._worker.note((self._claims.storage, claim.key))
+            return
+        known: dict[str, str] = {}
+        kind = {"apiVersion": f"{groups.group}/{groups.version}", "kind": "PodGroup"}
+        for entry in group.obj["spec"].get("resourceClaims") or ():
+            template = self._templates.get((key[0], entry.get("resourceClaimTemplateName") or ""))
+            if entry.get("resourceClaimTemplateName") and not group.obj["metadata"].get("deletionTimestamp"):
+                made = self._made_before(group, entry["name"])
+                if made is None and template is not None:
+                    made = await self._make(group, kind, entry["name"], template.obj["spec"])
+                known |= {} if made is None else {entry["name"]: made.key[1]}
+        current = self._group(key)
+        if current is None or not known:
+            return
+        said = [{"name": name, "resourceClaimName": claim} for name, claim in known.items()]
+        status = current.obj.get("status") or {}
+        if status.get("resourceClaimStatuses") != said:
+            self._local.set_status(groups, current, {**status, "resourceClaimStatuses": said})
+        for pod in self._members.get(key, ()):
+            self._worker.note((self._pods.storage, pod))
 
     async def _make_claims(self, pod: Version) -> None:
         """Make what the pod's templates say, and note it in its status."""
@@ -112,10 +182,18 @@ class ResourceClaims:
         for entry in pod.obj["spec"].get("resourceClaims", ()):  # a claim for extended resources has no entry
             name = entry["name"]
             template = self._templates.get((meta["namespace"], entry.get("resourceClaimTemplateName") or ""))
-            if name in known or not entry.get("resourceClaimTemplateName") or template is None:
+            if name in known or not entry.get("resourceClaimTemplateName"):
                 continue
-            made = self._made_before(pod, name) or await self._make(pod, name, template.obj["spec"])
-            known[name] = made.key[1]
+            of_group = self._lists(pod, entry)
+            if of_group is not None:
+                made = self._made_before(of_group, name)
+            elif self._awaits_group(pod):
+                continue
+            else:
+                made = self._made_before(pod, name)
+                if made is None and template is not None:
+                    made = await self._make(pod, _POD, name, template.obj["spec"])
+            known |= {} if made is None else {name: made.key[1]}
         current = self._pods.get(pod.key)
         if current is None or not known:
             return
@@ -123,6 +201,21 @@ class ResourceClaims:
         status = current.obj.get("status", {})
         if status.get("resourceClaimStatuses") != said:
             self._local.set_status(self._pods.resource, current, {**status, "resourceClaimStatuses": said})
+
+    def _lists(self, pod: Version, entry: Json) -> Version | None:
+        """The PodGroup of a pod where it lists the same entry: its claim is the pod's."""
+        key = _group_of(pod)
+        group = None if key is None else self._group(key)
+        if group is None:
+            return None
+        listed = group.obj["spec"].get("resourceClaims") or ()
+        said = (entry["name"], entry.get("resourceClaimTemplateName"))
+        return group if any((one["name"], one.get("resourceClaimTemplateName")) == said for one in listed) else None
+
+    def _awaits_group(self, pod: Version) -> bool:
+        """Whether the PodGroup of a pod is not there yet, so that nobody knows whose its claims are."""
+        key = _group_of(pod)
+        return key is not None and self._served_groups() is not None and self._group(key) is None
 
     def _reserve(self, pod: Version) -> None:
         """Note a pod that was bound past a scheduler as a user of its claims, where they have devices."""
@@ -139,19 +232,18 @@ class ResourceClaims:
             if all(one.get("uid") != user["uid"] and (one.get("resource"), one.get("name")) != group for one in users):
                 self._local.set_status(self._claims.resource, claim, {**status, "reservedFor": [*users, user]})
 
-    def _made_before(self, pod: Version, entry: str) -> Version | None:
-        """The claim that was made for an entry and that the pod's status does not tell of yet."""
-        uid = pod.obj["metadata"]["uid"]
-        for claim in self._claims.scan(pod.key[0]):
-            meta = claim.obj["metadata"]
-            owned = any(owner.get("uid") == uid for owner in meta.get("ownerReferences", ()))
-            if owned and meta.get("annotations", {}).get(POD_CLAIM) == entry:
+    def _made_before(self, user: Version, entry: str) -> Version | None:
+        """The claim that was made for an entry of a pod or a PodGroup, which their statuses may not tell of yet."""
+        found = map(self._claims.get, self._made.get(user.obj["metadata"]["uid"], ()))
+        for claim in found:
+            if claim is not None and claim.obj["metadata"].get("annotations", {}).get(POD_CLAIM) == entry:
                 return claim
         return None
 
-    async def _make(self, pod: Version, entry: str, template: Json) -> Version:
-        meta, given = pod.obj["metadata"], template.get("metadata") or {}
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+    async def _make(self, user: Version, kind: Json, entry: str, template: Json) -> Version:
+        """Make a claim for an entry of a user of some kind."""
+        meta, given = user.obj["metadata"], template.get("metadata") or {}
+        owner = {**kind, "name": meta["name"], "uid": meta["uid"]}
         claim = {
             "metadata": {
                 "generateName": _stem(meta["name"], entry),
@@ -162,7 +254,7 @@ class ResourceClaims:
             "spec": dict(template.get("spec") or {}),
         }
         made = await self._local.create(self._claims.resource, meta["namespace"], claim)
-        log.info("resource_claim_made", claim="/".join(made.key), pod=meta["name"])
+        log.info("resource_claim_made", claim="/".join(made.key), user=meta["name"], kind=kind["kind"])
         return made
 
     def _tend_claim(self, key: Key) -> None:
@@ -206,6 +298,12 @@ class ResourceClaims:
         return (
             pod is not None and owner is not None and pod.obj["metadata"]["uid"] == owner["uid"] and _is_done(pod.obj)
         )
+
+
+def _group_of(pod: Version) -> Key | None:
+    """The PodGroup that a pod is in."""
+    name = (pod.obj["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return (pod.key[0], name) if name else None
 
 
 def _stem(pod: str, entry: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from urllib.parse import unquote
 
@@ -26,6 +27,7 @@ from tutti_sim.meta.errors import (
 )
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.metadata import User, truth
+from tutti_sim.rest.rbac import Attributes, permits
 
 log = structlog.get_logger()
 
@@ -55,7 +57,7 @@ class ApiServer:
         self._token = token
         self.address = address
         self._subresources = Subresources(backend)
-        self._reviews = Reviews(self._owner)
+        self._reviews = Reviews(self._owner, partial(permits, backend))
         self._openapi = openapi.Documents(backend.registry)
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -93,7 +95,10 @@ class ApiServer:
         if secrets.compare_digest(token.encode(), self._token.encode()):
             return ADMIN
         name = self._subresources.issued.get(token)
-        return User(name, ("system:serviceaccounts", "system:authenticated")) if name else None
+        if not name:
+            return None
+        namespace = name.split(":")[2]
+        return User(name, ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"))
 
     def _other(self, incoming: Incoming, segments: list[str]) -> web.StreamResponse:
         """Versions, health, OpenAPI."""
@@ -169,8 +174,11 @@ class ApiServer:
             verb = "watch" if truth(incoming.query.get("watch")) else "list"
         elif not target.name and verb == "delete":
             verb = "deletecollection"
-        name = f' "{target.name}"' if target.name else ""
         path = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+        wanted = Attributes(verb, target.group, path, target.namespace, target.name)
+        if permits(self._backend, incoming.user, wanted):
+            return
+        name = f' "{target.name}"' if target.name else ""
         where = f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
         del resource
         what = qualified_resource(target.plural, target.group)

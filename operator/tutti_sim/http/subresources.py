@@ -24,6 +24,7 @@ from tutti_sim.meta.selectors import path
 from tutti_sim.rest import binding, write
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.metadata import Call, User, write_call
+from tutti_sim.rest.rbac import Attributes
 from tutti_sim.store.collection import Version
 
 TOKEN_SECONDS = 3600
@@ -208,12 +209,6 @@ def allowed(user: User) -> bool:
     return "system:masters" in user.groups
 
 
-def _access(spec: Json, user: User) -> Json:
-    groups = spec.get("groups")
-    asked = user if "user" not in spec and groups is None else User(spec.get("user", ""), tuple(groups or ()))
-    return {"allowed": allowed(asked)}
-
-
 def _rules(spec: Json, user: User) -> Json:
     del spec
     everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
@@ -233,14 +228,15 @@ Question = Callable[[Json, User], Json]
 
 
 class Reviews:
-    """Answers reviews; `identify` tells whose a token is."""
+    """Answers reviews; `identify` tells whose a token is, and `permits` what somebody may do."""
 
-    def __init__(self, identify: Callable[[str], User | None]) -> None:
+    def __init__(self, identify: Callable[[str], User | None], permits: Callable[[User, Attributes], bool]) -> None:
         self._identify = identify
+        self._permits = permits
         self._questions: dict[str, Question] = {
-            "selfsubjectaccessreviews": _access,
-            "subjectaccessreviews": _access,
-            "localsubjectaccessreviews": _access,
+            "selfsubjectaccessreviews": self._access,
+            "subjectaccessreviews": self._access,
+            "localsubjectaccessreviews": self._access,
             "selfsubjectrulesreviews": _rules,
             "selfsubjectreviews": _self,
             "tokenreviews": self._token,
@@ -261,6 +257,11 @@ class Reviews:
             "spec": spec,
             "status": status,
         }
+
+    def _access(self, spec: Json, user: User) -> Json:
+        groups = spec.get("groups")
+        asked = user if "user" not in spec and groups is None else User(spec.get("user", ""), tuple(groups or ()))
+        return {"allowed": self._permits(asked, Attributes.of_review(spec))}
 
     def _token(self, spec: Json, user: User) -> Json:
         del user

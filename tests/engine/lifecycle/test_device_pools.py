@@ -8,7 +8,7 @@ from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resour
 from tests.engine.world import World
 from tutti.api.devices import ResourceSlice
 from tutti.cli.views.nodes import draw_top, top
-from tutti.cluster.devices.pools import DeviceCatalog
+from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.troubles import pool_trouble
 from tutti.engine.lifecycle.device_pools import GRACE_SECONDS
 

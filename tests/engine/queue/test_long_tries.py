@@ -123,16 +123,16 @@ def test_who_is_long_to_try_and_fails_rests_whatever_happens_and_is_tried_again_
     world = World()
     world.node("n0", gpus=1)
     with_affinity(world, "heavy", required(100), gpus=8)
-    world.pod("light", gpus=8)
+    world.pod("light", selector={"kind": "new"})
     world.run()
     before = world.engine.evaluated
-    for number in range(5):  # room that does not help wakes the light one each time
+    for number in range(5):  # room that would do, on a node that will not, wakes the light one each time
         world.pod(f"other{number}", node="n0", scheduler="other", gpus=0)
         world.run()
         world.delete(f"other{number}")
         world.run()
     assert world.engine.evaluated == before + 5
-    world.node("n1", gpus=16)
+    world.node("n1", gpus=16, labels={"kind": "new"})
     world.run()
     assert set(world.where()) == {"light"}
     world.until(2.0)

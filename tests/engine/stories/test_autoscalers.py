@@ -21,7 +21,7 @@ from tutti.engine.records.decisions import SetPodCondition
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import GATE_ANNOTATION as GATE
 
-PAGE = Path(__file__).parents[3] / "docs" / "operations" / "troubleshooting.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "reasons.md"
 EXPENDABLE_BELOW = -10
 """--expendable-pods-priority-cutoff."""
 

@@ -626,3 +626,31 @@ def test_a_pod_seen_before_the_cards_of_its_node_has_no_more_of_them_than_it_ask
     world.delete("tenth")
     world.run()
     assert cards.used_memory.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_victims_leave_of_a_card_is_kept_for_whom_they_leave(restarts: bool):
+    world = HamiWorld()
+    world.machine("a", 1)
+    world.hold_evictions = True
+    for name in ("low-0", "low-1"):
+        world.card_pod(name, 8000)
+    world.run()
+    world.card_pod("high", 12000, priority=100)
+    world.run()
+    assert world.reason("Pod", "high") == "WaitingForVictims"
+
+    world.delete("low-0")
+    if restarts:
+        world.restart()
+    world.card_pod("next", 8000)
+    world.run()
+    assert set(world.where()) == {"low-1"}, "half a card is free, and another's"
+
+    world.delete("low-1")
+    world.run()
+    assert set(world.where()) == {"high"}
+    world.card_pod("small", 4000)
+    world.run()
+    assert set(world.where()) == {"high", "small"}
+    assert world.taken("a") == [(16000, 0, 2)]

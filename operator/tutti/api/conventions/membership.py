@@ -84,6 +84,8 @@ class GangMembership(msgspec.Struct, frozen=True, omit_defaults=True, weakref=Tr
     """How near one another pods like this want to be; None: the PodGroup object says, or nobody."""
     after: tuple[tuple[str, str], ...] = ()
     """Names of what has to end before it starts, and whether that must have Succeeded or only Finished."""
+    flavor_seconds: tuple[tuple[str, int], ...] = ()
+    """How long it is expected to take in which flavor."""
 
 
 def label_path(key: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tutti.api.conventions.after_annotation import AFTER, read_after
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, read_flavor_seconds
 from tutti.api.conventions.membership import (
     GangMembership,
     annotation_path,
@@ -33,7 +34,7 @@ POD_GROUP = f"{GROUP}/pod-group"
 WORKLOAD = f"{GROUP}/workload"
 PRIORITY_CLASS = f"{GROUP}/priority-class"
 _NAMES = (QUEUE_NAME, POD_GROUP, WORKLOAD, PRIORITY_CLASS)
-TUTTI_KEYS = (*_NAMES, *OUR_TOPOLOGY, AFTER)
+TUTTI_KEYS = (*_NAMES, *OUR_TOPOLOGY, AFTER, FLAVOR_SECONDS)
 """All that is read."""
 
 
@@ -43,7 +44,8 @@ def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noq
     queue, group, workload, priority_class = (existing_name(labels.get(key, ""), label_path(key)) for key in _NAMES)
     topology = read_topology_request(pod.metadata.annotations, OUR_TOPOLOGY)
     after = read_after(pod.metadata.annotations.get(AFTER, ""), annotation_path(AFTER))
-    if not (queue or group or workload or priority_class or topology or after):
+    seconds = read_flavor_seconds(pod.metadata.annotations.get(FLAVOR_SECONDS, ""), annotation_path(FLAVOR_SECONDS))
+    if not (queue or group or workload or priority_class or topology or after or seconds):
         return None
     return GangMembership(
         convention="tutti",
@@ -54,6 +56,7 @@ def read_tutti(pod: Pod, settings: Conventions) -> GangMembership | None:  # noq
         priority_class=priority_class,
         topology=topology,
         after=after,
+        flavor_seconds=seconds,
     )
 
 

@@ -64,7 +64,9 @@ def membership_of(pod: Pod, settings: Conventions) -> GangMembership:
     priority_class = next((claim.priority_class for claim in claims if claim.priority_class), "")
     topology = next((claim.topology for claim in claims if claim.topology), None)
     after = next((claim.after for claim in claims if claim.after), ())
-    said = {"queue": queue, "priority_class": priority_class, "topology": topology, "after": after}
+    seconds = next((claim.flavor_seconds for claim in claims if claim.flavor_seconds), ())
+    said: dict[str, object] = {"queue": queue, "priority_class": priority_class, "topology": topology, "after": after}
+    said["flavor_seconds"] = seconds
     if all(getattr(chosen, name) == value for name, value in said.items()):
         return chosen
     return msgspec.structs.replace(chosen, **said)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from tutti.api.conventions.after_annotation import AFTER, bounded_after
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.membership import (
     MOST_MEMBERS,
     ConventionError,
@@ -86,9 +87,7 @@ def projected(
     ring = in_a_ring(started, stages, in_order=in_order)
     if ring:
         told = ", ".join(quoted(name) for name in ring[:_MOST_TOLD])
-        top.say(
-            [], f"roles wait for themselves, so that none of them can ever start: {told}; take out what closes the ring"
-        )
+        top.say([], f"roles wait for themselves, so that none can ever start: {told}; take out what closes the ring")
     found = structs.replace(
         _inheritable(top, kind, annotations),
         wish=wish,
@@ -142,6 +141,7 @@ def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str
         topology_problem=topology_problem,
         after=bounded_after(annotations.get(AFTER)),
         hints=order_hints(annotations),
+        flavor_seconds=bounded_after(annotations.get(FLAVOR_SECONDS)),
         ended=how_ended(top.raw),
     )
 

@@ -120,6 +120,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
         topology: How near its pods want to be, by its annotations.
         after: What our annotation says of whose end its pods wait for.
         hints: What its annotations say that the order of a queue may go by, and whose it is.
+        flavor_seconds: What our annotation says of how long its pods take in which flavor.
         ended: Succeeded or Failed, where its status says so; "" while it does not.
         problems: What is wrong with its roles and numbers, in sentences.
         topology_problem: What is wrong with its annotations on topology, or "".
@@ -150,6 +151,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     topology: PodTopologyRequest | None = None
     after: str = ""
     hints: OrderHints = NO_HINTS
+    flavor_seconds: str = ""
     ended: str = ""
     problems: tuple[str, ...] = ()
     topology_problem: str = ""

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tutti.api.conventions.after_annotation import AFTER, read_after
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, FlavorSeconds, read_flavor_seconds
 from tutti.api.conventions.membership import (
     MOST_SECONDS,
     ConventionError,
@@ -40,6 +41,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
         schedule_timeout_seconds: How long a complete reservation is held.
         after: Whose end it waits for, and until when: as GangMembership has it.
         hints: What the order of its queue may go by; whose it is the top owner says, whatever others do.
+        flavor_seconds: How long it is expected to take in which flavor.
         problems: What cannot be read, in sentences; that then counts as not said, and the pod has to wait.
     """
 
@@ -51,6 +53,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     topology: PodTopologyRequest | None = None
     after: tuple[tuple[str, str], ...] = ()
     hints: OrderHints = NO_HINTS
+    flavor_seconds: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -80,6 +83,7 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
     timeout = next((one for owner in chain.owners if (one := owner.schedule_timeout_seconds)), None)
     topology = next((owner for owner in chain.owners if owner.topology or owner.topology_problem), None)
     after, _ = nearest(lambda owner: owner.after if read_after(owner.after, annotation_path(AFTER)) else "")
+    taken, _ = nearest(lambda owner: owner.flavor_seconds if _flavor_seconds(owner.flavor_seconds) else "")
     if topology is not None and topology.topology_problem:
         problems.append(f"{topology.title}: {topology.topology_problem}")
     return InheritedTerms(
@@ -91,6 +95,7 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
         topology=topology.topology if topology is not None else None,
         after=read_after(str(after or ""), annotation_path(AFTER)),
         hints=_hints(chain),
+        flavor_seconds=_flavor_seconds(str(taken or "")),
         problems=tuple(problems),
     )
 
@@ -102,6 +107,10 @@ def _hints(chain: OwnerChain) -> OrderHints:
     seconds = next((one.seconds for one in said if one.seconds), 0)
     progress = next((one.progress for one in said if one.progress >= 0), -1)
     return OrderHints(seconds, progress, said[-1].user)
+
+
+def _flavor_seconds(text: str) -> FlavorSeconds:
+    return read_flavor_seconds(text, annotation_path(FLAVOR_SECONDS))
 
 
 def _name(owner: ProjectedOwner, keys: tuple[str, ...], by_field: str, ignored: Collection[str]) -> str:

@@ -46,13 +46,18 @@ class FlavorFungibility(Model):
     """MayStopSearch: a flavor that fits by borrowing is taken. TryNextFlavor: those behind it are looked at first."""
     when_can_preempt: Fungibility = "TryNextFlavor"
     """The same for a flavor that fits once others have been taken out."""
-    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
-    """Which of borrowing and preemption is better where every flavor needs one."""
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing", "EarliestFinish"] | None = None
+    """Which of borrowing and preemption is better where every flavor needs one. EarliestFinish (ours, not Kueue's): the
+    flavor in which a workload ends first, waiting included, of those that say how long they take in which
+    (annotation scheduling.tutti.dev/expected-seconds-by-flavor)."""
     RULES: ClassVar = (
         ValidationRule(
-            message="preference needs TryNextFlavor in both whenCanBorrow and whenCanPreempt; otherwise leave it out",
-            holds=lambda it: it.preference is None or it.when_can_borrow == it.when_can_preempt == "TryNextFlavor",
-            cel="!has(self.preference)"
+            message="preference needs TryNextFlavor in both whenCanBorrow and whenCanPreempt; EarliestFinish does not",
+            holds=lambda it: (
+                it.preference in (None, "EarliestFinish")
+                or it.when_can_borrow == it.when_can_preempt == "TryNextFlavor"
+            ),
+            cel="!has(self.preference) || self.preference == 'EarliestFinish'"
             " || (self.whenCanBorrow == 'TryNextFlavor' && self.whenCanPreempt == 'TryNextFlavor')",
         ),
     )

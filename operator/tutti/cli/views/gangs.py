@@ -15,7 +15,8 @@ from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_member
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, ago, table
 from tutti.cli.views.what_if import FITS, ObservedCluster, waits_for
 from tutti.engine.core_state import CoreState
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
 
 class GangView(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,16 +57,40 @@ def gangs(
 ) -> tuple[GangView, ...]:
     """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
     engine = asked.stock()
-    state = engine.state
-    before = {
+    before = as_found(engine.state)
+    engine.decide(asked.at)
+    return gang_views(engine.state, before, namespace=namespace, waiting=waiting, degraded=degraded)
+
+
+Found = Mapping[WorkloadKey, tuple[Phase, int, DegradedGang | None]]
+"""Of each workload its phase, how many nodes it is on, and how far it is from what it needs."""
+
+
+def as_found(state: LifecycleState) -> Found:
+    """Return what gangs are like before anybody is tried."""
+    return {
         key: (workload.phase, _nodes(workload), degraded_of(state, workload))
         for key, workload in state.workloads.items()
+        if key[0] != "Pod"
     }
-    engine.decide(asked.at)
+
+
+def gang_views(
+    state: CoreState, before: Found, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
+) -> tuple[GangView, ...]:
+    """Return gangs as `gangs` does, of an engine that has decided.
+
+    Args:
+        state: What it knows now.
+        before: What they were like before.
+        namespace: Of which they are; None: of any.
+        waiting: Whether only those are returned that wait for nodes.
+        degraded: Whether only those are returned that run with less than they need.
+    """
     found = [
         _gang(state, state.workloads[key], phase, nodes, lacks)
         for key, (phase, nodes, lacks) in before.items()
-        if key in state.workloads and key[0] != "Pod" and namespace in (None, key[1])
+        if key in state.workloads and namespace in (None, key[1])
     ]
     found.sort(key=lambda one: (one.namespace, one.name, one.kind))
     return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))

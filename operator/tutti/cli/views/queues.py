@@ -5,7 +5,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import click
 import msgspec
@@ -35,9 +35,12 @@ from tutti.cli.views.drawing import (
 from tutti.cli.views.order_texts import order_named, order_said
 from tutti.cli.views.queue_users import UserInQueue, draw_users, users_of
 from tutti.cli.views.what_if import FITS
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.pod_sets import pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Workload
 from tutti.engine.status import StatusState
-from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, cohort_key
+from tutti.engine.status.start_estimates import estimated_starts
+from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, add_to, cohort_key
 
 MOST_WAITING = 50
 """How many of those who wait at one queue are told of."""
@@ -106,6 +109,9 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
         degraded: How far it is from what it needs, where it runs with less.
         user: Whose it is, where users are told apart.
         order: What the order of the queue says of it, where that has one; "" for one that runs.
+        pods: How many of its pods must be placed together; 0 where nobody knows yet, or it runs.
+        needs: What these ask for, by resource.
+        starts_at: When it starts as far as anybody knows, Unix seconds; None: nobody does.
     """
 
     kind: str
@@ -120,6 +126,9 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
     degraded: DegradedGang | None = None
     user: str = ""
     order: str = ""
+    pods: int = 0
+    needs: Mapping[str, int] = {}
+    starts_at: float | None = None
 
 
 class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
@@ -161,10 +170,12 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
     )
     running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
     heads = state.queue_positions.heads(name, MOST_WAITING)
+    queue = state.catalog.queues.get(name)
+    starts = {} if queue is None else estimated_starts(state, queue)
     return QueueDetails(
         _branch(state, node),
         tuple(_entry(state, one, 0) for one in running),
-        tuple(_entry(state, one, at) for at, one in enumerate(heads, 1)),
+        tuple(_entry(state, one, at, starts.get(one.key)) for at, one in enumerate(heads, 1)),
         max(0, state.counts.of(name).pending - len(heads)),
         tuple(_entry(state, one, 1) for one in checking),
         tuple(users_of(state, name, MOST_WAITING)),
@@ -230,9 +241,14 @@ def _notes(state: StatusState, node: QuotaNode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _entry(state: StatusState, workload: Workload, position: int) -> WorkloadInQueue:
+def _entry(state: StatusState, workload: Workload, position: int, starts_at: float | None = None) -> WorkloadInQueue:
     kind, namespace, name = workload.key
     why = workload.explanation if position else None
+    pending = pending_pod_sets(workload) if position else []
+    required = [] if isinstance(pending, Explanation) else [one for one in pending if one.required]
+    needs: dict[str, int] = {}
+    for one in required:
+        add_to(needs, one.pod_class.charged, one.required)
     return WorkloadInQueue(
         kind,
         namespace,
@@ -246,6 +262,9 @@ def _entry(state: StatusState, workload: Workload, position: int) -> WorkloadInQ
         degraded_of(state, workload),
         workload.user,
         order_said(state, workload) if position else "",
+        sum(one.required for one in required),
+        needs,
+        starts_at,
     )
 
 

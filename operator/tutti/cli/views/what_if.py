@@ -69,6 +69,8 @@ class ObservedCluster:
         listed: What it was told.
         at: The time that it is, Unix seconds.
         assumed: Why the operator may decide by another configuration; "" where this is the operator's.
+        discreet: Whether those of other namespaces are told of by their uid, as in what the operator writes.
+        tried: One that was told all that is listed, and has decided; None: it is made whenever it is asked.
     """
 
     listed: Listed
@@ -76,10 +78,12 @@ class ObservedCluster:
     configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
     plugins: Plugins = field(default_factory=dict)
     assumed: str = ""
+    discreet: bool = False
+    tried: Engine | None = None
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
-        engine = Engine(self.configuration, self.plugins, discreet=False)  # it knows what its reader may list
+        engine = Engine(self.configuration, self.plugins, discreet=self.discreet)
         for one in self.listed.seen if seen is None else seen:
             engine.observe(one)
         engine.observe(Synced())
@@ -88,8 +92,11 @@ class ObservedCluster:
 
     def what_if(self, seen: Iterable[AnyObservation], key: WorkloadKey) -> Explanation | None:
         """Return why a workload would still wait if this were what there is; None where it would be placed."""
-        engine = self.stock(seen)
-        engine.decide(self.at)
+        if seen is self.listed.seen and self.tried is not None:
+            engine = self.tried
+        else:
+            engine = self.stock(seen)
+            engine.decide(self.at)
         workload = engine.state.workloads.get(key)
         return None if workload is None else waits_for(workload)
 

@@ -237,19 +237,23 @@ def _fields(raw: bytes) -> _Message:
     out: _Message = {}
     at = 0
     while at < len(raw):
-        tag, at = _varint(raw, at)
+        tag, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at)
         field, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
+        if kind == _DELIMITED:
+            length, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at)
+        elif kind == _VARINT:
             value, at = _varint(raw, at)
             out.setdefault(field, []).append(value)
             continue
-        length, at = _varint(raw, at) if kind == _DELIMITED else (_LENGTHS[kind], at)
+        else:
+            length = _LENGTHS[kind]
         out.setdefault(field, []).append(raw[at : at + length])
         at += length
     return out
 
 
 _VARINT, _DELIMITED = 0, 2
+_MORE: Final = 0x80  # of a number that goes on in the next byte
 _LENGTHS: Final = {1: 8, 5: 4}
 
 
@@ -259,5 +263,5 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         byte = raw[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
-        if not byte & 0x80:
+        if not byte & _MORE:
             return value, at

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.devices import MOST_RESULTS
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
@@ -61,16 +62,29 @@ class DeviceProgram:
         claims: Those that ask.
         reads: The names of the attributes and capacities that expressions look at; None where that may be all of them.
         compares: The names of the attributes of which only matters which devices of a node have the same.
+        width: So many devices are asked for, of whichever pools, rounded up; 0: all that there are.
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
     """
 
-    def __init__(self, claims: tuple[ClaimAsk, ...], expressions: Expressions, *, tight: bool = False) -> None:
+    def __init__(
+        self, claims: tuple[ClaimAsk, ...], expressions: Expressions, *, tight: bool = False, pods: int = 1
+    ) -> None:
+        """Begin.
+
+        Args:
+            claims: Those that ask.
+            expressions: What selectors mean.
+            tight: Whether the devices are chosen that fit tightest.
+            pods: For so many pods one after another it can be told what they find of devices that nodes share.
+        """
         self.claims = claims
+        self.width = _most_devices(claims, pods)
         self.reads = _names_read(claims)
         self.compares = _names_compared(claims) | ({_last(one) for one in NEAR} if tight else set())
         self.projection = DeviceProjection(-1, frozenset(), frozenset())
         self._tight = tight
+        self._pods = pods
         self.verdicts: list[Verdict] = []
         self._expressions = expressions
         self._searched = np.zeros(0, dtype=np.bool_)
@@ -146,7 +160,8 @@ class DeviceProgram:
 
         Args:
             count: How many rows.
-            most: Of so many pods or more it need not be told how many.
+            most: Of so many pods or more it need not be told how many. Of devices that nodes share it is told of no
+                more pods than the program was made for; where these find enough, it counts as UNLIMITED.
         """
         situations = self.verdict_of[:count]
         tally = np.bincount(situations)
@@ -194,6 +209,9 @@ class DeviceProgram:
                 found = UNLIMITED
                 break
             found += 1
+            if found == self._pods > 1:
+                found = UNLIMITED
+                break
             at = self.projection.next(at, verdict.after)
             self._lengthen()
             if found < most:
@@ -281,6 +299,15 @@ class DeviceProgram:
 
 def _bits(said: Iterable[bool]) -> int:
     return sum(1 << at for at, one in enumerate(said) if one)
+
+
+def _most_devices(claims: Iterable[ClaimAsk], pods: int) -> int:
+    """Return how many devices so many pods take at most, rounded up to a power of two; 0: all there are."""
+    counts = [[way.count for way in request.ways] for claim in claims for request in claim.requests]
+    if not all(count for of_request in counts for count in of_request):
+        return 0
+    most = pods * sum(min(max(of_request), MOST_RESULTS) for of_request in counts)
+    return 1 << max(most - 1, 0).bit_length()
 
 
 def _names_compared(claims: Iterable[ClaimAsk]) -> frozenset[str]:

@@ -4,26 +4,30 @@ Devices that differ in their serial numbers alone are of one kind to whoever doe
 devices are alike offer the same: they are in one situation. Of attributes that are only compared it is told which
 devices of a node have the same, and not what that is: islands with names of their own are alike. Which situation each
 row is in is worked out once for all claims that look at the same attributes, and again only for rows on which something
-else is offered or taken since.
+else is offered or taken since. Of rows that share pools, those that have the same beside these are looked at together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.devices import AttributeValue
+from tutti.cluster.devices.catalog import pool_order
+from tutti.cluster.devices.common_view import CommonView, merged
 from tutti.cluster.devices.expressions import DeviceContent
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Offer, OfferedPool
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.published import PoolDevice
-from tutti.cluster.devices.rows import DeviceRows
+from tutti.cluster.devices.rows import CommonUse, DeviceRows
 
 _MOST_SITUATIONS: Final = 1 << 16
-_MANY_POOLS: Final = 16
 
 
 class _Plan(NamedTuple):
@@ -52,6 +56,20 @@ class _PoolView(NamedTuple):
     alone: int
 
 
+class _Standing(NamedTuple):
+    """What a row has beside pools that it shares.
+
+    Attributes:
+        spots: Per pool of its own, how many of the shared ones come before it.
+        whole: Whether all of the shared ones are to be looked at: its own are compared with them.
+    """
+
+    own: tuple[NodePool, ...]
+    uses: tuple[LocalUse, ...]
+    spots: tuple[int, ...]
+    whole: bool
+
+
 class DeviceProjection:
     """The situation of each row.
 
@@ -62,7 +80,15 @@ class DeviceProjection:
         epoch: Grows when situations get other numbers.
     """
 
-    def __init__(self, number: int, reads: frozenset[str] | None, compares: frozenset[str]) -> None:
+    def __init__(self, number: int, reads: frozenset[str] | None, compares: frozenset[str], *, width: int = 0) -> None:
+        """Begin.
+
+        Args:
+            number: Tells it from other projections.
+            reads: The names of attributes and capacities that are looked at; None: all.
+            compares: Those that are only compared.
+            width: Of pools that rows share and that are alike so many are looked at; 0: all.
+        """
         self.offers: list[Offer] = []
         self.situation_of = np.zeros(16, dtype=np.int64)
         self.stamp = -1
@@ -70,6 +96,7 @@ class DeviceProjection:
         self._number = number
         self._reads = reads
         self._compares = compares
+        self._width = width
         self._pools: list[OfferedPool] = []
         self._pool_numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._codes: dict[Hashable, int] = {}
@@ -77,28 +104,98 @@ class DeviceProjection:
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
-        self._last: tuple[tuple[NodePool, ...], tuple[int, ...]] | None = None
+        self._views: dict[int, CommonView] = {}
+        self._standing_of = np.zeros(16, dtype=np.int64)
+        self._standings: list[_Standing] = []
+        self._numbers_of_standing: dict[Hashable, int] = {}
 
     def refresh(self, rows: DeviceRows, count: int) -> None:
         """Bring the situations of the first `count` rows up to date."""
         if self.stamp == rows.stamp and len(self.situation_of) >= count:
             return
-        if len(self.offers) > _MOST_SITUATIONS:
+        if max(len(self.offers), len(self._standings)) > _MOST_SITUATIONS:
             self._known.clear()
-            self._pools_of, self.offers = [], []
+            self._views.clear()
+            self._numbers_of_standing.clear()
+            self._pools_of, self.offers, self._standings = [], [], []
             self.epoch += 1
             self.stamp = -1
         if len(self.situation_of) < count or self.stamp < 0:
             self.situation_of = np.full(2 * count, self._situation((), ()), dtype=np.int64)
+            self._standing_of = np.zeros(2 * count, dtype=np.int64)
             self.stamp = 0
-        alike: dict[tuple[int, int], int] = {}  # rows that have the same pools and uses, which keep these meanwhile
+        stood: dict[int, list[int]] = {}  # rows that share pools with others, by these pools
         for row in np.flatnonzero(rows.stamps[:count] > self.stamp).tolist():
-            pools, uses = rows.pools[row], rows.uses[row]
-            known = alike.get((id(pools), id(uses)))
-            if known is None:
-                known = alike[id(pools), id(uses)] = self._situation(self._numbers(pools), uses)
-            self.situation_of[row] = known
+            own, common = rows.own[row], rows.shared[row]
+            if common.pools.pools:
+                self._standing_of[row] = self._standing(own, rows.own_uses[row], self._view_of(common))
+                stood.setdefault(id(common), []).append(row)
+            else:
+                self.situation_of[row] = self._situation(self._numbers_of(own), rows.own_uses[row])
+        commons = rows.commons()
+        for common in commons:
+            if common.stamp > self.stamp:
+                self._place(self._view_of(common), common.rows[common.rows < count])
+            elif id(common) in stood:
+                self._place(self._view_of(common), np.array(stood[id(common)], dtype=np.int64))
+        if len(self._views) > len(commons):
+            here = {id(one) for one in commons}
+            self._views = {at: view for at, view in self._views.items() if at in here}
         self.stamp = rows.stamp
+
+    def pools_at(self, rows: DeviceRows, row: int) -> list[NodePool]:
+        """Return the pools of a row, as its situation offers them."""
+        own, common = rows.own[row], rows.shared[row]
+        if not common.pools.pools:
+            return list(own)
+        standing, shared = self._standings[int(self._standing_of[row])], common.pools.pools
+        places = self._view_of(common).everything if standing.whole else self._view_of(common).chosen
+        return [shared[at] if at >= 0 else own[-1 - at] for at in merged(standing.spots, places)]
+
+    def _view_of(self, common: CommonUse) -> CommonView:
+        """Return what is looked at of shared pools, as they are now."""
+        view = self._views.get(id(common))
+        if view is None or view.common is not common:
+            seen = [self._view(pool) for pool in common.pools.pools]
+            met = Counter(value for one in seen for value in set(one.values))
+            likes = [(one.code, _told_apart(one.values, met)) for one in seen]
+            view = self._views[id(common)] = CommonView(common, likes, frozenset(met), self._width)
+        view.follow()
+        return view
+
+    def _standing(self, own: tuple[NodePool, ...], uses: tuple[LocalUse, ...], view: CommonView) -> int:
+        """Return the number of what tells a row from others that share the same pools."""
+        orders = view.common.pools.orders
+        spots = tuple([bisect_left(orders, pool_order(pool)) for pool in own])
+        values = [self._view(pool).values for pool in own]
+        whole = any(value in view.values for one in values for value in one)
+        what = (self._numbers_of(own), uses, spots, tuple(values) if whole else ())
+        known = self._numbers_of_standing.get(what)
+        if known is None:
+            known = self._numbers_of_standing[what] = len(self._standings)
+            self._standings.append(_Standing(own, uses, spots, whole))
+        return known
+
+    def _place(self, view: CommonView, rows: NDArray[np.int64]) -> None:
+        """Work out the situations of rows that share pools."""
+        if not len(rows):
+            return
+        numbers, inverse = np.unique(self._standing_of[rows], return_inverse=True)
+        found = []
+        for number in numbers.tolist():
+            known = view.situations.get(number)
+            if known is None:
+                known = view.situations[number] = self._beside(view, self._standings[number])
+            found.append(known)
+        self.situation_of[rows] = np.array(found, dtype=np.int64)[inverse]
+
+    def _beside(self, view: CommonView, standing: _Standing) -> int:
+        """Return the situation of a row with these pools of its own beside those that it shares."""
+        shared, used = view.common.pools.pools, view.common.uses
+        order = merged(standing.spots, view.everything if standing.whole else view.chosen)
+        pools = [shared[at] if at >= 0 else standing.own[-1 - at] for at in order]
+        uses = tuple([used[at] if at >= 0 else standing.uses[-1 - at] for at in order])
+        return self._situation(self._numbers_of(pools), uses)
 
     def next(self, situation: int, uses: tuple[LocalUse, ...]) -> int:
         """Return the situation of a node of which something else is taken."""
@@ -119,14 +216,6 @@ class DeviceProjection:
             self._pools_of.append(pools)
             self.offers.append(Offer(tuple(self._pools[number] for number in pools), uses))
         return known
-
-    def _numbers(self, pools: tuple[NodePool, ...]) -> tuple[int, ...]:
-        """Return the numbers of the pools of one node; of many it is remembered which these were last."""
-        if len(pools) < _MANY_POOLS:
-            return self._numbers_of(pools)
-        if self._last is None or self._last[0] is not pools:
-            self._last = (pools, self._numbers_of(pools))
-        return self._last[1]
 
     def _numbers_of(self, pools: Sequence[NodePool]) -> tuple[int, ...]:
         """Return the numbers of the pools of one node, beside one another."""
@@ -203,3 +292,11 @@ class DeviceProjection:
             tuple(attributes.get(name) for name in NEAR),
         )
         return self._kinds.setdefault(kind, kind)
+
+
+def _told_apart(
+    values: Sequence[AttributeValue], met: Mapping[AttributeValue, int]
+) -> tuple[AttributeValue | int, ...]:
+    """Return values that are compared, those that no other pool has as numbers in the order in which they come."""
+    marks: dict[AttributeValue, int] = {}
+    return tuple([one if met[one] > 1 else marks.setdefault(one, len(marks)) for one in values])

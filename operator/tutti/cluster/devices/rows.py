@@ -1,31 +1,100 @@
-"""What each row of the node table offers of devices, and what is taken there."""
+"""What each row of the node table offers of devices, and what is taken there.
+
+What is taken of pools that several nodes share is counted once for all of them: whoever looks at these rows is told
+which of the pools have changed (`CommonUse`), and does not look at all of them again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.cluster.columns import longer
+from tutti.cluster.devices.catalog import NO_POOLS, CommonPools, DeviceCatalog
 from tutti.cluster.devices.ledger import DeviceLedger, LocalUse
-from tutti.cluster.devices.pools import DeviceCatalog, NodePool
+from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.taint_rules import PoolKey
+
+_MOST_CHANGES: Final = 4096
+
+
+class CommonUse:
+    """What is taken of pools that several rows share.
+
+    Attributes:
+        pools: The pools.
+        uses: What is taken of each.
+        stamp: When one of these was last another, on the scale of the stamps of rows.
+        begin: How many changes there have been before those that are remembered.
+    """
+
+    __slots__ = ("_array", "_changes", "_rows", "begin", "pools", "stamp", "uses")
+
+    def __init__(self, pools: CommonPools, uses: list[LocalUse]) -> None:
+        self.pools = pools
+        self.uses = uses
+        self.stamp = 0
+        self.begin = 0
+        self._changes: list[int] = []
+        self._rows: dict[int, None] = {}
+        self._array: NDArray[np.int64] | None = None
+
+    @property
+    def end(self) -> int:
+        """How many changes there have been."""
+        return self.begin + len(self._changes)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """int64[k]: the rows, in no order."""
+        if self._array is None:
+            self._array = np.fromiter(self._rows, dtype=np.int64, count=len(self._rows))
+        return self._array
+
+    def changed_since(self, number: int) -> Sequence[int]:
+        """Return the places of the pools of which something else is taken since there were so many changes."""
+        return self._changes[number - self.begin :]
+
+    def change(self, place: int, use: LocalUse) -> None:
+        """Note what is taken of the pool at a place."""
+        self.uses[place] = use
+        if len(self._changes) >= _MOST_CHANGES:
+            self.begin += len(self._changes)
+            self._changes = []
+        self._changes.append(place)
+
+    def join(self, row: int) -> None:
+        """Note that a row has these pools."""
+        self._rows[row] = None
+        self._array = None
+
+    def leave(self, row: int) -> bool:
+        """Note that a row has these pools no more; returns whether any has."""
+        del self._rows[row]
+        self._array = None
+        return bool(self._rows)
 
 
 class DeviceRows:
     """What each row of the node table offers, and what is taken there.
 
     Attributes:
-        pools: The pools of each row, in the order in which they are tried.
-        uses: What is taken of each.
-        stamps: int64[n], when one of these was last another, n being at least the rows; 0 for rows without pools.
-        stamp: The last one given.
+        own: The pools of each row that are not the same to others, in the order in which they are tried.
+        own_uses: What is taken of each.
+        shared: The pools that each row has in common with others, with what is taken of these.
+        stamps: int64[n], when `own` or `own_uses` were last others, or `shared` was, n being at least the rows; 0 for
+            rows without pools.
+        stamp: The last one given, to a row or a CommonUse.
         version: Grows whenever any row has other pools.
     """
 
     def __init__(self, catalog: DeviceCatalog, ledger: DeviceLedger) -> None:
-        self.pools: list[tuple[NodePool, ...]] = []
-        self.uses: list[tuple[LocalUse, ...]] = []
+        self.own: list[tuple[NodePool, ...]] = []
+        self.own_uses: list[tuple[LocalUse, ...]] = []
+        self.shared: list[CommonUse] = []
         self.stamps = np.zeros(16, dtype=np.int64)
         self.stamp = 0
         self.version = 0
@@ -34,8 +103,11 @@ class DeviceRows:
         self._names: list[str] = []
         self._labels: list[object] = []
         self._rows_of: dict[PoolKey, dict[int, None]] = {}
+        self._nothing = CommonUse(NO_POOLS.common, [])
+        self._uses: dict[int, CommonUse] = {}
+        self._uses_of: dict[PoolKey, dict[int, CommonUse]] = {}
         self._seen: Hashable = None
-        self._shared: tuple[int, tuple[NodePool, ...]] = (0, ())
+        self._shared_pools: tuple[int, tuple[NodePool, ...]] = (0, ())
 
     def refresh(self, names: Sequence[str], labels: Sequence[Mapping[str, str]], version: int) -> None:
         """Bring all rows up to date.
@@ -50,21 +122,37 @@ class DeviceRows:
         if seen != self._seen or changed is None or changed:
             self._seen = seen
             self._follow_nodes(names, labels, changed)
-        concerned = dict.fromkeys(row for key in self._ledger.take_changed() for row in self._rows_of.get(key, ()))
-        counted: dict[int, tuple[LocalUse, ...]] = {}
-        for row in concerned:
-            self._recount(row, counted)
+        counted = self._ledger.take_changed()
+        for row in dict.fromkeys(row for key in counted for row in self._rows_of.get(key, ())):
+            self._recount(row)
+        for key in counted:
+            for common in self._uses_of.get(key, {}).values():
+                place = common.pools.places[key]
+                common.change(place, self._ledger.use(common.pools.pools[place]))
+                self.stamp += 1
+                common.stamp = self.stamp
+
+    def pools_of(self, row: int) -> Iterator[tuple[NodePool, LocalUse]]:
+        """Yield the pools of a row, in no order, and what is taken of each."""
+        yield from zip(self.own[row], self.own_uses[row], strict=True)
+        common = self.shared[row]
+        yield from zip(common.pools.pools, common.uses, strict=True)
+
+    def commons(self) -> Sequence[CommonUse]:
+        """Return all that is shared by any rows."""
+        return tuple(self._uses.values())
 
     def shared_pools(self) -> Sequence[NodePool]:
         """Return the pools of which other nodes may use the same devices, as any row sees them."""
-        if self._shared[0] != self.version:
-            found = {id(pool): pool for pools in self.pools for pool in pools if pool.shared}
-            self._shared = (self.version, tuple(found.values()))
-        return self._shared[1]
+        if self._shared_pools[0] != self.version:
+            found = {id(pool): pool for pools in self.own for pool in pools if pool.shared}
+            found.update((id(pool), pool) for common in self._uses.values() for pool in common.pools.pools)
+            self._shared_pools = (self.version, tuple(found.values()))
+        return self._shared_pools[1]
 
     def forget_projections(self) -> None:
         """Have no pool remember what was made of it for anybody."""
-        for pools in self.pools:
+        for pools in (*self.own, *(common.pools.pools for common in self._uses.values())):
             for pool in pools:
                 pool.projected.clear()
 
@@ -74,37 +162,61 @@ class DeviceRows:
         while len(self._names) < len(names):
             self._names.append("")
             self._labels.append(None)
-            self.pools.append(())
-            self.uses.append(())
+            self.own.append(())
+            self.own_uses.append(())
+            self.shared.append(self._nothing)
         if len(self.stamps) < len(names):
             self.stamps = longer(self.stamps, 2 * len(names))
-        counted: dict[int, tuple[LocalUse, ...]] = {}
         for row, name in enumerate(names):
             same = name == self._names[row] and labels[row] is self._labels[row]
             if same and changed is not None and name not in changed:
                 continue
             self._names[row], self._labels[row] = name, labels[row]
-            self._put(row, self._catalog.pools_of(name, labels[row]) if name else (), counted)
+            pools = self._catalog.pools_of(name, labels[row]) if name else NO_POOLS
+            self._share(row, pools.common)
+            self._put(row, pools.own)
 
-    def _put(self, row: int, pools: tuple[NodePool, ...], counted: dict[int, tuple[LocalUse, ...]]) -> None:
-        if not pools and not self.pools[row]:
+    def _put(self, row: int, pools: tuple[NodePool, ...]) -> None:
+        if not pools and not self.own[row]:
             return
-        for pool in self.pools[row]:
+        for pool in self.own[row]:
             rows = self._rows_of[pool.key]
             rows.pop(row, None)
             if not rows:
                 del self._rows_of[pool.key]
         for pool in pools:
             self._rows_of.setdefault(pool.key, {})[row] = None
-        self.pools[row] = pools
+        self.own[row] = pools
         self.version += 1
-        self._recount(row, counted)
+        self._recount(row)
 
-    def _recount(self, row: int, counted: dict[int, tuple[LocalUse, ...]]) -> None:
-        """Look what is taken on a row; once for all that have the same pools, which are kept by them meanwhile."""
-        uses = counted.get(id(self.pools[row]))
-        if uses is None:
-            uses = counted[id(self.pools[row])] = tuple([self._ledger.use(pool) for pool in self.pools[row]])
-        self.uses[row] = uses
+    def _share(self, row: int, pools: CommonPools) -> None:
+        """Have a row share pools with all others that have the same."""
+        before = self.shared[row]
+        if before.pools is pools:
+            return
+        if before is not self._nothing and not before.leave(row):
+            del self._uses[id(before.pools)]
+            for key in before.pools.places:
+                self._uses_of[key].pop(id(before.pools), None)
+                if not self._uses_of[key]:
+                    del self._uses_of[key]
+        self.version += 1
+        self.stamp += 1
+        self.stamps[row] = self.stamp
+        if pools is NO_POOLS.common:
+            self.shared[row] = self._nothing
+            return
+        common = self._uses.get(id(pools))
+        if common is None:
+            common = self._uses[id(pools)] = CommonUse(pools, [self._ledger.use(one) for one in pools.pools])
+            for key in pools.places:
+                self._uses_of.setdefault(key, {})[id(pools)] = common
+        common.join(row)
+        self.shared[row] = common
+
+    def _recount(self, row: int) -> None:
+        """Look what is taken on a row."""
+        self.own_uses[row] = tuple([self._ledger.use(pool) for pool in self.own[row]])
         self.stamp += 1
         self.stamps[row] = self.stamp

@@ -20,12 +20,14 @@ from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.resources import Amounts
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
 from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
+from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
-from tutti.cluster.devices.pools import DeviceCatalog, NodePool
+from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
@@ -41,6 +43,7 @@ Mask = NDArray[np.bool_]
 _MOST_PROGRAMS: Final = 1024
 _MOST_PROJECTIONS: Final = 64
 _MOST_NEEDS: Final = 4096
+_MOST_AHEAD: Final = 32
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -102,12 +105,13 @@ class DeviceState:
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
+        self._islands = DeviceIslands(self.rows)
         self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
         self.quota = DeviceQuota(self.catalog, self._expressions)
         self._programs: dict[Hashable, DeviceProgram] = {}
-        self._projections: dict[tuple[frozenset[str] | None, frozenset[str]], DeviceProjection] = {}
+        self._projections: dict[tuple[frozenset[str] | None, frozenset[str], int], DeviceProjection] = {}
         self._numbers = 0
         self._needs: dict[bytes, DeviceNeeds] = {}
         self._conflicts: dict[tuple[str, str], str] = {}
@@ -238,6 +242,11 @@ class DeviceState:
             return True
         return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
 
+    def islands(self, names: frozenset[str], nodes: NodeView) -> NDArray[np.int64]:
+        """Return int64[rows]: which nodes have devices that are linked, by attributes of these names (`islands.py`)."""
+        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+        return self._islands.of(names, len(nodes.names))
+
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
         now, last = self.current(needs), self._columns
@@ -257,10 +266,13 @@ class DeviceState:
         return found
 
     def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
-        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`."""
+        """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`.
+
+        Where nodes share devices that are asked for, it is told as if no other gave any away, and of few pods only.
+        """
         count = len(nodes.names)
         room = np.full(count, UNLIMITED, dtype=np.int64)
-        for program, where in self._asked(needs, nodes):
+        for program, where in self._asked(needs, nodes, pods=_MOST_AHEAD if self.moves(needs, nodes) else 1):
             room = np.where(where, np.minimum(room, program.room(count, most)), room)
         return room
 
@@ -280,7 +292,7 @@ class DeviceState:
         verdict = program.at(row)
         if not verdict.fits:
             return False
-        pools, node = self.rows.pools[row], nodes.names[row]
+        pools, node = program.projection.pools_at(self.rows, row), nodes.names[row]
         devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
         for pick in verdict.picks:
             devices[pick.claim].append(_allotted(program.claims, pools, pick))
@@ -288,11 +300,11 @@ class DeviceState:
         self.promises.earmark(signature, node, allotments, shares)
         return True
 
-    def fault_text(self, fault: DeviceFault, row: int) -> str:
-        """Say what makes it impossible to tell, with the pool and device of a row."""
+    def fault_text(self, fault: DeviceFault, program: DeviceProgram, row: int) -> str:
+        """Say what makes it impossible for a program to tell, with the pool and device of a row."""
         if fault.pool < 0:
             return fault.text
-        pool = self.rows.pools[row][fault.pool]
+        pool = program.projection.pools_at(self.rows, row)[fault.pool]
         name = "/".join(pool.key)
         device = f"{name}/{pool.devices[fault.device].name}" if fault.device >= 0 else ""
         return fault.text.replace("{pool}", name).replace("{device}", device)
@@ -302,43 +314,53 @@ class DeviceState:
         assert found is not None  # asked before
         return found
 
-    def _asked(self, needs: DeviceNeeds, nodes: NodeView) -> list[tuple[DeviceProgram, Mask]]:
-        """Return the programs of what is asked for, brought up to date, and where each is asked."""
+    def _asked(self, needs: DeviceNeeds, nodes: NodeView, *, pods: int = 1) -> list[tuple[DeviceProgram, Mask]]:
+        """Return the programs of what is asked for, brought up to date, and where each is asked.
+
+        With `pods`, those that tell of so many pods one after another what they find of devices that nodes share.
+        """
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
         stamp = (nodes.version, count, self.rows.stamp, self.catalog.version, self.book.now)
         last = self._last
-        if last is not None and last[0] is needs and last[1] == stamp:
+        if last is not None and last[0] is needs and last[1] == stamp and pods == 1:
             return last[2]
         out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
-                program = self._program(claims, tight=needs.tight)
-                projection = self._projection(program.reads, program.compares)
+                program = self._program(claims, tight=needs.tight, pods=pods)
+                projection = self._projection(program.reads, program.compares, program.width)
                 program.refresh(projection, self.rows, count, self.book.now)
                 out.append((program, where))
-        self._last = None if needs.extended else (needs, stamp, out)
+        if pods == 1:
+            self._last = None if needs.extended else (needs, stamp, out)
         return out
 
-    def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool) -> DeviceProgram:
-        known = self._programs.get((claims, tight))
+    def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool, pods: int) -> DeviceProgram:
+        known = self._programs.get((claims, tight, pods))
         if known is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
-            known = self._programs[claims, tight] = DeviceProgram(claims, self._expressions, tight=tight)
+            known = DeviceProgram(claims, self._expressions, tight=tight, pods=pods)
+            self._programs[claims, tight, pods] = known
         return known
 
-    def _projection(self, reads: frozenset[str] | None, compares: frozenset[str]) -> DeviceProjection:
-        """Return what those see who look at attributes and capacities of these names, and compare those of others."""
+    def _projection(self, reads: frozenset[str] | None, compares: frozenset[str], width: int) -> DeviceProjection:
+        """Return what those see who look at attributes and capacities of these names, and compare those of others.
+
+        They ask for `width` devices at most; 0: for all there are.
+        """
+        width = width if self.rows.commons() else 0
         seen = None if reads is None else reads & self.catalog.names
         compared = frozenset() if seen is None else compares & self.catalog.names - seen
-        known = self._projections.get((seen, compared))
+        known = self._projections.get((seen, compared, width))
         if known is None:
             if len(self._projections) >= _MOST_PROJECTIONS:
                 self._projections.clear()
                 self.rows.forget_projections()
             self._numbers += 1
-            known = self._projections[seen, compared] = DeviceProjection(self._numbers, seen, compared)
+            known = DeviceProjection(self._numbers, seen, compared, width=width)
+            self._projections[seen, compared, width] = known
         return known
 
 

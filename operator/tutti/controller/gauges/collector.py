@@ -101,6 +101,7 @@ class StateGauges(Collector):
         yield from queues.share_families(state)
         yield from queues.user_families(state)
         yield from throttles.throttle_families(state)
+        yield from queues.power_families(state)
         if self._local_queues:
             yield from queues.local_queue_families(state)
             yield from queues.local_queue_statuses(statuses.doors)

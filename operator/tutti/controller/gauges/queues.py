@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 from tutti.api.kinds import LocalQueue
 from tutti.api.kinds.queues import MOST_USERS_TOLD
 from tutti.controller.gauges import Row, gauges, in_units
+from tutti.engine.admission.energy import watts_by_queue
 from tutti.engine.records.counters import QueueCount, WaitingPlace
 from tutti.engine.records.workloads import Phase
 from tutti.engine.status import StatusState
@@ -26,6 +27,16 @@ Called = Mapping[tuple[str, ...], str]
 """How the engine calls each queue, by the values of the labels that name it."""
 
 _STATUSES = ("active", "inadmissible")
+
+
+def power_families(state: StatusState | None) -> Iterator[Metric]:
+    """Yield what running workloads draw, where a profile has models of power; no values where there is no state."""
+    yield gauges(
+        "tutti_cluster_queue_watts",
+        "What running workloads are estimated to draw, by the power models of their profiles (policy Peaks).",
+        ("cluster_queue",),
+        () if state is None else (((name,), watts) for name, watts in sorted(watts_by_queue(state).items())),
+    )
 
 
 def workload_families(

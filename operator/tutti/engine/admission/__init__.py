@@ -12,8 +12,24 @@ from tutti.engine.records.consultation import Consultations
 from tutti.engine.records.counters import QueueFigures
 from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
 from tutti.engine.records.throttled_pods import ThrottleBook
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.quota.run_times import RunHistory
 from tutti.quota.usage import UsageHistory
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedFlavor:
+    """That a workload waits for a flavor in which it ends first.
+
+    Attributes:
+        seconds: How long it takes at most in what it waits for.
+        starts_at: When it is expected to start there, Unix seconds.
+        saves: How many seconds less it takes there than in what it passes up; it waits no longer than that.
+    """
+
+    seconds: int
+    starts_at: float
+    saves: int
 
 
 @dataclass(kw_only=True)
@@ -28,6 +44,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         foreign_pod_group_of: The pod group of each of these.
         throttles: Who is throttled by what.
         closed_by_load: Which nodes were measured to be beyond a threshold when that was last looked at, by profile.
+        awaited_flavors: Who waits for a flavor in which it ends first, though it could have another now.
         load_due: When the first of these figures says nothing any more, Unix seconds; inf: none will.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
@@ -42,11 +59,17 @@ class AdmissionState(LifecycleState, QueueFigures):
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     throttles: ThrottleBook = field(default_factory=ThrottleBook)
     closed_by_load: dict[str, frozenset[str]] = field(default_factory=dict)
+    awaited_flavors: dict[WorkloadKey, AwaitedFlavor] = field(default_factory=dict)
     load_due: float = math.inf
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
     run_times: dict[str, RunHistory] = field(default_factory=dict)
     groups_of_users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def looks_for_better(self) -> bool:
+        """Whether any workload may pass up what it could have."""
+        return bool(self.awaited_flavors) or any(one.data is not None for one in self.profiles.values())
 
     @property
     def may_move(self) -> bool:

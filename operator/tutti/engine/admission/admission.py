@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history, user_limits
 from tutti.engine.admission.attempt import (
@@ -25,6 +26,8 @@ from tutti.engine.admission.attempt import (
     ways_of,
     widest,
 )
+from tutti.engine.admission.earliest_finish import why_it_awaits
+from tutti.engine.admission.patience import Patience, place_near_data
 from tutti.engine.admission.provisioning import asks_for_nodes
 from tutti.engine.admission.shortages import (
     closest,
@@ -39,7 +42,7 @@ from tutti.engine.lifecycle import checks, provisioning, quota_usage
 from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
-from tutti.engine.records.explanation import ASKING, Explanation
+from tutti.engine.records.explanation import ASKING, PATIENT, Explanation
 from tutti.engine.records.members import PromisedReservation
 from tutti.engine.records.pod_sets import (
     PodSetRequest,
@@ -118,7 +121,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     if state.catalog.by_past_use:
         charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
         usage_history.count_admission(state, workload, charged)
-    workload.cluster_queue = entry.queue.name if entry.queue else ""
+    workload.cluster_queue, workload.passed_up_since = entry.queue.name if entry.queue else "", None
     if workload.phase is Phase.WAITING and workload.held_since is None:
         workload.reserved_at = state.now
     quota_usage.describe_holder(state, workload)
@@ -243,6 +246,9 @@ def _take_required(
         else:
             found = _hold_for_checks(attempt, needs, pod_sets, choice)
             if found is None and not attempt.held:
+                waits = why_it_awaits(attempt, needs, choice, partial(_place, attempt, needs, pod_sets, choice))
+                if waits is not None:
+                    return waits
                 found = _place_or_ask(attempt, needs, pod_sets, choice)
         if found is None:
             return None
@@ -252,6 +258,10 @@ def _take_required(
         short = pod_sets[found.index].name
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
+    patient = next((why for why in whys if why.reason in PATIENT), None)
+    if patient is not None:  # it could have something now, so nobody has to go
+        attempt.lacking.clear()
+        return patient
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.mode is AssignmentMode.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
@@ -328,8 +338,13 @@ def _place(
         waits = extenders.consult(state, queries, profile)
         if waits is not None:
             return _Unplaced(0, waits)
-    found = _place_on_lasting(attempt, needs, terms.asks) or place_together(
-        state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart
+    near = None if profile.data is None else place_near_data(attempt, needs, terms.asks)
+    if isinstance(near, Patience):
+        return _Unplaced(near.index, near.why)
+    found = (
+        near
+        or _place_on_lasting(attempt, needs, terms.asks)
+        or place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
     )
     if isinstance(found, Diagnosis):
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)

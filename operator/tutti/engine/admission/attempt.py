@@ -92,7 +92,10 @@ def flavor_chooser(
     flavors = state.catalog.flavors
     node = snapshot.queue(queue.name)
     later = partial(state.ledger.most_ever, queue.name) if state.ledger.highest is not None else None
-    return FlavorAssigner(queue, node, flavors, queue.policy, oracle, fair=rules.fair, requests=known, most_ever=later)
+    seconds = dict(workload.flavor_seconds) if queue.fungibility.earliest_finish else {}
+    return FlavorAssigner(
+        queue, node, flavors, queue.policy, oracle, fair=rules.fair, requests=known, most_ever=later, seconds=seconds
+    )
 
 
 @dataclass(slots=True)

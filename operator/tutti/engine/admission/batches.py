@@ -13,6 +13,7 @@ from itertools import islice, takewhile
 from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admission import AdmissionState, throttling
 from tutti.engine.admission.attempt import AdmissionAttempt, terms_of
+from tutti.engine.admission.patience import data_rules
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.queue_entries import QueueEntry
@@ -63,7 +64,11 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         or state.backfill_reservations.pauses
     ):
         return False
-    if throttling.concerns(state, need):
+    if (
+        workload.flavor_seconds
+        or data_rules(state, workload, entry.needs) is not None
+        or throttling.concerns(state, need)
+    ):
         return False
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler) or state.moves.plans)
 

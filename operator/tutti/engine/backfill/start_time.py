@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.placed_pods import Slots
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
@@ -284,8 +285,9 @@ def _had(
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.ledger.snapshot
+    behaves = any(need.pod_class.features & Feature.BEHAVIOUR for need in entry.needs)
     with ExitStack() as stack:
-        stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding)))
+        stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding) or behaves))
         kept = stack.enter_context(cluster.transaction())
         stack.enter_context(snapshot.trial())
         for queue, usage in given.items():

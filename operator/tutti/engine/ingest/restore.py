@@ -14,7 +14,7 @@ from tutti.engine.lifecycle.checks import requeue_at
 from tutti.engine.lifecycle.phases import Transition, transit
 from tutti.engine.lifecycle.reservation import release_quota
 from tutti.engine.records import workloads
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.explanation import PASSED_UP_SINCE, EvictionReason, Explanation, Gate
 from tutti.engine.records.members import Charge, HeldQuota, LostMember
 from tutti.engine.records.provisioning import Provisioning, ProvisioningStage
 from tutti.engine.records.workloads import Phase, WorkloadEviction
@@ -59,6 +59,7 @@ def restore(state: IngestState, workload: workloads.Workload, found: Workload | 
     else:
         _recall_held(state, workload, found)
     _recall_provisioning(workload, found)
+    workload.passed_up_since = _passed_up_since(found)
     if found.status.admission is not None:
         workload.round = max(workload.round, found.status.admission.round)
     if isinstance(found, Workload):
@@ -116,6 +117,13 @@ def _recall_provisioning(workload: workloads.Workload, found: Workload | PodGrou
     ]
     again = [one.retry_at for one in workload.provisioning if one.stage is ProvisioningStage.FAILED]
     workload.not_before = max([workload.not_before, *again])
+
+
+def _passed_up_since(found: Workload | PodGroup) -> float | None:
+    """Return since when a workload has passed up what it could have had, as its status says; None where it has not."""
+    pending = found.status.pending if isinstance(found, Workload) else found.status.pending_reason
+    details = [] if pending is None else [one.details for one in pending.reasons]
+    return _seconds(next((one[PASSED_UP_SINCE] for one in details if PASSED_UP_SINCE in one), "")) or None
 
 
 def _amounts(said: Iterable[HeldAmount]) -> Usage:

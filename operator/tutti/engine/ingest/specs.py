@@ -6,16 +6,17 @@ not exist yet are counted on is asked in `promises.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tutti.api.conventions import ConventionError, PodTopologyRequest
-from tutti.api.conventions.after_annotation import AFTER, AfterName, read_after
+from tutti.api.conventions.after_annotation import AFTER, read_after
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, read_flavor_seconds
 from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -50,6 +51,8 @@ from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.topology.request import Slice
+
+T = TypeVar("T")
 
 
 def read_workload(state: IngestState, workload: Workload) -> None:
@@ -279,7 +282,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = _after_object(state, workload) or next(named, ())
+        workload.after = _said_by_object(state, workload, AFTER, read_after) or next(named, ())
+    told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
+    own = _said_by_object(state, workload, FLAVOR_SECONDS, read_flavor_seconds)
+    workload.flavor_seconds = own or next(told, ())
     if workload.after or state.followers:
         _follow(state, workload)
     if answers:
@@ -297,12 +303,14 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     limits.limit_by_queue(state, workload)
 
 
-def _after_object(state: IngestState, workload: Workload) -> tuple[AfterName, ...]:
-    """Return whom the annotation of a PodGroup names; one that cannot be read is a problem of its gang."""
+def _said_by_object(
+    state: IngestState, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
+) -> tuple[T, ...]:
+    """Return what an annotation of a PodGroup or Workload says; one that cannot be read is a problem of its gang."""
     found = state.catalog.find(workload.key)
-    said = "" if found is None else found.metadata.annotations.get(AFTER, "")
+    said = "" if found is None else found.metadata.annotations.get(key, "")
     try:
-        return read_after(said, annotation_path(AFTER)) if said else ()
+        return read(said, annotation_path(key)) if said else ()
     except ConventionError as error:
         text = f"{workload.name}: {error}"
         workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)

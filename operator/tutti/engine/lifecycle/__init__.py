@@ -24,6 +24,7 @@ class LifecycleState(CoreState):
         plugin_holds: Reservations that a plugin holds.
         returned_seen: What had been given back when these were last looked at.
         ending: Workloads with quota and room that must end by a known time.
+        expected: Workloads with quota and room of which it is known how long they are expected to take.
         device_writes: What is being written on claims on devices.
         card_turns: The pod with parts of cards whose bind is out, by the node.
         card_waits: Workloads that wait until others of a node have been given theirs, by the node.
@@ -39,6 +40,7 @@ class LifecycleState(CoreState):
     plugin_holds: dict[WorkloadKey, PluginHold] = field(default_factory=dict)
     returned_seen: tuple[int, int] = (0, 0)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    expected: dict[WorkloadKey, Workload] = field(default_factory=dict)
     device_writes: dict[ClaimKey, DeviceWrite] = field(default_factory=dict)
     card_turns: dict[str, PodKey] = field(default_factory=dict)
     card_waits: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)

@@ -81,6 +81,7 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
         state.ending[workload.key] = workload
     else:
         state.ending.pop(workload.key, None)
+    _note_expected(state, workload)
     if not _counts_time(workload):
         if workload.not_before:
             state.timers.add(workload)  # it may have been found so
@@ -97,6 +98,14 @@ def watch_limits(state: LifecycleState, workload: Workload) -> None:
     for end in (_execution_ends(workload), _readiness_ends(workload)):
         if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
             state.set_alarm(workload, end)
+
+
+def _note_expected(state: LifecycleState, workload: Workload) -> None:
+    """Note whether it is known how long a workload that has quota and room is expected to take."""
+    if workload.flavor_seconds and workload.phase in ADMITTED:
+        state.expected[workload.key] = workload
+    elif state.expected:
+        state.expected.pop(workload.key, None)
 
 
 def note_first_members(state: LifecycleState, workload: Workload) -> None:

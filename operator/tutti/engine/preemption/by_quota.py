@@ -32,7 +32,7 @@ from tutti.engine.preemption.by_priority import (
 from tutti.engine.preemption.consolidation import consolidate
 from tutti.engine.preemption.moves import is_coming
 from tutti.engine.preemption.nominated_room import precedence_of
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import PATIENT, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PreemptionOption
 from tutti.engine.records.queue_entries import QueueEntry
@@ -97,7 +97,7 @@ def preempt(
         priority: That of its pods.
         moving: Whether others may be moved for it.
     """
-    if is_coming(state, entry.workload):
+    if is_coming(state, entry.workload) or why.reason in PATIENT:
         return NOBODY_LEAVES
     waits = consolidate(state, entry, why, options, priority) if moving else None
     if waits is not None:

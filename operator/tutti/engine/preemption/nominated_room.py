@@ -127,7 +127,7 @@ def _withheld(
     with state.cluster.transaction() as claims:
         if kept:
             claims.withhold(*_kept_room(state, kept))
-        with _devices_free_of_victims(state, nominations):
+        with _free_of_victims(state, nominations):
             for pod_class, where in rows.items():
                 claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), pod_class)
         if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
@@ -142,16 +142,24 @@ def _withheld(
 
 
 @contextmanager
-def _devices_free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) -> Iterator[None]:
-    """Have nominated pods find the devices that their victims still have: what these leave is nobody else's."""
-    holders = state.cluster.device_users.holders
+def _free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) -> Iterator[None]:
+    """Have nominated pods find the devices, and parts of cards, that their victims still have: nobody else gets these.
+
+    What victims have of cards until they are gone counts beside that: who comes meanwhile finds less than there is.
+    """
+    holders, cards = state.cluster.device_users.holders, state.cluster.nodes.cards
     known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
-    pods = [pod for pod in known if pod is not None and holders.concerns(pod)]
+    victims = [pod for pod in known if pod is not None]
+    pods, sharing = [pod for pod in victims if holders.concerns(pod)], victims if cards else []
     holders.lift(pods, back=False)
     holders.lift_departing(back=False)
+    for pod in sharing:
+        cards.lift(pod.key, pod.place, back=False)
     try:
         yield
     finally:
+        for pod in sharing:
+            cards.lift(pod.key, pod.place, back=True)
         holders.lift_departing(back=True)
         holders.lift(pods, back=True)
 

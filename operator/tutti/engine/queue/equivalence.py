@@ -7,8 +7,10 @@ before, only by other numbers: they stay parked, and are tried again when these 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tutti.engine.admission import usage_history
+from tutti.engine.admission.patience import patience_shape
 from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
@@ -21,13 +23,19 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
-from tutti.quota.ordering import head_key
+from tutti.quota.ordering import backoff_seconds, head_key
 from tutti.quota.policy import NOBODY
 
 DEGRADED_GANGS = ("", "degraded")
 """The queue of gangs that run with fewer members than they need, and of those that hold quota and lack nodes alone.
 
 It goes before all others."""
+
+_LIGHT_TERMS: Final = 64
+"""Who has more terms than that, and could not be admitted, rests before the next try."""
+
+_REST_SECONDS: Final = (1.0, 60.0)
+"""For how long after the first of such tries, and at most; it doubles."""
 
 
 def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
@@ -61,17 +69,25 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
-    holds = workload.key in state.nominations.ours or workload.key in state.kept_for_successors
-    holds = holds or workload.held_since is not None or bool(workload.checks) or bool(workload.provisioning)
-    holds = holds or moves.is_coming(state, workload)
-    own = workload.key if holds else None  # what is held for it, nobody else has
+    own = workload.key if holds_something(state, workload) else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
     asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
     if queue is not None and queue.checks.provisioning:
         asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
     user = state.ledger.held_for.holders(workload.name) if queue is not None and queue.user_limits else ()
-    return (*whom, important, before, lasts, local_queue, own, least, asked_for, user, workload.traits)
+    patience = patience_shape(state, workload, needs)
+    order = user, workload.traits
+    return (*whom, important, before, lasts, local_queue, own, least, asked_for, patience, order)
+
+
+def holds_something(state: QueueState, workload: Workload) -> bool:
+    """Whether something is held for a workload that is not admitted yet: room, quota, or an answer."""
+    if workload.key in state.nominations.ours or workload.key in state.kept_for_successors:
+        return True
+    if workload.held_since is not None or workload.checks or workload.provisioning:
+        return True
+    return moves.is_coming(state, workload)
 
 
 def class_of(
@@ -96,6 +112,18 @@ def class_of(
 def terms_of_entry(entry: QueueEntry) -> int:
     """Return how many terms of selectors, affinity and the like are weighed to try a workload."""
     return term_count_in_all(need.pod_class for need in entry.needs)
+
+
+def let_rest(state: QueueState, entry: QueueEntry) -> None:
+    """Have those equal to one that could not be admitted rest, where a try costs much.
+
+    A head that blocks its queue harms itself alone.
+    """
+    equals = entry.equivalence
+    if terms_of_entry(entry) > _LIGHT_TERMS and not equals.line.strict:
+        equals.rests += 1
+        base, longest = _REST_SECONDS
+        equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
 
 
 def fails_again(state: QueueState, entry: QueueEntry) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tutti.cluster.cluster import Cluster
 from tutti.engine.backfill import backfill
+from tutti.engine.queue import QueueState, room_bounds
+from tutti.engine.queue.room_bounds import RoomBounds
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.quota.flavors import Queue
@@ -19,7 +22,8 @@ class ParkedClasses:
 
     Attributes:
         by_root: For quota, by the root of their tree.
-        for_nodes: For room.
+        for_nodes: For room, or whatever else may be of help on nodes.
+        for_room: For room on a node, as large as one of their pods.
         for_answers: For an extender.
         for_throttles: For a throttle, by their namespace.
         roused: Woken while they rested, so that they are tried when they have.
@@ -27,28 +31,53 @@ class ParkedClasses:
 
     by_root: dict[str, Classes] = field(default_factory=dict)
     for_nodes: Classes = field(default_factory=dict)
+    for_room: RoomBounds = field(default_factory=RoomBounds)
     for_answers: Classes = field(default_factory=dict)
     for_throttles: dict[str, Classes] = field(default_factory=dict)
     roused: Classes = field(default_factory=dict)
+    _called: list[EquivalenceClass] = field(default_factory=list)
 
     def clear(self) -> None:
         """Forget all of them."""
-        for parked in (self.by_root, self.for_nodes, self.for_answers, self.for_throttles, self.roused):
+        for parked in (self.by_root, self.for_nodes, self.for_room, self.for_answers, self.for_throttles, self.roused):
             parked.clear()
+        self._called = []
+
+    def helped_by_room(self, cluster: Cluster) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
+        """Return whom room may help: as long as it is there, those who fit where pods have left; and others."""
+        exits = cluster.take_exits()
+        if exits is None:
+            return (), self.for_room.classes()
+        self._called = [one for one in self._called if one.called and one.size]  # a turn was cut short before them
+        return self.for_room.helped(cluster, exits, anew=not self._called)
+
+    def call(self, classes: Collection[EquivalenceClass]) -> None:
+        """Have those that are active be tried only as long as they fit where pods have left."""
+        for equals in classes:
+            equals.called = equals.why is None
+        self._called += classes
 
     def for_quota(self, equals: EquivalenceClass) -> None:
         """Have a class tried again when quota is freed in its tree."""
         self.by_root.setdefault(equals.root, {})[equals] = None
 
-    def note(self, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool) -> None:
+    def note(self, state: QueueState, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool) -> None:
         """Note what could help those equal to an entry that could not be admitted.
 
         Args:
+            state: The engine's memory.
             entry: One of them.
             why: What it waits for.
             lacks_nodes: Whether it may be nodes that it lacks, whatever is told.
         """
         equals = entry.equivalence
+        self.for_room.drop(equals)
+        above = room_bounds.bounded_above(state, entry, why)
+        if above is not None:
+            classes = [need.pod_class for need in entry.needs]
+            if self.for_room.put(state.cluster.nodes, equals, classes, above) and equals.root:
+                self.for_quota(equals)
+            return
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self.for_quota(equals)
         unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)

@@ -9,6 +9,7 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | quota was given back | `ledger.take_freed` | who lacks quota in that cohort tree |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
+| pods left nodes, and no other room did | `cluster.take_exits` | of those, who may fit there (`room_bounds.py`) |
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
 | an extender has answered, a rest is over | `consultations`, `roused` | whose it is |
@@ -37,6 +38,7 @@ from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
     class_of,
     fails_again,
+    let_rest,
     may_block,
     queue_name_of,
     shape_of,
@@ -54,7 +56,6 @@ from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
-from tutti.quota.ordering import backoff_seconds
 from tutti.quota.proportion import PendingRequests
 
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
@@ -64,10 +65,6 @@ _TOGETHER_PER_TRY = 4
 """And as long as to admit so many more with it."""
 _TERMS_PER_TRY = 32
 """And as long as to weigh so many terms of selectors, affinity and the like."""
-_LIGHT_TERMS = 64
-"""Who has more terms than that, and could not be admitted, rests before the next try."""
-_REST_SECONDS = (1.0, 60.0)
-"""For how long after the first of such tries, and at most; it doubles."""
 
 
 class SchedulingQueue:
@@ -131,6 +128,7 @@ class SchedulingQueue:
             self._follow_holdbacks(state)
         if room != state.cluster.freed:
             self._activate(state, taken(self._parked.for_nodes))
+            self._follow_room(state)
         if eased != state.budgets_eased:
             self._activate(state, self._parked.for_moves(state.catalog.queues))
         for woken in self._parked.unthrottled(state.throttles.take_helped()):
@@ -223,12 +221,9 @@ class SchedulingQueue:
         """
         equals, queue = entry.equivalence, entry.equivalence.line
         queue.park(equals, why)
-        if terms_of_entry(entry) > _LIGHT_TERMS and not queue.strict:  # a head that blocks its queue harms itself alone
-            equals.rests += 1
-            base, longest = _REST_SECONDS
-            equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
+        let_rest(state, entry)
         quota_holdback.note_holdback(state, entry, why)
-        self._parked.note(entry, why, lacks_nodes=lacks_nodes)
+        self._parked.note(state, entry, why, lacks_nodes=lacks_nodes)
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]
         return [workload for workload in waiting if explain_waiting(workload, why)]
 
@@ -369,7 +364,8 @@ class SchedulingQueue:
         if line is None:
             strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
-            line = self._queues[name] = PendingQueue(name, strict, used)
+            fitting = partial(self._parked.for_room.fitting, state.cluster)
+            line = self._queues[name] = PendingQueue(name, strict, used, fitting=fitting)
             if queue is not None and queue.order is not None and not name[1]:
                 line.sort_by(queue.order, StateFacts(state))
         return line
@@ -393,12 +389,21 @@ class SchedulingQueue:
     def _activate(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> None:
         """Have parked workloads tried again."""
         for equals in classes:
+            equals.called = False
             if equals.rests_until > state.now:
                 if equals.size:
                     self._parked.roused[equals] = None
                 continue
             equals.line.activate(equals)
             self._active[equals.line.name] = None
+
+    def _follow_room(self, state: QueueState) -> None:
+        """Have those tried again who may fit where pods have left, or everybody where there may be other room."""
+        fitting, others = self._parked.helped_by_room(state.cluster)
+        self._activate(state, others)
+        sleeping = [one for one in fitting if one.why is not None]
+        self._activate(state, sleeping)
+        self._parked.call(sleeping)
 
     def _follow_holdbacks(self, state: QueueState) -> None:
         """Hold nothing back for those who have left their queue, and wake who was refused because of them."""
@@ -425,7 +430,7 @@ class SchedulingQueue:
     def _helped_meanwhile(self, state: QueueState) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         parked = self._parked
-        room = bool(parked.for_nodes) and self._seen[1] != state.cluster.freed
+        room = bool(parked.for_nodes or parked.for_room) and self._seen[1] != state.cluster.freed
         room = room or state.throttles.has_helped(parked.for_throttles)
         return room or state.ledger.has_freed(parked.by_root.keys())
 

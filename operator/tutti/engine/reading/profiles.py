@@ -8,14 +8,17 @@ from typing import Any, TypeVar
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.hami import UNOFFERED
+from tutti.api.interference import InterferenceArgs
 from tutti.api.load import LoadArgs, Measurements
 from tutti.api.network import NetworkSettings
 from tutti.api.profiles import ALL_PLUGINS, NodeResourceTopologyMatchArgs, ScorePlugins, ScoringStrategy
 from tutti.api.profiles import SchedulerProfile as Settings
 from tutti.cluster.expected_use import Estimates
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
+from tutti.placement.plugins.data_locality import DataLocality, DataRules, NearData
 from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
+from tutti.placement.plugins.interference import InterferenceFilter, InterferenceRules, LeastInterference
 from tutti.placement.plugins.measured_load import LoadRules, LoadThresholds, MeasuredLoad, PowerModel
 from tutti.placement.plugins.network_overhead import NetworkFilter, NetworkOverhead, NetworkRules
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
@@ -79,10 +82,14 @@ def profile_of(settings: Settings) -> Profile:
     default = DEFAULT_PROFILE
     packing, zones = settings.accelerator_packing, settings.node_resource_topology_match
     tightest = settings.device_packing
-    load = settings.load
+    load, said, near = settings.load, settings.interference, settings.data_locality
+    data = None if near is None else DataRules(tuple(near.node_labels), tuple(near.levels), near.wait_seconds)
     return replace(
         default,
-        filters=tuple(mine.get(type(one), one) for one in default.filters),
+        filters=(
+            *(mine.get(type(one), one) for one in default.filters),
+            *((NearData(data),) if data is not None else ()),
+        ),
         fit=NodeResourcesFit(
             ignored=frozenset(settings.ignored_resources),
             ignored_groups=frozenset(settings.ignored_resource_groups),
@@ -91,20 +98,34 @@ def profile_of(settings: Settings) -> Profile:
             *(mine.get(type(one), one) for one in default.inter_pod),
             *((NumaAlignment(),) if zones is not None else ()),
             *((_thresholds(load),) if load is not None and load.thresholds else ()),
+            *((InterferenceFilter(interference_rules(said)),) if said is not None else ()),
         ),
         fill=(
             *_scoring(default.fill, mine, score),
             *((_load_score(load),) if load is not None and load.policy is not None else ()),
+            *((LeastInterference(interference_rules(said), weight=said.weight),) if said is not None else ()),
         ),
-        preferences=_scoring(default.preferences, mine, score),
+        preferences=(
+            *_scoring(default.preferences, mine, score),
+            *((DataLocality(data, weight=near.weight),) if data is not None and near is not None else ()),
+        ),
+        data=data,
         changing=(
             *_scoring(default.changing, mine, score),
             *((_zone_score(zones),) if zones is not None else ()),
             *((DevicePacking(tightest.weight),) if tightest is not None else ()),
         ),
         neighbours=_scoring(default.neighbours, mine, score),
+        links=frozenset() if tightest is None else frozenset(tightest.link_attributes),
         packing=AcceleratorPacking(tuple(packing.resources), weight=packing.weight) if packing else None,
     )
+
+
+def interference_rules(said: InterferenceArgs) -> InterferenceRules:
+    """Return who slows down whom; of pairs that are kept apart each is named once."""
+    apart = sorted({(min(pair), max(pair)) for pair in said.apart})
+    slowdowns = tuple((one.of, one.beside, one.percent) for one in said.slowdowns)
+    return InterferenceRules(slowdowns, said.max_slowdown_percent, tuple(apart))
 
 
 def _zone_score(zones: NodeResourceTopologyMatchArgs) -> NumaScore:

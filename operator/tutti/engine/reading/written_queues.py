@@ -41,6 +41,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
             borrowing_stops=spec.flavor_fungibility.when_can_borrow == "MayStopSearch",
             preemption_stops=spec.flavor_fungibility.when_can_preempt == "MayStopSearch",
             preempt_rather=spec.flavor_fungibility.preference == "PreemptionOverBorrowing",
+            earliest_finish=spec.flavor_fungibility.preference == "EarliestFinish",
         ),
         policy=_policy(spec.preemption),
         weight=weight_of(found),

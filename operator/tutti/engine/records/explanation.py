@@ -50,6 +50,18 @@ AFTER_ITSELF = "AfterItself"
 AFTER_OTHERS = (WAITING_FOR_OTHERS, PREDECESSOR_FAILED, AFTER_ITSELF)
 """Reasons of who stands aside until others have ended, whatever is free."""
 
+WAITING_FOR_DATA = "WaitingForData"
+"""The reason of who could start elsewhere, and waits for nodes near its data."""
+
+WAITING_FOR_FLAVOR = "WaitingForFlavor"
+"""The reason of who could start in one flavor, and ends sooner if it waits for another."""
+
+PATIENT = (WAITING_FOR_DATA, WAITING_FOR_FLAVOR)
+"""Reasons of who passes up what it could have now, for some time; nobody is taken out for it."""
+
+PASSED_UP_SINCE = "passedUpSince"
+"""The detail of a status that says since when, so that the time is the same after a restart."""
+
 LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""
 

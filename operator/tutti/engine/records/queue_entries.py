@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -41,6 +41,10 @@ Order = tuple[float, float, Terms, HeadKey]
 
 def _nothing(_: str) -> float:
     return 0.0
+
+
+def _nobody() -> Collection[EquivalenceClass]:
+    return ()
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +91,7 @@ class EquivalenceClass:
         choice: The flavors that each could have, as of `version` of the tree.
         known: What does not change of what the pod sets ask of the queue.
         apart: Whether each of them is tried by itself, since it was found that none could be admitted with others.
+        called: Whether they are tried for room that was left on some nodes, and only as long as that is there.
         rests: How many tries of theirs cost so much that they rested after it.
         rests_until: Before that time nothing wakes them, Unix seconds.
     """
@@ -107,6 +112,7 @@ class EquivalenceClass:
     version: tuple[int, int] = (-1, -1)
     known: PodSetRequests = field(default_factory=PodSetRequests)
     apart: bool = False
+    called: bool = False
     rests: int = 0
     rests_until: float = 0.0
     size: int = 0
@@ -154,6 +160,7 @@ class PendingQueue:
         strict: Whether a head that must wait blocks those behind it.
         used: Tells what a LocalQueue has used lately; within one turn that only grows.
         sorting: The order of its queue, where that has one; within one turn nobody comes nearer to the head by it.
+        fitting: Tells who of those that were called finds room as things are now.
         told_head: Who was told by name which head blocks the line.
     """
 
@@ -161,6 +168,7 @@ class PendingQueue:
     strict: bool
     used: Callable[[str], float] = _nothing
     sorting: LineOrder[EquivalenceClass] | None = None
+    fitting: Callable[[], Collection[EquivalenceClass]] = _nobody
     told_head: dict[QueueEntry, None] = field(default_factory=dict)
     _classes: dict[Shape, EquivalenceClass] = field(default_factory=dict)
     _active: dict[EquivalenceClass, None] = field(default_factory=dict)
@@ -255,7 +263,7 @@ class PendingQueue:
     def park(self, equivalence: EquivalenceClass, why: Explanation) -> None:
         """Let an equivalence class wait until something happens; in a strict line so does all behind its first."""
         equivalence.why = equivalence.before = why
-        equivalence.fresh = equivalence.stale = equivalence.apart = False
+        equivalence.fresh = equivalence.stale = equivalence.apart = equivalence.called = False
         del self._active[equivalence]
         (self._limited if why.gate is Gate.USER_LIMIT else self._parked)[equivalence] = None
 
@@ -299,6 +307,8 @@ class PendingQueue:
             first = equivalence.first() if equivalence.why is None and equivalence.size else None
             if first is None:
                 heapq.heappop(heap)
+            elif equivalence.called and equivalence not in (fitting := self.fitting()):
+                heap = self._send_back(fitting)
             elif (order := self.order(first)) != key:
                 heapq.heapreplace(heap, (order, number, equivalence))
             elif blocked is not None and key > self.order(blocked):
@@ -306,6 +316,21 @@ class PendingQueue:
             else:
                 return first
         return None
+
+    def _send_back(self, fitting: Collection[EquivalenceClass]) -> list[tuple[Order, int, EquivalenceClass]]:
+        """Have those wait on who were called for room that others have taken meanwhile; returns who is left."""
+        left = []
+        for one in self._next:
+            equivalence = one[2]
+            if not equivalence.called or equivalence in fitting:
+                left.append(one)
+            elif equivalence.before is not None and equivalence in self._active:
+                self.park(equivalence, equivalence.before)
+        heapq.heapify(left)
+        self._next = left
+        if self._last_of_run is not None and all(one[2] is not self._last_of_run for one in left):
+            self._draw()
+        return left
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of its equivalence class will be next after a head, one by one, if each before is admitted."""

@@ -156,6 +156,8 @@ class Workload:
         reported_explanation: What that said; statuses go by it, so that they do not change with every number.
         scale_down_protection: As its object says: Never or WhileNeeded; "" where its queue decides.
         some_protected: Whether members of it may have annotations of ours against scale-down.
+        passed_up_since: Since when it passes up what it could have, because it waits for better, Unix seconds; None
+            where it has not done so since it ran.
         reason_since: Since when it is told that it waits for this reason, Unix seconds.
         nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
@@ -172,6 +174,7 @@ class Workload:
         out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
         after: Whom it starts after, and whether these must have Succeeded or only Finished.
+        flavor_seconds: How long it is expected to take in which flavor; those that are not here are not known.
         ended_before: Those of them that have ended as they must, and how; they are not waited for again.
         outcome: How its last run has ended, Succeeded or Failed; "" where none has.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
@@ -182,9 +185,7 @@ class Workload:
         checks_round: Which round that is about.
         checks_told: The round and the checks that were last asked to be written as Pending.
         provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
-        user: Whose it is; "" where users are not told apart, or nobody says it.
-        said_seconds: For how long it says that it runs; 0 where it does not. `progress`: what it says of it, 0 to 1.
-        traits: What the order of its queue goes by, where that has one and it has come to stand there.
+        user, said_seconds, progress, traits: Whose it is, and what the order of its queue goes by.
     """
 
     key: WorkloadKey
@@ -242,6 +243,7 @@ class Workload:
     reported: Reported = ("", "", 0.0)
     reported_explanation: Explanation | None = None
     report_at: float | None = None
+    passed_up_since: float | None = None
     reason_since: float = 0.0
     scale_down_protection: str = ""
     some_protected: bool = False
@@ -259,6 +261,7 @@ class Workload:
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     after: tuple[tuple[str, str], ...] = ()
+    flavor_seconds: tuple[tuple[str, int], ...] = ()
     ended_before: Mapping[str, str] = field(default_factory=dict)
     outcome: str = ""
     asked_for: str = ""
@@ -432,13 +435,6 @@ def pod_named(pod: PodRecord, reader: str, *, discreet: bool) -> str:
     if not discreet or pod.namespace == reader:
         return f"{pod.namespace}/{pod.name}"
     return _unnamed("Pod", pod.uid)
-
-
-def local_queue_named(local_queue: str, reader: str, *, discreet: bool) -> str:
-    """Return how a LocalQueue, by namespace and name, is told of in a namespace."""
-    if not discreet or local_queue.partition("/")[0] == reader:
-        return local_queue
-    return "a LocalQueue of another namespace"
 
 
 def _unnamed(kind: str, uid: str) -> str:

@@ -22,10 +22,11 @@ from functools import partial
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.admission import usage_history
+from tutti.engine.admission.patience import begin_waiting
 from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
-from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.explanation import ASKING, IN_LINE, PATIENT, REFRESH_SECONDS, Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Reported
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -95,6 +96,8 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         if shown is not None and shown.reason == why.reason:
             pod_conditions.tell_others(state, workload, shown)
         return
+    if why.reason in PATIENT:
+        begin_waiting(state, workload)
     if why.reason != workload.reported[0]:
         workload.reason_since = state.now
     workload.reported, workload.reported_explanation = (why.reason, why.message, state.now), why
@@ -194,7 +197,7 @@ def _report_positions(state: StatusState) -> None:
         state.attempt(Whose(*workload.key), "telling its position", act, None)
     if len(wrong) == MOST_WRITES:
         places.moved, places.look_at = dict.fromkeys(queues), state.now + LOOK_SECONDS
-    by_clock = state.catalog.windows.calendars or state.throttles.changes_at < math.inf
+    by_clock = state.catalog.windows.calendars or state.throttles.changes_at < math.inf or state.looks_for_better
     places.unforeseen.update((name, None) for name in queues if state.ending or by_clock or name in places.expecting)
     if places.unforeseen and places.foresee_at is None:
         places.foresee_at = state.now

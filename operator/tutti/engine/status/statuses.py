@@ -16,6 +16,7 @@ from tutti.api.kinds.provisioning import MOST_TOLD
 from tutti.api.resources import format_amount
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.explanation import PASSED_UP_SINCE
 from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.status import StatusState
@@ -271,7 +272,10 @@ def _pending(
     why = workload.reported_explanation
     if why is None:
         return None
-    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
+    details = why.details
+    if workload.passed_up_since is not None:  # which a restarted operator goes on from
+        details = details | {PASSED_UP_SINCE: cond.timestamp(workload.passed_up_since)}
+    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
     before = told or {}
     position, starts = before.get("position"), before.get("estimatedStart")

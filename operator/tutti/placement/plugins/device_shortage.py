@@ -7,7 +7,7 @@ control characters are shown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ import numpy as np
 from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
+from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.pools import NodePool, PoolStatus
 from tutti.cluster.devices.programs import DeviceProgram
 from tutti.cluster.devices.search import SearchTooLong
@@ -85,21 +86,18 @@ class _Tally(NamedTuple):
     def of(cls, nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask, short: Mask) -> _Tally:
         """Count the devices of some rows, bool[rows]; `short` are those that lack some."""
         rows, wanted, free = nodes.devices.rows, max(way.count, 1), Counter[int]()
-        devices, match, taken, tainted = 0, 0, 0, 0
-        met: dict[PoolKey, set[str]] = {}
+        told, met = Counter[str](), dict[PoolKey, set[str]]()
+        shared: dict[int, int] = {}  # what is free of the pools that rows share, which are counted once
         for row in np.flatnonzero(among).tolist():
-            here = 0
-            for pool, (used, _) in zip(rows.pools[row], rows.uses[row], strict=True):
-                found = program.matches(way, pool)
-                if pool.status is PoolStatus.COMPLETE:
-                    here += (found.selected & found.tolerated & ~used).bit_count()
-                new = _not_seen(pool, met) if pool.shared else -1
-                devices += (found.of_class & new).bit_count()
-                match += (found.selected & new).bit_count()
-                taken += (found.selected & used & new).bit_count()
-                tainted += (found.selected & ~found.tolerated & new).bit_count()
+            own = zip(rows.own[row], rows.own_uses[row], strict=True)
+            here = _count(program, way, own, told, met)
+            common = rows.shared[row]
+            if id(common) not in shared:
+                of_all = zip(common.pools.pools, common.uses, strict=True)
+                shared[id(common)] = _count(program, way, of_all, told, met)
             if short[row]:
-                free[here] += 1
+                free[here + shared[id(common)]] += 1
+        devices, match, taken, tainted = (told[one] for one in ("of_class", "match", "taken", "tainted"))
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = plainly(way.device_class)
         text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
@@ -110,6 +108,27 @@ class _Tally(NamedTuple):
             on = counted(free[most], "node")
             text += f"; on {on} {most} {agreeing(most, IS)} free of {'all' if not way.count else wanted} needed"
         return cls(text, wanted, most)
+
+
+def _count(
+    program: DeviceProgram,
+    way: WayAsk,
+    pools: Iterable[tuple[NodePool, LocalUse]],
+    told: Counter[str],
+    met: dict[PoolKey, set[str]],
+) -> int:
+    """Add to what is told of devices those of pools that have not been met yet; returns how many of all are free."""
+    free = 0
+    for pool, (used, _) in pools:
+        found = program.matches(way, pool)
+        if pool.status is PoolStatus.COMPLETE:
+            free += (found.selected & found.tolerated & ~used).bit_count()
+        new = _not_seen(pool, met) if pool.shared else -1
+        told["of_class"] += (found.of_class & new).bit_count()
+        told["match"] += (found.selected & new).bit_count()
+        told["taken"] += (found.selected & used & new).bit_count()
+        told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
+    return free
 
 
 def plainly(text: str) -> str:

@@ -163,7 +163,7 @@ def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
             for row in np.flatnonzero(rows).tolist():
                 alone = np.zeros(len(nodes), dtype=np.bool_)
                 alone[row] = True
-                yield Rejection(devices.fault_text(verdict.fault, row), alone, final=True, faulty=True)
+                yield Rejection(devices.fault_text(verdict.fault, program, row), alone, final=True, faulty=True)
     for held in needs.held:
         elsewhere = left & _unusable(held, nodes)
         if elsewhere.any():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutti.api.core import PodSpec
+from tutti.api.node_health import CONDITION_TAINT
 from tutti.api.selectors import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns, normalised
@@ -36,6 +37,8 @@ class NodeUnschedulable:
 
 
 UNTOLERATED = "node(s) had untolerated taint(s)"
+WITH_CONDITION = "node(s) had the condition"
+"""What is said of nodes that a condition keeps pods off (`nodeHealth`), with its type behind it."""
 
 
 def tolerates_taints(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> Mask:
@@ -58,8 +61,28 @@ class TaintToleration:
         """Rule out nodes with a NoSchedule or NoExecute taint that is not tolerated."""
         if len(nodes.taint_sets) == 1:
             return ()
-        allowed = tolerates_taints(nodes, (*pod_class.spec.tolerations, *where.tolerations))
-        return () if allowed.all() else (Rejection(UNTOLERATED, ~allowed, final=True),)
+        tolerations = (*pod_class.spec.tolerations, *where.tolerations)
+        allowed = tolerates_taints(nodes, tolerations)
+        if allowed.all():
+            return ()
+        unwell = _by_condition(nodes, tolerations)
+        tainted = ~allowed
+        for one in unwell:
+            tainted &= ~one.rows
+        return (Rejection(UNTOLERATED, tainted, final=True), *unwell) if tainted.any() else unwell
+
+
+def _by_condition(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> Sequence[Rejection]:
+    """Return the nodes that conditions alone keep pods off, each with the first condition that does."""
+    found: list[str | None] = []
+    for taints in nodes.taint_sets:
+        first = untolerated(taints, tolerations, HARD_EFFECTS)
+        found.append(first.value if first is not None and first.key == CONDITION_TAINT else None)
+    kinds = sorted({one for one in found if one is not None})
+    return tuple(
+        Rejection(f"{WITH_CONDITION} {kind}", np.array([one == kind for one in found])[nodes.taint_code], final=True)
+        for kind in kinds
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 For a gang, units are put in order from the least cost; the shortest beginning of that order without which the gang
 fits is found by halving. Then those that are not needed are reprieved, the most important first, halves at a time.
+Users of one claim go together, or none has to go for its devices: it is asked once for all of them whether the gang
+fits beside the devices of that claim, and where it does not, no more about each.
 
 For one pod, so it is for nodes that inter-pod constraints rule out, or may rule out once some pods are gone. From such
 a node everybody who may go is removed, and reprieved one by one, the most important first, as long as the pod still
@@ -23,6 +25,7 @@ import numpy as np
 from tutti.cluster.classes import Feature
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.device_holders import DeviceHolders
+from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.label_index import NamespaceIndex
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.signatures import UNCONSTRAINED, PodQuery
@@ -85,11 +88,30 @@ class ByTrial:
         there[self.units.of[used[self.cluster.pod_columns.row[self.units.slots]]]] = True
         if self._fits(needed & there):
             needed = needed & there
+        bound = self._bound_by_claims(needed)
         while True:
-            left = self._reprieve(most_important_first[needed[most_important_first]], needed)
+            loose = needed & ~bound
+            left = self._reprieve(most_important_first[loose[most_important_first]], needed)
             if not (needed & ~left).any():
                 return left
             needed = left  # who was put back may be whom another pod must be near: then the others may not need to go
+
+    def _bound_by_claims(self, needed: Mask) -> Mask:
+        """Return bool[units]: which all must go, because the gang needs the devices that several of them share."""
+        bound = np.zeros(len(self.units), dtype=np.bool_)
+        if not any(ask.pod_class.features & Feature.DEVICES for ask in self.asks):
+            return bound
+        holders, sharing = self.cluster.device_users.holders, dict[ClaimKey, set[int]]()
+        mine = np.flatnonzero(needed[self.units.of])
+        records = self.cluster.pod_columns.at(self.units.slots[mine])
+        for record, unit in zip(records, self.units.of[mine].tolist(), strict=True):
+            for claim in holders.claims_for(record):
+                sharing.setdefault(claim, set()).add(unit)
+        for claim, several in sharing.items():
+            users = list(several)
+            if len(users) >= SEVERAL and not bound[users].all() and not self._fits(needed, held_fast=claim):
+                bound[users] = True
+        return bound
 
     def _reprieve(self, some: Numbers, needed: Mask) -> Mask:
         """Put back what can be of some units, in order; returns bool[units] that must still go."""
@@ -104,12 +126,18 @@ class ByTrial:
         half = len(some) // 2
         return self._reprieve(some[half:], self._reprieve(some[:half], needed))
 
-    def _fits(self, gone: Mask) -> bool:
+    def _fits(self, gone: Mask, *, held_fast: ClaimKey | None = None) -> bool:
+        """Whether the gang fits if some units are gone, and one claim keeps its devices."""
         if not self.enough(gone):
             return False
-        removal = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
-        with removal, self.cluster.transaction() as transaction:
-            found = self._place(transaction)
+        holders = self.cluster.device_users.holders
+        holders.held_fast = set() if held_fast is None else {held_fast}
+        try:
+            removal = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
+            with removal, self.cluster.transaction() as transaction:
+                found = self._place(transaction)
+        finally:
+            holders.held_fast = set()
         if isinstance(found, Diagnosis | int):
             return False
         self._rows = np.concatenate(found)
@@ -126,6 +154,9 @@ class ByTrial:
         out[some] = True
         return out
 
+
+SEVERAL = 3
+"""Of so many users of one claim, or more, it is asked for all at once whether its devices are needed."""
 
 MOST_NODES = 100
 """How many nodes are tried: as many as kube-scheduler looks for candidates at least (minCandidateNodesAbsolute)."""

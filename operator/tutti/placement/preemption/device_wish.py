@@ -3,6 +3,8 @@
 That is less than what claims ask: devices may have to have an attribute in common, or take from the same counters. So
 who is chosen by amounts must be tried by all rules; but nobody who could stay is chosen, and where amounts do not
 suffice nothing does. How many pods a node can take at most, once all have left who may, is told by the claims.
+
+Only pools that are a node's own count: for who may get devices that nodes share, victims are chosen by trial.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class DeviceWish:
             if amount:
                 kinds[one.ways] = kinds.get(one.ways, 0) + amount
         try:
-            found = {ways: _matching(program, ways, rows.pools[: len(nodes)]) for ways in kinds}
+            found = {ways: _matching(program, ways, rows.own[: len(nodes)]) for ways in kinds}
         except SearchTooLong:
             return None
         matching = [masks for masks in found.values() if masks is not None]
@@ -63,7 +65,7 @@ class DeviceWish:
         free = np.full((len(matching), len(nodes)), np.iinfo(np.int32).max, dtype=np.int64)
         for kind, masks in enumerate(matching):
             for row in np.flatnonzero(where).tolist():
-                uses = rows.uses[row]
+                uses = rows.own_uses[row]
                 free[kind, row] = sum((mask & ~use[0]).bit_count() for mask, use in zip(masks[row], uses, strict=True))
         return cls(cluster, np.array(request, dtype=np.int64), free, matching)
 
@@ -77,7 +79,7 @@ class DeviceWish:
         out = np.zeros((len(self.request), len(slots)), dtype=np.int64)
         for at, (pod, row) in enumerate(zip(columns.at(slots), columns.row[slots].tolist(), strict=True)):
             for one in holders.held_by(pod) if holders.concerns(pod) else ():
-                for number, pool in enumerate(rows.pools[row]):
+                for number, pool in enumerate(rows.own[row]):
                     place = pool.positions.get(one.name) if pool.key == one.pool else None
                     if place is not None and one.consumed is None:
                         out[:, at] += [masks[row][number] >> place & 1 for masks in self.matching]

@@ -37,6 +37,7 @@ from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.order_texts import order_said
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
+from tutti.engine.admission.energy import energy_of
 from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
 from tutti.engine.preemption.moves import lending_own
@@ -139,6 +140,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     tally = workload.counts()
     said = explained_by_status(asked.listed, namespace, name)
     told = None if said is None else said.told
+    energy = energy_of(state, workload)
     differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     said_by_order = order_said(state, workload) if why is not None else ""
@@ -173,6 +175,8 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
         notes=(*workload.notes, *([asked.assumed] if differs else ()), *([order] if order else ())),
+        watts=None if energy is None else round(energy.watts, 1),
+        kwh=None if energy is None else round(energy.kwh, 3),
     )
 
 

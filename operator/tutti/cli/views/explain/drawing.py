@@ -132,6 +132,9 @@ def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[Re
     if found.autoscaler:
         yield Text()
         yield from (Text.assemble(("! ", WAITS), one) for one in found.autoscaler)
+    if found.watts is not None:
+        used = f", and has used {found.kwh:.1f} kWh" if found.kwh else ""
+        yield Text(f"It draws about {found.watts:,.0f} W by the power models of its profile{used}.")
     if found.notes:
         yield Text()
         yield from (Text(f"Note: {one}", QUIET) for one in found.notes)

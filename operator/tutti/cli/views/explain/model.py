@@ -162,6 +162,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         leaves_now: Why it is being taken out to start again whole, or "".
         autoscaler: What an autoscaler makes of its pods, where that is wrong, and what would put it right.
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
+        watts: What it is estimated to draw, where it runs and its profile has models of power; `kwh`, what it has used.
         notes: What of the objects that describe or own it is not read as people may expect.
     """
 
@@ -194,4 +195,6 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     leaves_now: str = ""
     autoscaler: tuple[str, ...] = ()
     lost: Mapping[str, int] = {}
+    watts: float | None = None
+    kwh: float | None = None
     notes: tuple[str, ...] = ()

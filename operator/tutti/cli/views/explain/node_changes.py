@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tutti.api.core import Node
 from tutti.api.messages import IS, agreeing, counted
+from tutti.api.node_health import CONDITION_TAINT
 from tutti.api.resources import CPU, MEMORY, format_amount, parse_amounts
 from tutti.api.selectors import HARD_EFFECTS, Taint
 from tutti.cli.views.drawing import first_few
@@ -27,6 +28,8 @@ from tutti.placement.plugins.node_state import CORDONED
 from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.flavors import FlavorByResource, flavor_assignments
 
+KEPT = GOING | {CONDITION_TAINT}
+"""Taints that nobody would be right to tolerate, or that stand on no node."""
 _EACH = 4
 """How many cordoned nodes are tried one by one."""
 _MOST_NEW = 32
@@ -53,7 +56,7 @@ def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
     tolerations = [one for need in case.needs for one in need.pod_class.spec.tolerations]
     sets = (nodes.taint_sets[nodes.taint_code[row]] for row in nodes.rows.values())
     for taint in dict.fromkeys(taint for taints in sets for taint in taints):
-        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations) or taint.key in GOING:
+        if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations) or taint.key in KEPT:
             continue
         tainted = sorted(name for name, row in nodes.rows.items() if taint in nodes.taint_sets[nodes.taint_code[row]])
         changes = [_without(node_of(case.seen, name), taint) for name in tainted]

@@ -1,0 +1,131 @@
+"""How long a turn takes in which one pod has ended, beside very many unlike workloads that wait.
+
+No API server, no I/O; `core.py` runs it.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from bench.clock import clock
+from bench.decide import HOST, NOW, QUEUE, WHEN, see
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.core import (
+    Container,
+    Namespace,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from tutti.engine.engine import Engine
+from tutti.engine.records.decisions import Bind
+from tutti.engine.records.observations import NamespaceSeen, NodeSeen, PodSeen, Synced
+
+NODES = 500
+CORES = 8
+TURNS = 7
+MILLICORES = 1000 * CORES
+
+
+def shapes(count: int) -> float:
+    """Milliseconds of a decide() after one of the pods on full nodes has ended, where so many unlike pods lack nodes.
+
+    There is quota for all of them. What ends leaves as much room as one of them asks for, and the nodes are full again.
+    """
+    engine, running = _full(queues=1, waiting=count, quota=10**6)
+    return _turns(engine, running)
+
+
+def queues(count: int) -> float:
+    """Milliseconds of the same where so many ClusterQueues of one cohort have somebody waiting who lacks quota."""
+    engine, running = _full(queues=count, waiting=count, quota=0)
+    return _turns(engine, running)
+
+
+def first_shapes(count: int) -> float:
+    """Milliseconds of the first decide() that looks at so many unlike pods on full nodes, each of them twice."""
+    engine = _engine(1, 10**6)
+    for i in range(NODES):
+        engine.observe(PodSeen(_pod(f"runs-{i}", 0, MILLICORES, f"n{i:05d}")))
+    engine.observe(Synced())
+    engine.decide(NOW)
+    for i in range(2 * count):
+        engine.observe(PodSeen(_pod(f"waits-{i}", 0, MILLICORES // 2 + i // 2)))
+    gc.collect()
+    start = clock()
+    decisions = engine.decide(NOW + 1)
+    took = (clock() - start) * 1e3
+    if any(isinstance(one, Bind) for one in decisions):
+        raise SystemExit("somebody was bound: this measured something else")
+    return took
+
+
+def _turns(engine: Engine, running: list[Pod]) -> float:
+    took = []
+    for turn in range(TURNS):
+        ends = running[turn]
+        engine.observe(PodSeen(_ended(ends)))
+        gc.collect()
+        start = clock()
+        decisions = engine.decide(NOW + 10 + turn / 100)
+        took.append((clock() - start) * 1e3)
+        binds = [one for one in decisions if isinstance(one, Bind)]
+        if len(binds) != 1:
+            raise SystemExit(f"{len(binds)} pods were bound where one had ended: this measured something else")
+    return sorted(took)[TURNS // 2]
+
+
+def _full(queues: int, waiting: int, quota: int) -> tuple[Engine, list[Pod]]:
+    """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back."""
+    engine = _engine(queues, quota)
+    running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
+    for pod in running:
+        engine.observe(PodSeen(pod))
+    engine.observe(Synced())
+    engine.decide(NOW)
+    for i in range(waiting):
+        engine.observe(PodSeen(_pod(f"waits-{i}", i % queues, MILLICORES - i * (MILLICORES // 2) // waiting)))
+    engine.decide(NOW + 1)
+    return engine, running
+
+
+def _engine(queues: int, quota: int) -> Engine:
+    """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
+    engine = Engine(TuttiConfiguration())
+    engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
+    offered: dict[str, str | int | float] = {"cpu": str(CORES), "memory": "512Gi", "pods": "110"}
+    for i in range(NODES):
+        name = f"n{i:05d}"
+        engine.observe(NodeSeen(Node(ObjectMeta(name=name, labels={HOST: name}), status=NodeStatus(offered, offered))))
+    see(engine, "ResourceFlavor", "default", {})
+    if not quota:
+        see(engine, "Cohort", "all", {"resourceGroups": [_group(CORES * NODES)]})
+    for i in range(queues):
+        spec: dict[str, Any] = {"resourceGroups": [_group(quota)], "namespaceSelector": {}, "cohortName": "all"}
+        see(engine, "ClusterQueue", f"queue-{i}", spec)
+        see(engine, "LocalQueue", f"queue-{i}", {"clusterQueue": f"queue-{i}"}, "team")
+    return engine
+
+
+def _group(cores: int) -> dict[str, Any]:
+    quotas = [{"name": "cpu", "nominalQuota": cores}]
+    return {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": quotas}]}
+
+
+def _pod(name: str, queue: int, millicores: int, node: str = "") -> Pod:
+    meta = ObjectMeta(
+        name=name, namespace="team", uid=f"uid-{name}", labels={QUEUE: f"queue-{queue}"}, creation_timestamp=WHEN
+    )
+    container = Container("c", resources=ResourceRequirements({"cpu": f"{millicores}m"}))
+    spec = PodSpec(scheduler_name="tutti", node_name=node or None, containers=[container])
+    status = PodStatus(phase="Running" if node else "Pending", start_time=WHEN if node else None)
+    return Pod(meta, spec, status)
+
+
+def _ended(pod: Pod) -> Pod:
+    return Pod(pod.metadata, pod.spec, PodStatus(phase="Succeeded", start_time=WHEN))

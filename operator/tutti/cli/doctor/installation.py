@@ -1,0 +1,254 @@
+"""Checks of what was installed: the kinds, the operator, its rights, and the webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from tutti.api.crds import structural_schema
+from tutti.api.kinds import KINDS
+from tutti.api.messages import counted
+from tutti.api.model import GROUP, VERSION
+from tutti.cli.doctor.findings import Finding, bad, good, unknown, warning
+from tutti.cli.doctor.reading import Json, Patient
+from tutti.cli.views.configuration import configuration_in
+from tutti.controller.discovery import CRDS, OUR_RESOURCES, served_version
+from tutti.controller.watch_list import WATCH_LIST, optional_kinds
+from tutti.kube.resources import LEASES, APIResource
+
+OLDEST, NEWEST = 30, 37
+"""The minor versions of Kubernetes 1 that it is tested with."""
+_WEBHOOKS = "admissionregistration.k8s.io"
+_SLICES = APIResource("discovery.k8s.io", "v1", "endpointslices")
+_SHOWN: Final = 3
+_AT_ONCE: Final = 8
+WRITES: Final = (
+    ("", "pods/binding", "create"),
+    ("", "pods/eviction", "create"),
+    ("", "pods/status", "patch"),
+    ("", "pods", "delete"),
+    ("events.k8s.io", "events", "create"),
+    (GROUP, "clusterqueues/status", "patch"),
+    (GROUP, "podgroups/status", "patch"),
+    (GROUP, "workloads/status", "patch"),
+)
+"""What the operator writes in every cluster (manifests/base/cluster-role.yaml)."""
+
+
+async def server_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the version of the API server."""
+    found = await patient.get("/version") or {}
+    minor = "".join(one for one in str(found.get("minor", "")) if one.isdigit())
+    said = f"Kubernetes {found.get('gitVersion') or 'of an unknown version'}"
+    if not minor:
+        yield unknown("server", said)
+    elif int(minor) < OLDEST:
+        yield bad("server", f"{said} is older than 1.{OLDEST}", f"upgrade the cluster to 1.{OLDEST} or newer")
+    elif int(minor) > NEWEST:
+        yield warning("server", f"{said} is newer than any that was tried", "look for a newer release of Tutti")
+    else:
+        yield good("server", said)
+
+
+async def kinds_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the CustomResourceDefinitions: whether they are there, served, and of this release."""
+    remedy = "apply the CRDs of this release: kubectl apply --server-side -k crds"
+    missing, unserved, older = [], [], []
+    for name, kind in KINDS.items():
+        plural = OUR_RESOURCES[name].label
+        found = await patient.get(CRDS.path(name=plural))
+        if found is None:
+            missing.append(plural)
+            continue
+        conditions = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
+        versions = {one["name"]: one for one in found["spec"]["versions"]}
+        version = versions.get(VERSION)
+        if version is None or not version.get("served") or conditions.get("Established") != "True":
+            unserved.append(plural)
+            continue
+        there = set(_fields((version.get("schema") or {}).get("openAPIV3Schema") or {}))
+        lacking = [field for field in _fields(structural_schema(kind)) if field not in there]
+        if lacking:
+            older.append(f"{plural} lacks {', '.join(lacking[:_SHOWN])}{', ...' if len(lacking) > _SHOWN else ''}")
+    if missing:
+        yield bad("kinds", f"{counted(len(missing), 'CRD')} missing: {', '.join(missing)}", remedy)
+    if unserved:
+        text = f"{', '.join(unserved)}: {VERSION} is not served; its CRD may wait for a name that another has"
+        yield bad("kinds", text, f"kubectl describe crd {unserved[0]} says why; then {remedy}")
+    if older:
+        text = (
+            f"CRDs of another release: {'; '.join(older)}; what they lack is dropped without a word when it is written"
+        )
+        yield bad("kinds", text, remedy)
+    if not (missing or unserved or older):
+        yield good("kinds", f"all {len(KINDS)} are served as {VERSION}, and know every field of this release")
+
+
+def _fields(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    for name, below in (schema.get("properties") or {}).items():
+        yield f"{at}{name}"
+        yield from _fields(below, f"{at}{name}.")
+    items = schema.get("items")
+    if isinstance(items, dict):
+        yield from _fields(items, at)
+
+
+async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the operator: whether it runs, is configured, and holds its lease."""
+    where = f"{patient.namespace}/{patient.deployment}"
+    found = await patient.get(f"/apis/apps/v1/namespaces/{patient.namespace}/deployments/{patient.deployment}")
+    if found is None:
+        text = f"there is no Deployment {where}: nobody schedules here, unless it is installed under another name"
+        yield bad(
+            "operator", text, "kubectl apply -k manifests/overlays/default, or name it with --namespace and --name"
+        )
+        return
+    status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
+    ready = int(status.get("readyReplicas") or 0)
+    if not ready:
+        remedy = f"kubectl -n {patient.namespace} get pods, and the log and /readyz of one, say what it waits for"
+        yield bad("operator", f"none of {counted(wanted, 'replica')} of Deployment {where} is ready", remedy)
+    elif ready < wanted:
+        yield warning("operator", f"{ready} of {wanted} replicas of {where} are ready", "see the events of its pods")
+    else:
+        yield good("operator", f"{counted(ready, 'replica')} of Deployment {where} ready")
+    known = await configuration_in(patient.client)
+    if known.assumed:
+        yield warning("configuration", known.assumed, "tutti check FILE says what is wrong with a configuration")
+    else:
+        yield good("configuration", "it can be read, and the operator can be started with it")
+    election = known.configuration.leader_election
+    if election.enabled and not known.assumed:
+        yield await _lease(patient, election.lease_namespace, election.lease_name, ready=ready)
+
+
+async def _lease(patient: Patient, namespace: str, name: str, *, ready: int) -> Finding:
+    found = await patient.get(LEASES.path(namespace, name))
+    spec = {} if found is None else found.get("spec") or {}
+    renewed = _moment(spec.get("renewTime"))
+    if found is None or renewed is None or not spec.get("holderIdentity"):
+        text = f"nobody holds Lease {namespace}/{name}: no replica decides"
+        remedy = f"the operator needs get, create and update of leases in {namespace}; its log says what is refused"
+        return bad("leader", text, remedy) if ready else unknown("leader", text, "see the finding about the operator")
+    ahead = await patient.server_is_ahead()
+    age = patient.clock() + (ahead or 0.0) - renewed
+    lasts = float(spec.get("leaseDurationSeconds") or 15)
+    holder = spec["holderIdentity"]
+    if age > lasts:
+        text = f"Lease {namespace}/{name} of {holder} was renewed {age:.0f} s ago, and lasts {lasts:.0f} s"
+        return bad("leader", text, "the replica that held it hangs or is gone: see its log, and restart it")
+    if age < -_AHEAD_SECONDS:
+        text = f"the clock of {holder} is {-age:.0f} s ahead of the API server's"
+        return bad("leader", text, "set the clocks of the nodes by NTP: backoffs, limits and windows go by them")
+    return good("leader", f"{holder} holds Lease {namespace}/{name}")
+
+
+_AHEAD_SECONDS: Final = 5.0
+
+
+def _moment(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Ask the API server whether the operator may do what it has to."""
+    path = f"/apis/apps/v1/namespaces/{patient.namespace}/deployments/{patient.deployment}"
+    found = await patient.get(path) or {}
+    pod = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
+    account = pod.get("serviceAccountName") or ("default" if found else "tutti")
+    user = f"system:serviceaccount:{patient.namespace}:{account}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{patient.namespace}", "system:authenticated"]
+    known = await configuration_in(patient.client)
+    election = known.configuration.leader_election
+    wanted = [
+        *((one.resource.group, one.resource.plural, verb, "") for one in WATCH_LIST for verb in ("list", "watch")),
+        *((*one, "") for one in WRITES),
+        *(
+            ("coordination.k8s.io", "leases", verb, election.lease_namespace)
+            for verb in (("create", "get", "update") if election.enabled else ())
+        ),
+    ]
+    for kind in optional_kinds(known.configuration):
+        if await served_version(patient.client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)):
+            wanted += [(kind.group, kind.plural, verb, "") for verb in ("list", "watch")]
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def lacking(group: str, resource: str, verb: str, namespace: str) -> str:
+        """Return a right that is missing, in words; "" for one that is there."""
+        plural, _, below = resource.partition("/")
+        asked = {"group": group, "resource": plural, "subresource": below, "verb": verb, "namespace": namespace}
+        if resource == "leases":
+            asked["name"] = "" if verb == "create" else election.lease_name
+        async with turn:
+            return "" if await patient.may(user, groups, asked) else f"{verb} {resource}{f'.{group}' if group else ''}"
+
+    missing = [one for one in await asyncio.gather(*(lacking(*one) for one in dict.fromkeys(wanted))) if one]
+    if not missing:
+        yield good("rights", f"{user} has all {len(wanted)} rights that it needs here")
+        return
+    said = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")  # noqa: PLR2004
+    remedy = (
+        "apply the roles of this release (manifests/base), and the component of each kind that is served: docs/rbac.md"
+    )
+    yield bad("rights", f"{user} may not {said}", remedy)
+
+
+async def webhooks_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the webhooks: whether somebody answers, and whether the API server gets that far."""
+    configurations = [
+        (kind, await patient.get(f"/apis/{_WEBHOOKS}/v1/{kind}/{patient.deployment}"))
+        for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+    ]
+    hooks = [(hook, kind) for kind, found in configurations if found for hook in found.get("webhooks") or ()]
+    if not hooks:
+        text = "none are installed: mistakes in objects are told by conditions, after they were written"
+        yield good("webhooks", text)
+        return
+    for service in dict.fromkeys(_services(hooks)):
+        yield await _service(patient, *service)
+    if any(not (hook.get("clientConfig") or {}).get("caBundle") for hook, _ in hooks):
+        remedy = (
+            "overlay webhook needs cert-manager; component self-signed has the operator write it (docs/security.md)"
+        )
+        yield bad("webhooks", "some have no caBundle, so that the API server trusts no certificate of theirs", remedy)
+    cohort = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Cohort", "metadata": {"name": "tutti-doctor"}, "spec": {}}
+    problem = await patient.try_write(OUR_RESOURCES["Cohort"], cohort)
+    if "webhook" in problem:
+        remedy = (
+            "a network policy, a missing endpoint or a certificate keeps the API server from the operator's port 9443"
+        )
+        yield bad("webhooks", f"the API server cannot reach them: {problem}", remedy)
+    elif problem:
+        yield unknown(
+            "webhooks", f"whether they can be reached was not found out: {problem}", "ask somebody who may write"
+        )
+    else:
+        yield good("webhooks", "a write that was not kept went through them")
+
+
+def _services(hooks: list[tuple[Json, str]]) -> Iterator[tuple[str, str]]:
+    for hook, _ in hooks:
+        service = (hook.get("clientConfig") or {}).get("service")
+        if service:
+            yield str(service.get("namespace", "")), str(service.get("name", ""))
+
+
+async def _service(patient: Patient, namespace: str, name: str) -> Finding:
+    if await patient.get(f"/api/v1/namespaces/{namespace}/services/{name}") is None:
+        text = f"they lead to Service {namespace}/{name}, which does not exist: nothing of Tutti's can be written"
+        return bad("webhooks", text, "apply manifests/base again, or delete the webhook configurations")
+    slices = await patient.each(_SLICES, namespace)
+    mine = [one for one in slices if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name]
+    ready = sum(
+        (end.get("conditions") or {}).get("ready") is not False for one in mine for end in one.get("endpoints") or ()
+    )
+    if not ready:
+        text = f"Service {namespace}/{name} has no endpoint that is ready: nothing of Tutti's can be written"
+        return bad("webhooks", text, "the operator has to be ready: see the finding about it")
+    return good("webhooks", f"Service {namespace}/{name} has {counted(ready, 'endpoint')}")

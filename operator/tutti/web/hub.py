@@ -1,0 +1,279 @@
+"""From the mirror to whoever looks: pictures are taken, pages made of them, and what has changed is sent.
+
+However many look at a page, it is made once, and so is the message that says what is different. Pictures are taken
+while somebody looks, after a change, and with a rest that is as long as taking the last one took: it costs half of one
+processor at most, and it is told twice a second at most. All of it is done in a thread of its own; what is tried out
+for somebody, in another, so that it holds up no page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.api.kinds import LocalQueue
+from tutti.web.access import Refused, Viewer
+from tutti.web.addresses import PageAddress, made_page
+from tutti.web.documents import PageDocument, change_of
+from tutti.web.mirror import ClusterMirror
+from tutti.web.pages.asking import NotShown, PageRequest
+from tutti.web.pages.workload import remedies_document
+from tutti.web.picture import Picture
+
+log = structlog.get_logger(__name__)
+
+MOST_STREAMS: Final = 200
+"""So many pages may be open at once."""
+MOST_TRIED: Final = 4
+"""So many may wait at once for what is tried out for them."""
+_LEAST_REST_SECONDS: Final = 0.5
+_LONGEST_REST_SECONDS: Final = 30.0
+_ANEW_SECONDS: Final = 15.0
+"""Time itself changes what is shown: who backs off, which windows are on."""
+_KEPT_SECONDS: Final = 60.0
+"""How long a picture is kept after the last one has looked away: it may be a page that is loaded anew."""
+_MOST_PENDING: Final = 2
+"""Who is behind by more messages than that is sent the whole page instead."""
+
+
+class Subscription:
+    """One open page, and what it has not been sent yet."""
+
+    def __init__(self) -> None:
+        self._pending: deque[bytes] = deque()
+        self._there = asyncio.Event()
+        self.behind = False
+
+    def offer(self, message: bytes) -> None:
+        """Have a message sent; whoever is too far behind is sent a whole page with the next one."""
+        if len(self._pending) >= _MOST_PENDING:
+            self._pending.clear()
+            self.behind = True
+        else:
+            self._pending.append(message)
+        self._there.set()
+
+    def offer_whole(self, message: bytes) -> None:
+        """Have a whole page sent, in place of all that was not."""
+        self._pending.clear()
+        self._pending.append(message)
+        self.behind = False
+        self._there.set()
+
+    async def messages(self) -> AsyncGenerator[bytes, None]:
+        """Yield messages as they come."""
+        while True:
+            await self._there.wait()
+            while self._pending:
+                yield self._pending.popleft()
+            self._there.clear()
+
+
+@dataclass(slots=True, eq=False)
+class _Channel:
+    """One page as those of one scope see it, and who has it open."""
+
+    address: PageAddress
+    viewer: Viewer
+    document: PageDocument | None = None
+    open: set[Subscription] = field(default_factory=set)
+
+
+def message_of(event: str, generation: int, content: Any) -> bytes:
+    """Return a server-sent event; JSON has no line ends of its own."""
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (generation, event.encode(), msgspec.json.encode(content))
+
+
+class PageHub:
+    """Makes pages for all who look, while `run` runs."""
+
+    def __init__(self, mirror: ClusterMirror, *, clock: Callable[[], float] = time.time) -> None:
+        self._mirror = mirror
+        self._clock = clock
+        self._channels: dict[tuple[PageAddress, object], _Channel] = {}
+        self._picture: Picture | None = None
+        self._generation = 0
+        self._looked = asyncio.Event()  # somebody has come for whom no page was made yet
+        self._taken = asyncio.Condition()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="pages")
+        self._trials = ThreadPoolExecutor(1, thread_name_prefix="trials")
+        self._trying = 0
+        self._wanted = 0
+        self._not_before = 0.0
+
+    @property
+    def streams(self) -> int:
+        """How many pages are open."""
+        return sum(len(one.open) for one in self._channels.values())
+
+    async def namespaces(self) -> frozenset[str]:
+        """Return the namespaces that have a LocalQueue; waits for a first picture."""
+        picture = await self.picture()
+        return picture_namespaces(picture)
+
+    async def picture(self) -> Picture:
+        """Return the latest picture; one is taken where there is none."""
+        if self._picture is None:
+            self._wanted += 1
+            self._looked.set()
+            try:
+                async with self._taken:
+                    await self._taken.wait_for(lambda: self._picture is not None)
+            finally:
+                self._wanted -= 1
+        assert self._picture is not None
+        return self._picture
+
+    @contextmanager
+    def subscribed(self, address: PageAddress, viewer: Viewer) -> Iterator[Subscription]:
+        """Follow a page within the block.
+
+        Raises:
+            Refused: Too many pages are open.
+        """
+        if self.streams >= MOST_STREAMS:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_STREAMS} pages are open, and that is the most")
+        key = address, viewer.scope
+        channel = self._channels.setdefault(key, _Channel(address, viewer))
+        one = Subscription()
+        channel.open.add(one)
+        if channel.document is None:
+            self._looked.set()
+        else:
+            one.offer_whole(message_of("full", channel.document.generation, channel.document))
+        try:
+            yield one
+        finally:
+            channel.open.discard(one)
+            if not channel.open and self._channels.get(key) is channel:
+                del self._channels[key]
+
+    async def tried(self, names: Mapping[str, str], query: Mapping[str, str], viewer: Viewer) -> PageDocument:
+        """Return what would have a workload placed, as it was tried out just now.
+
+        Raises:
+            Refused: Too many are waiting for such an answer.
+            NotShown: There is no such workload, or it may not be tried.
+        """
+        if self._trying >= MOST_TRIED:
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too much is being tried out: try again in a moment")
+        picture = await self.picture()
+        self._trying += 1
+        try:
+            asked = PageRequest(picture, viewer, names, query)
+            return await asyncio.get_running_loop().run_in_executor(self._trials, remedies_document, asked)
+        finally:
+            self._trying -= 1
+
+    async def run(self) -> None:
+        """Take pictures and make pages until cancelled."""
+        loop = asyncio.get_running_loop()
+        await self._mirror.ready.wait()
+        while True:
+            if not (self._channels or self._wanted):
+                await self._rest_without_viewers()
+            is_new = await self._due()
+            self._looked.clear()
+            began = loop.time()
+            if is_new or self._picture is None:
+                self._mirror.changed.clear()
+                self._generation += 1
+                picture = Picture(
+                    self._generation,
+                    self._mirror.listed(),
+                    self._clock(),
+                    self._mirror.configuration,
+                    self._mirror.events.latest(),
+                    self._mirror.interruptions(),
+                )
+                channels = list(self._channels.values())
+            else:
+                picture = self._picture
+                channels = [one for one in self._channels.values() if one.document is None]
+            made = await loop.run_in_executor(self._worker, _make, picture, channels)
+            self._hand_out(made)
+            async with self._taken:
+                self._picture = picture
+                self._taken.notify_all()
+            if is_new:
+                took = loop.time() - began
+                self._not_before = loop.time() + min(_LONGEST_REST_SECONDS, max(_LEAST_REST_SECONDS, took))
+
+    async def _rest_without_viewers(self) -> None:
+        """Wait until somebody looks; after a while, forget what was seen last."""
+        try:
+            async with asyncio.timeout(_KEPT_SECONDS):
+                await self._looked.wait()
+        except TimeoutError:
+            self._picture = None
+            await self._looked.wait()
+
+    async def _due(self) -> bool:
+        """Wait until pages are to be made; return whether of a new picture."""
+        loop = asyncio.get_running_loop()
+        changed = asyncio.create_task(self._mirror.changed.wait())
+        looked = asyncio.create_task(self._looked.wait())
+        try:
+            rest = max(0.0, self._not_before - loop.time())
+            if rest:
+                await asyncio.wait({looked}, timeout=rest)
+            if loop.time() < self._not_before and self._picture is not None:
+                return False  # a page for somebody who has just come, of the last picture
+            done, _ = await asyncio.wait({changed, looked}, timeout=_ANEW_SECONDS, return_when="FIRST_COMPLETED")
+            return changed in done or not done or self._picture is None
+        finally:
+            changed.cancel()
+            looked.cancel()
+
+    def _hand_out(self, made: Iterable[tuple[_Channel, PageDocument]]) -> None:
+        for channel, document in made:
+            before, channel.document = channel.document, document
+            generation = document.generation
+            whole = b""
+            change = {} if before is None else change_of(before, document)
+            message = message_of("change", generation, change) if change else b""
+            for one in channel.open:
+                if before is None or one.behind:
+                    whole = whole or message_of("full", generation, document)
+                    one.offer_whole(whole)
+                elif message:
+                    one.offer(message)
+
+    def close(self) -> None:
+        """End the threads; what is being tried out there is waited for no longer."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._trials.shutdown(wait=False, cancel_futures=True)
+
+
+def picture_namespaces(picture: Picture) -> frozenset[str]:
+    """Return the namespaces that have a LocalQueue."""
+    found = (getattr(one, "raw", None) for one in picture.listed.seen if getattr(one, "kind", "") == LocalQueue.KIND)
+    metas = (raw.get("metadata") for raw in found if isinstance(raw, dict))
+    return frozenset(str(meta["namespace"]) for meta in metas if isinstance(meta, dict) and meta.get("namespace"))
+
+
+def _make(picture: Picture, channels: Iterable[_Channel]) -> list[tuple[_Channel, PageDocument]]:
+    """Make pages, in the thread of pages; one that cannot be made says so, and the others are."""
+    made = []
+    for channel in channels:
+        try:
+            document = made_page(picture, channel.address, channel.viewer)
+        except NotShown as error:
+            document = PageDocument("Not here", str(error), problems=(str(error),))
+        except Exception as error:
+            log.error("page_failed", page=channel.address.path, error=repr(error))  # noqa: TRY400 - as it is, next line
+            log.debug("page_failed_at", page=channel.address.path, exc_info=error)
+            text = f"this page cannot be made: {type(error).__name__}; the log says more"
+            document = PageDocument("Not made", text, problems=(text,))
+        made.append((channel, msgspec.structs.replace(document, generation=picture.generation)))
+    return made

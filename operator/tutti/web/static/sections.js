@@ -1,0 +1,230 @@
+// Draws the sections of a page, and changes what of them is different: rows by their keys, in place.
+import { element, fill } from "./cells.js";
+
+const MARKS = { Passed: "✓", Waits: "✗", WouldPass: "○", WouldWait: "!", Unknown: "?", Short: "✗" };
+const DEEPEST = 6;
+
+function heading(section) {
+  return element("h2", { id: `h-${section.id}` }, section.title);
+}
+
+function note(section) {
+  return section.note ? [element("p", { class: "note" }, section.note)] : [];
+}
+
+// A section that is drawn: what it is of, and how it takes rows that have changed.
+class Drawn {
+  constructor(section, ...children) {
+    this.section = section;
+    this.rows = new Map();
+    this.root = element("section", { id: section.id, "aria-labelledby": `h-${section.id}` });
+    this.root.append(...(section.title ? [heading(section)] : []), ...note(section), ...children);
+  }
+
+  apply(change) {
+    for (const row of change.set) this.set(row);
+    for (const key of change.gone ?? []) {
+      this.rows.get(key)?.remove();
+      this.rows.delete(key);
+    }
+    if (change.order) this.order(change.order);
+  }
+
+  order(keys) {
+    let before = this.body.firstElementChild;
+    for (const key of keys) {
+      const row = this.rows.get(key);
+      if (row === before) before = before.nextElementSibling;
+      else this.body.insertBefore(row, before);
+    }
+  }
+}
+
+class Table extends Drawn {
+  constructor(section) {
+    super(section);
+    const rows = section.rows ?? [];
+    if (!rows.length) {
+      this.root.append(element("p", { class: "empty" }, section.empty ?? ""));
+      return;
+    }
+    const columns = section.columns ?? [];
+    this.numbers = columns.map((column) => column.number === true);
+    const head = columns.map((column) => element("th", { scope: "col", ...(column.number ? { class: "number" } : {}) }, column.title));
+    this.body = element("tbody");
+    const table = element("table", {}, element("caption", { class: "unseen" }, section.title), element("thead", {}, element("tr", {}, ...head)), this.body);
+    // What is wider than a narrow screen is scrolled, also by the keyboard.
+    this.root.append(element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${section.title}, may be scrolled` }, table));
+    for (const row of rows) this.set(row);
+  }
+
+  set(row) {
+    let drawn = this.rows.get(row.key);
+    if (drawn === undefined) {
+      drawn = element("tr");
+      drawn.append(...row.cells.map((_, at) => element("td", this.numbers[at] ? { class: "number" } : {})));
+      this.rows.set(row.key, drawn);
+      this.body.append(drawn);
+    }
+    drawn.className = `depth-${Math.min(row.depth ?? 0, DEEPEST)}`;
+    row.cells.forEach((cells, at) => fill(drawn.children[at], cells));
+  }
+}
+
+class Facts extends Drawn {
+  constructor(section) {
+    super(section);
+    this.body = element("dl");
+    this.root.append(this.body);
+    for (const row of section.rows ?? []) this.set(row);
+  }
+
+  set(row) {
+    let drawn = this.rows.get(row.key);
+    if (drawn === undefined) {
+      drawn = element("div", {}, element("dt"), element("dd"));
+      this.rows.set(row.key, drawn);
+      this.body.append(drawn);
+    }
+    row.cells.forEach((cells, at) => fill(drawn.children[at], cells));
+  }
+}
+
+class Gates extends Drawn {
+  constructor(section) {
+    super(section);
+    this.body = element("ol", { class: "gates" });
+    this.root.append(this.body);
+    for (const row of section.rows ?? []) this.set(row);
+  }
+
+  set(row) {
+    let drawn = this.rows.get(row.key);
+    if (drawn === undefined) {
+      drawn = element("li", {}, element("span", { class: "gate-mark", "aria-hidden": "true" }), element("span"), element("span"), element("span", { class: "gate-text" }));
+      this.rows.set(row.key, drawn);
+      this.body.append(drawn);
+    }
+    drawn.className = `gate-${row.mark}`;
+    drawn.firstChild.textContent = MARKS[row.mark] ?? "";
+    row.cells.forEach((cells, at) => fill(drawn.children[at + 1], cells));
+  }
+}
+
+class Boxes extends Drawn {
+  constructor(section) {
+    super(section);
+    this.body = element("div", { class: "boxes" });
+    const rows = section.rows ?? [];
+    this.root.append(rows.length ? this.body : element("p", { class: "empty" }, section.empty ?? ""));
+    this.draw(rows);
+  }
+
+  draw(rows) {
+    this.known = new Map(rows.map((row) => [row.key, row]));
+    this.rows.clear();
+    const within = [this.body];
+    this.body.replaceChildren();
+    for (const row of rows) {
+      const depth = row.depth ?? 0;
+      const inner = element("div", { class: "inner" });
+      const box = element("div", { class: "box", role: "group" }, element("p"), element("div", { class: "squares", role: "img" }), inner);
+      within.length = depth + 1;
+      within[depth].append(box);
+      within.push(inner);
+      this.rows.set(row.key, box);
+      this.set(row);
+    }
+  }
+
+  set(row) {
+    const box = this.rows.get(row.key);
+    this.known.set(row.key, row);
+    if (box === undefined) return;
+    const [name, words, use] = row.cells;
+    box.setAttribute("aria-label", name[0].text);
+    fill(box.children[0], [...name, ...words, ...use]);
+    squares(box.children[1], row.squares, words[0].text);
+  }
+
+  apply(change) {
+    if (!change.order && !change.gone && change.set.every((row) => this.rows.has(row.key))) {
+      for (const row of change.set) this.set(row);
+      return;
+    }
+    for (const row of change.set) this.known.set(row.key, row);
+    for (const key of change.gone ?? []) this.known.delete(key);
+    this.draw((change.order ?? [...this.known.keys()]).map((key) => this.known.get(key)));
+  }
+}
+
+// A square for each node; of those that are there already, what is different is changed.
+function squares(place, nodes, words) {
+  place.hidden = nodes === undefined;
+  if (nodes === undefined) return;
+  place.setAttribute("aria-label", words);
+  while (place.children.length > nodes.names.length) place.lastChild.remove();
+  nodes.names.forEach((name, at) => {
+    const square = place.children[at] ?? place.appendChild(element("i"));
+    const beside = nodes.notes?.[at] ? `; ${nodes.notes[at]}` : "";
+    const title = `${name}: ${nodes.used[at]} of ${nodes.of[at]} used${beside}`;
+    if (square.title === title) return;
+    square.title = title;
+    square.className = nodes.states[at];
+    square.style.setProperty("--used", nodes.of[at] ? nodes.used[at] / nodes.of[at] : 0);
+  });
+}
+
+class PlainText extends Drawn {
+  constructor(section) {
+    const text = element("pre", { tabindex: "0", role: "group", "aria-label": section.title }, section.text ?? "");
+    const button = element("button", { type: "button" }, "Copy");
+    const done = element("span", { role: "status" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text.textContent);
+      done.textContent = " copied";
+    });
+    super(section, element("details", {}, element("summary", {}, "Show"), text), button, done);
+    this.text = text;
+  }
+
+  // New words in the same place: what is open stays open.
+  replace(section) {
+    this.section = section;
+    this.text.textContent = section.text ?? "";
+  }
+}
+
+class Trial extends Drawn {
+  constructor(section) {
+    const button = element("button", { type: "button" }, "Try what would help");
+    const found = element("div", { "aria-live": "polite" });
+    super(section, button, found);
+    button.addEventListener("click", () => this.tryIt(button, found));
+  }
+
+  async tryIt(button, found) {
+    button.disabled = true;
+    found.replaceChildren(element("p", {}, "trying ..."));
+    try {
+      const answer = await fetch(this.section.href, { headers: { Accept: "application/json" } });
+      if (!answer.ok) {
+        found.replaceChildren(element("p", { class: "bad" }, await answer.text()));
+        return;
+      }
+      const document_ = await answer.json();
+      const made = document_.sections.map((section) => draw(section).root);
+      found.replaceChildren(element("p", {}, document_.summary), ...made);
+    } catch (error) {
+      found.replaceChildren(element("p", { class: "bad" }, `there is no answer: ${error.message}`));
+    } finally {
+      button.disabled = false;
+    }
+  }
+}
+
+const KINDS = { table: Table, facts: Facts, gates: Gates, boxes: Boxes, text: PlainText, try: Trial };
+
+export function draw(section) {
+  return new KINDS[section.kind](section);
+}

@@ -1,0 +1,165 @@
+"""A workload takes the flavor in which it ends first, waiting included, and waits no longer than that saves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.engine.world import START, World
+
+SECONDS = "scheduling.tutti.dev/expected-seconds-by-flavor"
+FAST = {SECONDS: "a100=3600,t4=9000"}
+KIND = "example.com/kind"
+
+
+def cluster(*, a100: int = 1, t4: int = 1, preference: str | None = "EarliestFinish", **spec: Any) -> World:
+    """Nodes of eight GPUs each, of a fast and of a slow kind, which stands first in the queue."""
+    world = World()
+    for kind, count in (("a100", a100), ("t4", t4)):
+        for number in range(count):
+            world.node(f"{kind}-{number}", labels={KIND: kind})
+        world.flavor(kind, nodeLabels={KIND: kind})
+    if preference:
+        spec["flavorFungibility"] = {"preference": preference}
+    world.queue("cq", 64, flavors=("t4", "a100"), **spec)
+    return world
+
+
+def runs(world: World, name: str, seconds: int, kind: str = "a100", gpus: int = 8) -> None:
+    """Somebody has a whole node of a kind and must end by a known time."""
+    spec = {"podGroups": [{"name": "main", "count": 1}], "maximumExecutionTimeSeconds": seconds, "queueName": "queue"}
+    world.object("Workload", name, spec)
+    world.pod(f"{name}-0", workload=name, group="main", gpus=gpus, selector={KIND: kind})
+    world.run()
+
+
+def said(world: World, name: str, kind: str = "PodGroup") -> tuple[str, str]:
+    found = world.why(kind, name)
+    assert found is not None
+    return found.reason, found.message
+
+
+def test_of_those_that_are_free_the_fastest_is_taken_whatever_stands_first():
+    world = cluster()
+    world.gang("g", 4, queue="queue", annotations=FAST)
+    world.gang("plain", 4, queue="queue")
+    world.run()
+
+    assert set(world.where("g").values()) == {"a100-0"}
+    assert set(world.where("plain").values()) == {"t4-0"}
+
+
+def test_what_the_queue_does_not_ask_for_changes_nothing():
+    world = cluster(preference=None)
+    world.gang("g", 4, queue="queue", annotations=FAST)
+    world.run()
+
+    assert set(world.where("g").values()) == {"t4-0"}
+
+
+def test_it_waits_for_the_faster_one_where_it_then_ends_sooner():
+    world = cluster()
+    runs(world, "now", 600)
+    world.gang("g", 8, queue="queue", annotations=FAST)
+    world.run()
+
+    assert not world.where("g")
+    reason, message = said(world, "g")
+    assert reason == "WaitingForFlavor"
+    assert message == (
+        "There is room in flavor t4, where it would end at 1970-01-12T16:16:40Z; it waits for a100, where it is "
+        "expected to start at 1970-01-12T13:56:40Z and to end at 1970-01-12T14:56:40Z, for 5400 s at most"
+    )
+    world.finish("now-0")
+    world.run()
+    assert set(world.where("g").values()) == {"a100-0"}
+
+
+def test_it_takes_what_is_there_where_the_faster_one_comes_too_late():
+    world = cluster()
+    runs(world, "now", 2 * 3600)
+    world.gang("g", 8, queue="queue", annotations=FAST)
+    world.run()
+
+    assert set(world.where("g").values()) == {"t4-0"}
+
+
+def test_where_nobody_knows_when_the_faster_one_is_free_it_takes_what_is_there():
+    world = cluster()
+    world.pod("for-ever", node="a100-0", gpus=8)
+    world.gang("g", 8, queue="queue", annotations=FAST)
+    world.run()
+
+    assert set(world.where("g").values()) == {"t4-0"}
+
+
+def test_it_waits_no_longer_than_that_saves_also_after_a_restart():
+    world = cluster()
+    runs(world, "now", 600)
+    world.gang("g", 8, queue="queue", annotations=FAST)
+    world.run()
+    since = world.now
+
+    for _ in range(9):  # who runs is given ten more minutes each time
+        world.until(550)
+        if world.where("g"):
+            break
+        spec = world.objects["Workload", "", "now"]["spec"] if ("Workload", "", "now") in world.objects else {}
+        spec = spec or world.objects["Workload", "default", "now"]["spec"]
+        world.object("Workload", "now", {**spec, "maximumExecutionTimeSeconds": int(world.now - START) + 600})
+        world.restart()
+        world.run()
+    else:
+        world.until(600)
+
+    assert set(world.where("g").values()) == {"t4-0"}
+    assert 4800 <= world.now - since <= 6000
+
+
+def test_those_who_wait_for_the_same_one_count_for_one_another():
+    """Two would fit in the fast flavor one after the other: the second would end no sooner than at hand."""
+    world = cluster()
+    runs(world, "now", 3000)
+    for name in ("g", "h"):
+        world.gang(name, 8, queue="queue", annotations=FAST)
+        world.now += 1
+    world.run()
+
+    assert said(world, "g")[0] == "WaitingForFlavor"
+    assert set(world.where("h").values()) == {"t4-0"}
+
+
+def test_what_runs_is_expected_to_end_when_it_said():
+    world = cluster()
+    world.gang("first", 8, queue="queue", annotations={SECONDS: "a100=600,t4=6000"})
+    world.run()
+    assert set(world.where("first").values()) == {"a100-0"}
+
+    world.gang("g", 8, queue="queue", annotations=FAST)
+    world.run()
+    assert said(world, "g")[0] == "WaitingForFlavor"
+    status = world.objects["PodGroup", "default", "g"]["status"]["pendingReason"]
+    assert status["reasons"][0]["details"]["expectedStart"] == "1970-01-12T13:56:40Z"
+    assert world.replay().differences == []
+
+
+def test_owners_and_objects_say_it_for_their_pods_and_what_cannot_be_read_is_told():
+    world = cluster()
+    world.follow_owners()
+    owner = world.owner("Job", "j", annotations=FAST, spec={"parallelism": 1, "completions": 1})
+    world.pod("j-0", owner=owner, queue="queue", gpus=1)
+    world.pod("bad", queue="queue", gpus=1, annotations={SECONDS: "a100=soon"})
+    world.run()
+
+    assert world.where("j") == {"j-0": "a100-0"}
+    reason, message = said(world, "bad", "Pod")
+    assert reason == "InvalidGang"
+    assert "'a100=soon' cannot be read: write flavors with commas between them" in message
+
+
+def test_nobody_is_taken_out_for_a_faster_flavor_that_is_awaited():
+    world = cluster(preemption={"withinClusterQueue": "LowerPriority"})
+    runs(world, "now", 600)
+    world.gang("g", 8, queue="queue", annotations=FAST, priority=10)
+    world.run()
+
+    assert set(world.where()) == {"now-0"}

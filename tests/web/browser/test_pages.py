@@ -1,0 +1,208 @@
+"""Every page in a real browser, on a live embedded cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.web.browser.conftest import TOKEN
+from tests.web.serving import Loop, MadeUpMirror
+from tutti.controller.serving import serving
+from tutti.kube.client import Client
+from tutti.kube.credentials import Credentials
+from tutti.web.access import AddressToken
+from tutti.web.application import WebSettings, web_application
+from tutti.web.home import HomeOptions, pages_at_home, serving_pages
+
+PAGES = {
+    "/": "Queues",
+    "/queue/vision": "Queue vision",
+    "/workload/vision/train-2": "PodGroup vision/train-2",
+    "/workload/speech/tune": "PodGroup speech/tune",
+    "/nodes": "Nodes",
+    "/gangs": "Gangs",
+    "/decisions": "Decisions",
+    "/queue/nothing": "Not here",
+}
+RULES = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+CONTRAST = "async () => (await axe.run(document, {runOnly: ['color-contrast']})).violations"
+
+
+def expect(page: Any, selector: str, text: str | re.Pattern[str]) -> None:
+    from playwright.sync_api import expect as expecting
+
+    expecting(page.locator(selector).first).to_contain_text(text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_everybody_can_use_a_page(window, address, axe, path):
+    """Axe finds nothing, by day and by night; and nothing is wider than a telephone."""
+    page = window()
+    page.goto(f"{address}{path}?token={TOKEN}")
+    expect(page, "h1", PAGES[path])
+    assert page.title() == f"{PAGES[path]} - Tutti"
+    page.evaluate(axe)
+    found = page.evaluate(RULES)
+    page.emulate_media(color_scheme="dark")
+    found += page.evaluate(CONTRAST)
+    page.set_viewport_size({"width": 320, "height": 640})
+
+    assert [(one["id"], one["help"], one["nodes"][0]["html"]) for one in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_a_bar_says_in_words_what_it_shows(page):
+    bar = page.locator("tr", has_text="speech").locator("svg.bar").first
+    assert bar.get_attribute("aria-label") == "all of its own 16 used, and 8 borrowed"
+
+
+def test_from_the_queues_to_why_it_waits_by_keyboard(page):
+    """Tab by tab, with nothing but links and buttons: no mouse is needed, and nobody is caught anywhere."""
+    expect(page, "td", "company")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    _tab_to(page, "vision")
+    page.keyboard.press("Enter")
+    expect(page, "h1", "Queue vision")
+    _tab_to(page, "vision/train-2")
+    page.keyboard.press("Enter")
+    expect(page, "h1", "PodGroup vision/train-2")
+    expect(page, ".gate-Waits", "needs 8 nvidia.com/gpu in a100; 0 free now")
+    _tab_to(page, "Try what would help")
+    page.keyboard.press("Enter")
+    expect(page, "#try", "4 changes tried, of which 4 would do")
+    expect(page, "#remedies tbody", "if vision/train-1 (8 nvidia.com/gpu) ends")
+
+
+def _tab_to(page: Any, text: str) -> None:
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == text:
+            return
+    raise AssertionError(f"no tab leads to {text}")
+
+
+def test_a_link_says_everything(page, address):
+    """What is chosen stands in the address: whoever opens it sees the same."""
+    page.goto(f"{address}/gangs")
+    page.select_option("#f-state", "waiting")
+    page.fill("#f-name", "train")
+    page.click("text=Show")
+    expect(page, ".summary", "6 gangs, 4 of them waiting")
+    assert page.url == f"{address}/gangs?state=waiting&name=train"
+    assert page.locator("#gangs tbody tr").count() == 1
+
+
+def test_the_text_can_be_copied(page, address):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}/workload/vision/train-2")
+    page.click("#text button")
+    expect(page, "#text [role=status]", "copied")
+
+    assert "needs 8 nvidia.com/gpu in a100" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_what_changes_in_the_cluster_changes_on_the_page(loop: Loop, scene: Path, page, address):
+    """A row is changed in place: the page is not loaded anew, and the focus stays where it was."""
+    page.goto(f"{address}/gangs")
+    expect(page, "#gangs", "warmup")
+    page.evaluate("window.same = true")
+    link = page.locator("#gangs a", has_text="warmup")
+    link.focus()
+    loop.run(_add_member(scene))
+    expect(page, "tr:has(a[href='/workload/vision/warmup']) .dots", "○○○·")
+
+    assert page.evaluate("window.same")
+    assert page.evaluate("document.activeElement.textContent") == "warmup"
+    assert page.locator("tr:has(a[href='/workload/vision/warmup']) .dots").get_attribute("aria-label") == (
+        "0 of 3 members on 0 nodes"
+    )
+
+
+async def _add_member(kubeconfig: Path) -> None:
+    from tests.cli.views import scene as made
+
+    async with Client(await Credentials.load(kubeconfig)) as client:
+        await made.create(client, made.pod("vision", "warmup-9", 1, gang="warmup"))
+
+
+def test_a_page_comes_back_after_its_server_was_away(loop: Loop, scene: Path, window):
+    """The same address answers again after a while; the page that was open all the time says so, and goes on."""
+    page = window()
+    with loop.holding(pages_at_home(HomeOptions(scene, token=TOKEN))) as (address, _):
+        port = int(address.partition("/?")[0].rpartition(":")[2])
+    options = HomeOptions(scene, port=port, token=TOKEN)
+    with loop.holding(pages_at_home(options)) as (address, _):
+        page.goto(address)
+        expect(page, "#link", "live")
+        page.evaluate("window.same = true")
+    expect(page, "#link", "the connection is lost")
+    with loop.holding(pages_at_home(options)):
+        expect(page, "#link", "live")
+        expect(page, "h1", "Queues")
+
+    assert page.evaluate("window.same")
+    page.wrong[:] = [one for one in page.wrong if "ERR_CONNECTION_REFUSED" not in one and "ERR_INCOMPLETE" not in one]
+
+
+def test_who_has_an_old_address_is_told_so(window, address):
+    page = window()
+    page.goto(f"{address}/?token=of-yesterday")
+    expect(page, "body", "open the one that `tutti ui` has printed")
+    page.wrong.clear()  # a browser logs every 401
+
+
+CORPUS = (
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "javascript:alert(3)",
+    '"><svg onload=alert(4)>',
+    "{{constructor.constructor('alert(5)')()}}",
+    "<a href='javascript:alert(6)'>x</a>",
+    "\u202eevil\u202c",
+    "//evil.example/<b>",
+)
+
+
+def test_names_and_messages_are_text_and_nothing_else(loop: Loop, window):
+    """Every name, label, note and message is hostile; each is written as it is, and does nothing."""
+    page = window()
+    names = [quote(text, safe="") for text in CORPUS]
+    own = [
+        path for number, name in enumerate(names[:4]) for path in (f"/queue/{name}", f"/workload/{name}/gang-{number}")
+    ]
+    with loop.holding(_hostile()) as address:
+        page.goto(f"{address}/?token={TOKEN}")
+        for path in ("/", "/nodes", "/gangs", "/decisions", *own):
+            page.goto(f"{address}{path}")
+            page.wait_for_selector("main[data-generation]")
+            assert (
+                page.locator(
+                    "main :is(img, script, b, iframe, object), main a:not([href^='/']), main a[href^='//']"
+                ).count()
+                == 0
+            )
+            shown = page.inner_text("main")
+            assert any(text in shown for text in CORPUS), path
+        page.goto("about:blank")  # before the server ends, of which a page would complain
+
+
+def _hostile() -> Any:
+    from contextlib import asynccontextmanager
+
+    from tests.web.hostility import hostile_events, hostile_objects
+
+    @asynccontextmanager
+    async def served():
+        mirror = MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS))
+        async with serving_pages(mirror) as (hub, _):
+            settings = WebSettings([], "tutti-0", secure=False)
+            app = web_application(hub, AddressToken(TOKEN), settings)
+            async with serving(app, host="127.0.0.1", port=0, cancels=True) as port:
+                yield f"http://127.0.0.1:{port}"
+
+    return served()
