@@ -80,6 +80,7 @@ class Engine:
         self.lifecycle_events: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = self._again = self._restored = False
@@ -406,6 +407,7 @@ class Engine:
         state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.share_debts.pending.clear()
         self._queue = SchedulingQueue(self._bulkheads, state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         state.quota_holdbacks.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True

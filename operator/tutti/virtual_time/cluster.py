@@ -308,15 +308,33 @@ class VirtualCluster:
         if workload is None or self._runs.get(key) != run:
             return
         self.ends(key)
+        learns = self.engine.state.catalog.by_run_time and not self.habits.keeps
         for pod in [self._pods[one.pod.key] for one in workload.members() if one.pod.key in self._pods]:
-            if not self.habits.keeps:
-                del self._pods[pod.metadata.namespace, pod.metadata.name]
-                self._show(PodGone(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
+            if not (self.habits.keeps or learns):
+                self._delete(pod)
             elif pod.spec.node_name and not pod.terminated:
                 self.tell(PodSeen(_replaced(pod, status=_replaced(pod.status, phase="Succeeded", conditions=[]))))
-        if not self.habits.keeps:
+        if learns:  # who learns how long work runs has to see that it has succeeded, before it is gone
+            self.at(self.now + 2 * max(1.0, self.habits.step), lambda: self._clean_up(key, run))
+        elif not self.habits.keeps:
             self._runs.pop(key, None)
             self._forget_object(*key)
+
+    def _clean_up(self, key: WorkloadKey, run: int) -> None:
+        """Delete what has succeeded, unless it has begun anew."""
+        workload = self.engine.state.workloads.get(key)
+        if self._runs.get(key) not in (run, run + 1):  # that it was seen to have ended counts as well
+            return
+        for pod in [] if workload is None else [self._pods.get(one.pod.key) for one in workload.members()]:
+            if pod is not None:
+                self._delete(pod)
+        self._runs.pop(key, None)
+        self._forget_object(*key)
+
+    def _delete(self, pod: Pod) -> None:
+        """Have a pod be gone at once."""
+        del self._pods[pod.metadata.namespace, pod.metadata.name]
+        self._show(PodGone(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
 
     def _forget_object(self, kind: str, namespace: str, name: str) -> None:
         if self._objects.pop((kind, namespace, name), None) is not None:

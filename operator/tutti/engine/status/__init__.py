@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.engine.backfill import BackfillState
-from tutti.engine.records.counters import Overuses, QueuePositions, WaitingCounts
+from tutti.engine.records.counters import Overuses, WaitingCounts
+from tutti.engine.records.queue_positions import QueuePositions
 from tutti.engine.records.workloads import Workload
 
 
