@@ -91,6 +91,8 @@ class RightsComponent:
 
 
 RULES = {"rule.yaml", "rules.yaml"}
+MORE_THAN_RIGHTS = {"web-view"}
+"""Components with rules, ports and whatever else goes with them, under a value of their own."""
 
 
 def rights_components() -> list[RightsComponent]:
@@ -99,6 +101,7 @@ def rights_components() -> list[RightsComponent]:
     default = yaml.safe_load((MANIFESTS / "overlays" / "default" / "kustomization.yaml").read_text(encoding="utf-8"))
     installed = {one.rpartition("components/")[2] for one in default["components"]}
     paths = sorted(str(file.parent.relative_to(root)) for file in root.rglob("*.yaml") if file.name in RULES)
+    paths = [path for path in paths if path not in MORE_THAN_RIGHTS]
     return [RightsComponent(path, installed=path.partition("/")[0] in installed) for path in paths]
 
 

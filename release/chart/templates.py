@@ -14,6 +14,8 @@ _LABELS = '{{- include "tutti.labels" . | nindent 4 }}\n'
 _SELF_SIGNED = 'and .Values.webhook.enabled (eq .Values.webhook.certificate "SelfSigned")'
 _CERT_MANAGER = 'and .Values.webhook.enabled (eq .Values.webhook.certificate "CertManager")'
 
+_PAGES = ".Values.webView.enabled"
+
 Change = Callable[[Json, Drawing], None]
 
 
@@ -32,7 +34,7 @@ def templates(sources: Sources) -> dict[str, str]:
         "disruption-budget": when(
             ".Values.highAvailability.enabled", _drawn(sources.objects("components/ha/disruption-budget.yaml"))
         ),
-        "service": _drawn(sources.objects("base/service.yaml")),
+        "service": _service(sources),
         "network-policy": when(
             ".Values.networkPolicy.enabled", _drawn(sources.objects("base/network-policy.yaml"), _egress)
         ),
@@ -40,6 +42,11 @@ def templates(sources: Sources) -> dict[str, str]:
             "and .Values.networkPolicy.enabled .Values.webhook.enabled",
             _drawn(sources.objects("components/webhook/network-policy.yaml")),
         ),
+        "web-view-network-policy": when(
+            f"and .Values.networkPolicy.enabled {_PAGES}",
+            _drawn(sources.objects("components/web-view/network-policy.yaml")),
+        ),
+        "user-policy": when(".Values.policies.users", _drawn(sources.objects("components/users/policy.yaml"))),
         "policies": when(".Values.policies.enabled", _drawn(sources.objects("components/policies/policies.yaml"))),
         "webhooks": when(".Values.webhook.enabled", _webhooks(sources)),
         "webhook-self-signed": when(
@@ -111,8 +118,18 @@ def _cluster_role(sources: Sources) -> str:
             for one in rights_components():
                 rules = Drawing().text(sources.added(one.file, "/rules"))
                 obj["rules"].append(drawing.block(when(f".Values.{one.value}", rules)))
+            pages = Drawing().text(sources.added("components/web-view/rule.yaml", "/rules"))
+            obj["rules"].append(drawing.block(when(_PAGES, pages)))
 
     return _drawn(sources.objects("base/cluster-role.yaml"), further)
+
+
+def _service(sources: Sources) -> str:
+    def pages(obj: Json, drawing: Drawing) -> None:
+        added = Drawing().text(sources.added("components/web-view/service.yaml", "/spec/ports"))
+        obj["spec"]["ports"].append(drawing.block(when(_PAGES, added)))
+
+    return _drawn(sources.objects("base/service.yaml"), pages)
 
 
 def _egress(obj: Json, drawing: Drawing) -> None:
@@ -155,6 +172,8 @@ def _deployment(sources: Sources) -> str:
         pairs = list(container.items())
         container.clear()
         container.update([*pairs[:at], *extra.items(), *pairs[at:]])
+        port = sources.added("components/web-view/port.yaml", "/spec/template/spec/containers/0/ports")
+        container["ports"].append(drawing.block(when(_PAGES, Drawing().text(port))))
         container["args"].append(drawing.block(items_of("extraArgs", 8)))
         container[drawing.block(from_values("extraEnv", "env", 8))] = None
         container["resources"] = drawing.hole("toYaml .Values.resources | nindent 10")

@@ -36,6 +36,8 @@ for _one in rights_components():
         _within = _within.setdefault(_group, {})
     _within[_name] = True
 
+PAGES_AND_USERS = {"webView": {"enabled": True}, "policies": {"users": True}}
+
 SETS = {
     "as it is": {},
     "two replicas": {"highAvailability": {"enabled": True}},
@@ -46,6 +48,7 @@ SETS = {
     "everything for monitoring": {
         "monitoring": dict.fromkeys(("serviceMonitor", "alerts", "dashboard", "reader"), True)
     },
+    "pages and users": PAGES_AND_USERS,
     "every role": {"rbac": {"userRoles": True, "viewer": True, "checkController": True}},
     "next to nothing": {
         "crds": {"install": False},
@@ -179,6 +182,25 @@ def test_monitoring_is_that_of_its_overlay():
             made["data"]["tutti.json"] = made["data"]["tutti.json"].rstrip() + "\n"
             one["data"]["tutti.json"] = one["data"]["tutti.json"].rstrip() + "\n"
         assert made == one, key
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_pages_and_users_are_those_of_their_components(tmp_path):
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    shutil.copytree(ROOT / "crds", tmp_path / "crds")
+    mine = tmp_path / "manifests" / "overlays" / "mine"
+    mine.mkdir()
+    components = ["../../components/web-view", "../../components/users"]
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../default"], "components": components}))
+    asked = by_name(plain(one) for one in rendered(mine))
+    del asked["Namespace", None, "tutti-system"]
+    made = by_name(plain(one) for one in objects(PAGES_AND_USERS, definitions=True))
+    assert made.keys() == asked.keys()
+    for key, one in made.items():
+        if one["kind"] == "ConfigMap":  # the component leaves `ui: {}` to whoever has it
+            assert one["data"].ui is not None
+        else:
+            assert one == asked[key], key
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")

@@ -33,5 +33,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- $_ := set $made "webhook" $webhook }}
 {{- end }}
+{{- if .Values.webView.enabled }}
+{{- $_ := set $made "ui" dict }}
+{{- end }}
 {{- mergeOverwrite $made (deepCopy .Values.configuration) | toYaml }}
 {{- end }}
