@@ -29,8 +29,8 @@ $(READY): requirements.lock pyproject.toml operator/pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable operator
 	@touch $@
 
-demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by itself with a summary
-	@$(BIN)/tutti demo
+demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by itself with a summary (KEEP=1: with the address of its pages)
+	@$(BIN)/tutti demo $(if $(KEEP),--keep)
 
 test: $(READY) ## The whole test suite
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
@@ -98,6 +98,10 @@ build/prometheus/usr/bin/promtool:
 	  dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch usr/bin/promtool
 
 .PHONY: dashboard-screen
+web-screens: $(READY) axe ## Take the pages' pictures in Chromium; writes docs/screens
+	@$(BIN)/python -m tests.web.screens docs/screens
+
+.PHONY: web-screens
 dashboard-screen: $(READY) promtool ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 

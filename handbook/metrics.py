@@ -43,8 +43,8 @@ together (`tutti_decide_duration_seconds` is the time of a turn).
 all replicas are right. What a process counts as it goes on begins at 0 when it starts.
 
 **Cardinality.** Labels are names of ClusterQueues, cohorts, flavors, resources, Topologies and their levels, profiles,
-and words of a fixed set; no pod, workload or node is one, and a namespace only where metrics per LocalQueue are asked
-for. The series of a queue or cohort end with it.
+throttles, words of a fixed set, and users whom a queue limits, 32 of each queue; no pod, workload or node is one, and a
+namespace only of throttles and where metrics per LocalQueue are asked for. The series of a queue or cohort end with it.
 
 """
 
@@ -102,6 +102,8 @@ _GROUPS = {
     "tutti_kube_": "The wire: writes",
     "tutti_informer_": "The wire: what is listed and watched",
     "tutti_": "Tutti's own",
+    "throttle_": "Throttles, under kube-throttler's names",
+    "clusterthrottle_": "ClusterThrottles, under kube-throttler's names",
 }
 
 

@@ -1,7 +1,7 @@
 """What the author of a plugin imports, and nothing else: these names stay when the rooms behind them change.
 
-A plugin is a class with one or more of the methods `filter`, `score`, `sort` and `permit`, offered as an entry point of
-the group `tutti.plugins` and enabled by name in a profile; see docs/plugins.md, and examples/ for one of each.
+A plugin is a class with one or more of the methods `filter`, `score`, `policy`, `sort` and `permit`, offered as an
+entry point of the group `tutti.plugins` and enabled by name in a profile; see docs/plugins.md, and examples/.
 """
 
 from __future__ import annotations
@@ -18,10 +18,22 @@ from tutti.engine.records.plugins import (
     Wait,
     Waiting,
 )
-from tutti.placement.extension import ChangesWithTime, FilterPlugin, Nodes, Pods, ReadsPodLabels, Rooms, ScorePlugin
+from tutti.placement.extension import (
+    ChangesWithTime,
+    FilterPlugin,
+    Nodes,
+    Pods,
+    PolicyPlugin,
+    ReadsPodLabels,
+    Rooms,
+    ScorePlugin,
+)
 from tutti.placement.framework import Mask, Rows, Scores
+from tutti.placement.policy_features import FEATURES_VERSION, POLICY_FEATURES, PolicyFeature
 
 __all__ = [
+    "FEATURES_VERSION",
+    "POLICY_FEATURES",
     "ChangesWithTime",
     "FilterPlugin",
     "Go",
@@ -30,6 +42,8 @@ __all__ = [
     "PermitPlugin",
     "Placed",
     "Pods",
+    "PolicyFeature",
+    "PolicyPlugin",
     "ReadsAnnotations",
     "ReadsPodLabels",
     "Refuse",

@@ -37,7 +37,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     help="How the summary is written; with json, all else goes to stderr.",
 )
 @click.option("--plain", is_flag=True, help="Print lines on a terminal, too.")
-@click.option("--keep", is_flag=True, help="Leave the cluster running after the summary, until Ctrl-C.")
+@click.option(
+    "--keep", is_flag=True, help="Leave the cluster running after the summary, until Ctrl-C, with pages in a browser."
+)
 @click.option("--seed", default=0, show_default=True, help="Of what is left to chance.")
 @click.option(
     "--speed",
@@ -103,7 +105,7 @@ class _Demo:
         _bypass_proxies()
         performance = Performance(self._options, directory=directory, show=self._show)
         try:
-            summary = await performance.run(lambda summary: self._conclude(summary, performance.kubeconfig))
+            summary = await performance.run(lambda summary: self._conclude(summary, performance))
         except (ChildDied, NotReady, WireError) as error:
             self._out.print(f"tutti demo: {error}", style="red", markup=False, soft_wrap=True)
             return _FAILED
@@ -112,7 +114,7 @@ class _Demo:
             return _INTERRUPTED
         return 0 if summary.ok else _BROKEN
 
-    async def _conclude(self, summary: Summary, kubeconfig: Path) -> None:
+    async def _conclude(self, summary: Summary, performance: Performance) -> None:
         """Write the summary, and leave the cluster running for a look where that was asked for."""
         if self._as_json:
             click.echo(json.dumps(to_json(summary), indent=2))
@@ -125,8 +127,12 @@ class _Demo:
             self._show.say("The play was over before the operator could be killed and started again")
         if self._keep:
             self._playing = False
-            self._show.say(f"The cluster goes on until Ctrl-C: kubectl --kubeconfig {kubeconfig} get pods,podgroups -A")
+            kubectl = f"kubectl --kubeconfig {performance.kubeconfig}"
+            self._show.say(f"The cluster goes on until Ctrl-C: {kubectl} get pods,podgroups -A")
+            self._show.say(f"Its pages: {await performance.pages()}")
             await self._enough.wait()
+        elif not self._as_json:
+            self._show.say("To look around in it, keep it: make demo KEEP=1 ends with the address of its pages")
 
     def _heed_signals(self) -> None:
         """Have a signal end the play, or the time that is left for a look."""

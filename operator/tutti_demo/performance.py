@@ -194,6 +194,19 @@ class Performance:
         self._show = show
         self._clock = time.monotonic
         self._picture = Picture(compose(seed=options.seed, speed=options.speed))
+        self._children: Children | None = None
+
+    async def pages(self) -> str:
+        """Serve pages of the cluster until everything is taken down; return their address.
+
+        Raises:
+            ChildDied: The process that serves them ended on its own.
+        """
+        assert self._children is not None  # it is called while everything runs
+        files = ("--kubeconfig", str(self.kubeconfig), "--config", str(self._directory / "tutti.yaml"))
+        child = await self._children.start("pages", "ui", *files, "--no-browser")
+        await child.until(lambda: "http://" in tail(child.log))
+        return next(line for line in tail(child.log).split() if line.startswith("http://"))
 
     async def run(self, afterwards: Callable[[Summary], Awaitable[None]]) -> Summary:
         """Play, call `afterwards` with the outcome while everything still runs, and take everything down.
@@ -206,6 +219,7 @@ class Performance:
         deadline = asyncio.get_running_loop().time() + STAGE_SECONDS
         try:
             async with Children(self._directory) as children:
+                self._children = children
                 cluster = await self._start_cluster(children, deadline)
                 operator = await self._start_operator(children)
                 async with asyncio.TaskGroup() as group:

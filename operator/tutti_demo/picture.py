@@ -35,7 +35,7 @@ class Why:
         """The numbers of the message, in a few words."""
         if self.room:
             return f"room for {self.room} pods"
-        message = self.message.removesuffix(f" (flavor {FLAVOR})").replace(f"{GPU} in {FLAVOR}", "GPUs")
+        message = self.message.replace(f" in flavor {FLAVOR}", "").replace(f"{GPU} in {FLAVOR}", "GPUs")
         return message.partition(": ")[2] if message.startswith("ClusterQueue ") and ": " in message else message
 
     @property

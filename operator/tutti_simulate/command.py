@@ -8,20 +8,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 import click
+import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tutti.api.configuration import ConfigurationError
 from tutti.cli.terminal import Terminal, echo
-from tutti.cli.views.command_line import USAGE, ViewOptions, fail, view
+from tutti.cli.views.command_line import NO, USAGE, ViewOptions, fail, view
+from tutti.controller.plugins import load_plugins
 from tutti.engine.journal import JournalWriter
+from tutti.engine.records.plugins import checksums
+from tutti.placement.policy_file import MOST_HIDDEN, digest, write_policy
 from tutti.virtual_time.cluster import StuckError
 from tutti_simulate.comparison import Difference, differences
 from tutti_simulate.jobs import GPU_SHARE, Trace, queues_of, thinned, with_shares
+from tutti_simulate.learned_report import Lessons, draw_learned
+from tutti_simulate.learning import Goal, Ground, Lesson, learn, parted
 from tutti_simulate.measures import Figures, Power, column_of, dominant, figures_of, wait_of
 from tutti_simulate.pictures import pictures
 from tutti_simulate.playing import Played, Rules, play
@@ -67,6 +73,8 @@ class _Asked:
     jobs: Path | None
     journal: Path | None
     seed: int
+    unseen: tuple[Path, ...]
+    lesson: Lesson
 
 
 def _pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -127,7 +135,19 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
 @click.option("--jobs", type=click.Path(path_type=Path, dir_okay=False), help="File for a CSV of every job.")
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False),
               help="File for the journal of the first run, for `tutti replay`.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the draws of the interval.")
+@click.option("--learn", "lesson_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Learn a score of nodes; FILE is written where it gains on what it has not seen.")  # fmt: skip
+@click.option("--unseen", multiple=True, type=_PATH,
+              help="Another trace, to judge by (--learn); the last two fifths of TRACE if not given.")  # fmt: skip
+@click.option("--goal", type=click.Choice(["slowdown", "wait"]), default="slowdown", show_default=True,
+              help="What is to be small, in the mean of all jobs (--learn).")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 1000), default=4, show_default=True,
+              help="How often what is drawn next moves to what did best (--learn).")  # fmt: skip
+@click.option("--draws", type=click.IntRange(4, 1000), default=10, show_default=True,
+              help="How many policies are tried in each round (--learn).")  # fmt: skip
+@click.option("--hidden", type=click.IntRange(0, MOST_HIDDEN), default=0, show_default=True,
+              help="Size of an inner layer; 0: what is learned is one number for each feature (--learn).")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Of all draws.")
 @view
 def command(
     ways: ViewOptions,
@@ -153,12 +173,21 @@ def command(
     jobs: Path | None,
     journal: Path | None,
     seed: int,
+    lesson_file: Path | None,
+    unseen: tuple[Path, ...],
+    goal: Goal,
+    rounds: int,
+    draws: int,
+    hidden: int,
 ) -> None:
     """Play TRACE in virtual time on the engine that operators run, and say how its jobs fared.
 
     Where the cluster has no queues, each queue of the trace gets an equal part of it. With --against the same jobs come
     a second time, and the differences are told with the interval that a bootstrap gives them. Equal input gives equal
     output, byte for byte. Exits 2 where nothing can be played; lines of the trace that cannot be read are left out.
+
+    With --learn a small policy is learned that prefers some nodes to others, and judged on what it has not seen. Where
+    the interval of what it gained there is not above 0, nothing is written, and it exits 1.
     """
     try:
         rules = Rules(step, grace, resume, not no_limits, speeds_of(speeds))
@@ -166,28 +195,74 @@ def command(
         fail(f"--speed {error}", USAGE)
     asked = _Asked(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
-        jobs, journal, seed,
+        jobs, journal, seed, unseen, Lesson(goal, rounds, draws, hidden, seed=seed),
     )  # fmt: skip
+    lessons: Lessons | None = None
+    found: Simulation | None = None
     try:
-        found = _simulated(ways, asked)
+        if lesson_file is None:
+            found = _simulated(ways, asked)
+        else:
+            lessons = _learned(ways, asked, lesson_file)
     except (SettingError, TraceError, ConfigurationError) as error:
         fail(str(error), USAGE)
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}", USAGE)
     except StuckError as error:
         fail(str(error), USAGE)
-    ways.show(found, lambda page: draw(found, page))
+    if found is not None:
+        ways.show(found, lambda page: draw(found, page))
+    if lessons is not None:
+        ways.show(lessons, lambda page: draw_learned(lessons, page))
+        if not lessons.learned.gained:
+            click.get_current_context().exit(NO)
+
+
+def _learned(ways: ViewOptions, asked: _Asked, file: Path) -> Lessons:
+    """Learn, judge, and write the policy where it has gained."""
+    if asked.against:
+        raise SettingError("--learn has its own second run: leave out --against")
+    if not file.parent.is_dir():
+        raise SettingError(f"--learn {file}: there is no folder {file.parent}")
+    base = _base(ways, asked)
+    if asked.shares == "milli":
+        base = in_shares(base)
+    trace = _trace(base, asked, asked.trace)
+    if asked.unseen:
+        seen = trace.jobs
+        others = {str(path): _trace(base, asked, path).jobs for path in asked.unseen}
+    else:
+        seen, rest = parted(trace)
+        others = {f"the last {len(rest)} of {len(trace.jobs)}": rest}
+    if not seen or not all(others.values()):
+        raise TraceError(f"{asked.trace}: there are too few jobs to learn from some and judge by others")
+    base = replace(base, plugins=load_plugins(base.configuration))
+    ground = Ground(base, asked.queues, asked.rules)
+    told = _Told("learning")
+    found = learn(ground, seen, others, asked.lesson, progress=told.plays)
+    if found.gained:
+        text = write_policy(found.policy)
+        file.write_bytes(text)
+        whole = msgspec.structs.replace(found.policy, checksum=digest(found.policy))
+        found = msgspec.structs.replace(found, installed=str(file), policy=whole)
+    return Lessons(trace_report(trace), found, base.configuration.scheduler_names[0])
+
+
+def _trace(base: Setting, asked: _Asked, path: Path) -> Trace:
+    """Return a trace as it is to be played on a cluster."""
+    if not base.nodes:
+        raise SettingError("there are no nodes; say by --cluster which there are, or ask a live cluster by --live")
+    per_pod = asked.cpus_per_pod or max(1, base.largest("cpu") // 1000)
+    trace = read_trace(path, asked.format, cpus_per_pod=per_pod)
+    trace = thinned(with_shares(trace, asked.shares), part=asked.part, speed_up=asked.speed_up, most=asked.most)
+    if not trace.jobs:
+        raise TraceError(f"{path}: nothing is left of it with --sample {asked.part:g}")
+    return trace
 
 
 def _simulated(ways: ViewOptions, asked: _Asked) -> Simulation:
     base = _base(ways, asked)
-    if not base.nodes:
-        raise SettingError("there are no nodes; say by --cluster which there are, or ask a live cluster by --live")
-    per_pod = asked.cpus_per_pod or max(1, base.largest("cpu") // 1000)
-    trace = read_trace(asked.trace, asked.format, cpus_per_pod=per_pod)
-    trace = thinned(with_shares(trace, asked.shares), part=asked.part, speed_up=asked.speed_up, most=asked.most)
-    if not trace.jobs:
-        raise TraceError(f"{asked.trace}: nothing is left of it with --sample {asked.part:g}")
+    trace = _trace(base, asked, asked.trace)
     settings = {FIRST: base}
     if asked.against:
         settings[SECOND] = setting_of(asked.against, base)
@@ -230,13 +305,18 @@ def _notes(setting: Setting, asked: _Asked) -> list[str]:
 def _played(trace: Trace, setting: Setting, asked: _Asked, name: str) -> Played:
     if asked.shares == "milli":
         setting = in_shares(setting)
+    setting = replace(setting, plugins=load_plugins(setting.configuration))
     names = queues_of(trace.jobs)
     wanted = {one for job in trace.jobs for pods in job.pods for one in pods.requests}
     setting, queues = find_queues(with_queues(setting, names, wanted), names, asked.queues)
     with _journal(asked.journal if name == FIRST else None) as file, _progress(name, len(trace.jobs)) as told:
 
         def writer(setting: Setting) -> JournalWriter | None:
-            return None if file is None else JournalWriter(file, setting.configuration)
+            return (
+                None
+                if file is None
+                else JournalWriter(file, setting.configuration, policies=checksums(setting.plugins))
+            )
 
         gc.set_threshold(*GC_THRESHOLDS)  # what is played lives long and holds no rings
         began, busy = time.perf_counter(), time.process_time()
@@ -252,6 +332,23 @@ def _played(trace: Trace, setting: Setting, asked: _Asked, name: str) -> Played:
     return played
 
 
+class _Told:
+    """Says now and then how far something has come."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._said = name, time.monotonic()
+
+    def line(self, text: str) -> None:
+        """Say it, unless something was said just now."""
+        if time.monotonic() - self._said >= _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            echo(f"{self._name}: {text}", err=True)
+
+    def plays(self, done: int, of: int, best: float) -> None:
+        """Say how often a trace was played."""
+        self.line(f"played {done:,} times of {of:,}; the best so far has {best:,.2f}")
+
+
 @contextmanager
 def _journal(path: Path | None) -> Iterator[BinaryIO | None]:
     if path is None:
@@ -265,15 +362,8 @@ def _journal(path: Path | None) -> Iterator[BinaryIO | None]:
 def _progress(name: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show how many jobs have ended: as a bar on a terminal, else as a line now and then."""
     if not sys.stderr.isatty():
-        said = time.monotonic()
-
-        def tell(ended: int) -> None:
-            nonlocal said
-            if time.monotonic() - said >= _PLAIN_SECONDS:
-                said = time.monotonic()
-                echo(f"{name}: {ended:,} of {total:,} jobs have ended", err=True)
-
-        yield tell
+        told = _Told(name)
+        yield lambda ended: told.line(f"{ended:,} of {total:,} jobs have ended")
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME, WORKLOAD
+from tutti.api.conventions.order_annotations import USER
 from tutti.api.core import Affinity, Container, NodeAffinity, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.engine.engine import Engine
@@ -163,7 +164,7 @@ class _Play:
         self._in_use: Counter[str] = Counter()
         self._counted_to = 0.0
         self._played.until = jobs[-1].submitted if jobs else 0.0
-        engine = Engine(setting.configuration)
+        engine = Engine(setting.configuration, setting.plugins)
         habits = Habits(self._lasts, lambda _: True, grace=rules.grace, step=rules.step)
         self._cluster = VirtualCluster(engine, START, habits, journal)
         self._cluster.heard, self._cluster.ends = self._hear, self._end
@@ -215,7 +216,7 @@ class _Play:
         job = one.job
         space, queue = self._queues[job.queue]
         name, at = f"job-{number}", START + job.submitted
-        labels = {QUEUE_NAME: queue}
+        labels, whose = {QUEUE_NAME: queue}, {USER: job.user} if job.user else {}
         limit = job.limit if self._rules.limits else None
         if limit is not None and self._rules.speeds:
             assert job.seconds is not None  # the reader has filled it in
@@ -223,12 +224,12 @@ class _Play:
         notes = {FLAVOR_SECONDS: self._rules.speeds.told(job)} if self._rules.speeds else {}
         if limit is not None or len(job.pods) > 1:
             key: WorkloadKey = ("Workload", space, name)
-            self._cluster.tell(ObjectSeen("Workload", _workload(space, name, queue, job, at, limit)))
+            self._cluster.tell(ObjectSeen("Workload", _workload(_meta(space, name, at, whose), queue, job, limit)))
             labels[WORKLOAD] = name
         elif job.size > 1:
             key = ("PodGroup", space, name)
             spec = {"queueName": queue, "schedulingPolicy": {"gang": {"minCount": job.size}}}
-            self._cluster.tell(ObjectSeen("PodGroup", {"metadata": _meta(space, name, at), "spec": spec}))
+            self._cluster.tell(ObjectSeen("PodGroup", {"metadata": _meta(space, name, at, whose), "spec": spec}))
             labels[POD_GROUP] = name
         else:
             key = ("Pod", space, f"{name}-0-0")
@@ -239,8 +240,9 @@ class _Play:
             spec_of_pod = self._pod_spec(job, pods)
             for rank in range(pods.count):
                 pod = f"{name}-{part}-{rank}"
-                created = datetime.fromtimestamp(at, UTC)
-                meta = ObjectMeta(pod, space, pod, creation_timestamp=created, labels=own, annotations=notes)
+                made = datetime.fromtimestamp(at, UTC)
+                said = {**whose, **notes}
+                meta = ObjectMeta(pod, space, pod, creation_timestamp=made, labels=own, annotations=said)
                 self._cluster.tell(PodSeen(Pod(meta, spec_of_pod)))
 
     def _pod_spec(self, job: TraceJob, pods: JobPods) -> PodSpec:
@@ -364,15 +366,16 @@ def _shapes(jobs: Sequence[TraceJob]) -> list[tuple[dict[str, int], float]]:
     return [(dict(requests), float(count)) for requests, count in most]
 
 
-def _meta(space: str, name: str, at: float) -> dict[str, Any]:
+def _meta(space: str, name: str, at: float, annotations: Mapping[str, str]) -> dict[str, Any]:
     when = datetime.fromtimestamp(at, UTC).isoformat()
-    return {"name": name, "namespace": space, "uid": name, "generation": 1, "creationTimestamp": when}
+    found = {"name": name, "namespace": space, "uid": name, "generation": 1, "creationTimestamp": when}
+    return {**found, "annotations": annotations} if annotations else found
 
 
-def _workload(space: str, name: str, queue: str, job: TraceJob, at: float, limit: float | None) -> dict[str, Any]:
+def _workload(meta: dict[str, Any], queue: str, job: TraceJob, limit: float | None) -> dict[str, Any]:
     groups = [{"name": f"part-{part}", "count": pods.count} for part, pods in enumerate(job.pods)]
     spec: dict[str, Any] = {"queueName": queue, "podGroups": groups}
     if limit is not None:
         assert job.seconds is not None  # the reader has filled it in
         spec["maximumExecutionTimeSeconds"] = math.ceil(max(limit, job.seconds)) + 1
-    return {"metadata": _meta(space, name, at), "spec": spec}
+    return {"metadata": meta, "spec": spec}

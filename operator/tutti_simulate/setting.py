@@ -26,6 +26,7 @@ from tutti.engine.records.observations import (
     PodSeen,
     PriorityClassSeen,
 )
+from tutti.engine.records.plugins import Plugins
 from tutti.kube.decoding import object_decoder
 from tutti_sim.hollow.nodes import GPU_LABEL, manifest
 from tutti_sim.hollow.shapes import Shapes
@@ -56,6 +57,7 @@ class Setting:
         nodes: By name.
         objects: What Tutti goes by, by kind, namespace and name.
         others: What else was listed: pods of other schedulers, namespaces.
+        plugins: What the configuration enables of foreign code, made.
         made: Whether the queues were made here, because there were none.
     """
 
@@ -64,6 +66,7 @@ class Setting:
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     others: Sequence[AnyObservation] = ()
     configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
+    plugins: Plugins = field(default_factory=dict)
     made: bool = False
 
     def seen(self) -> Iterator[AnyObservation]:

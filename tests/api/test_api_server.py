@@ -399,3 +399,28 @@ def test_system_classes_are_of_no_gang(policed, kind, spec, taken):
     assert taken or "system classes" in created.stderr
     if taken:
         assert policed.kubectl("label", TENANT, kind, "sample", "mine=1").returncode == 0
+
+
+USERS = POLICIES.parents[1] / "users" / "policy.yaml"
+USER = "scheduling.tutti.dev/user"
+
+
+def test_nobody_writes_another_as_the_user_of_his_work_but_who_may_act_for_him(policed):
+    assert policed.kubectl("apply", "--validate=strict", "-f", str(USERS)).returncode == 0
+    other, mine = (a_pod(f"of-{name}", annotations={USER: name}) for name in ("another", "tenant"))
+    deadline = time.monotonic() + 60
+    while (
+        "must be your own name"
+        not in (said := policed.kubectl("create", "--dry-run=server", TENANT, "-f", "-", given=other)).stderr
+    ):
+        assert time.monotonic() < deadline, said.stderr
+    group = manifest("PodGroup", "{schedulingPolicy: {gang: {minCount: 1}}}")
+    group["metadata"] = {"name": "of-another", "namespace": "default", "annotations": {USER: "another"}}
+    assert "must be your own name" in policed.kubectl("create", TENANT, "-f", "-", given=group).stderr
+    assert policed.kubectl("create", TENANT, "-f", "-", given=mine).returncode == 0
+    for change in (f"{USER}=another", f"{USER}-"):
+        refused = policed.kubectl("annotate", "--overwrite", TENANT, "pod/of-tenant", change)
+        assert "cannot be changed" in refused.stderr
+    assert policed.kubectl("annotate", TENANT, "pod/of-tenant", "mine=1").returncode == 0
+    assert policed.kubectl("create", "-f", "-", given=other).returncode == 0  # an administrator may impersonate anybody
+    policed.kubectl("delete", "-f", str(USERS))

@@ -27,6 +27,7 @@ def test_what_an_operator_can_be_started_with_is_well(tmp_path, text):
         "ok": True,
         "problems": [],
         "rules": [],
+        "warnings": [],
     }
 
 
@@ -52,6 +53,23 @@ def test_a_plugin_that_is_not_installed_is_found(tmp_path):
     answer = checked(file)
     assert answer.exit_code == 2
     assert "profiles[0].userPlugins[0].name: no package offers a plugin 'nowhere'" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "cannot be read: No such file"), ("{}", "it is no policy"), ("{", "it is no policy: Input data")],
+)
+def test_a_learned_policy_that_cannot_be_used_is_a_warning(tmp_path, content, said):
+    file, policy = tmp_path / "tutti.yaml", tmp_path / "policy.json"
+    file.write_text(f"profiles: [{{learnedScore: {{file: {policy}}}}}]\n")
+    if content is not None:
+        policy.write_text(content)
+    answer = checked(file)
+    assert answer.exit_code == 0
+    assert f"warning: profile tutti: learnedScore.file: {policy}" in answer.stderr
+    assert said in answer.stderr
+    (warning,) = json.loads(checked(file, "-o", "json").stdout)["warnings"]
+    assert said in warning
 
 
 FRAMEWORKS = """

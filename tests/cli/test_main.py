@@ -75,7 +75,7 @@ def test_who_names_another_kind_or_none_is_told_how_to_ask(words: list[str], tol
     ("words", "lines"),
     [
         (["drain"], ["drain-check"]),
-        (["top", ""], ["nodes"]),
+        (["top", ""], ["nodes", "plugins"]),
         (["gangs", "-o", "j"], ["json"]),
         (["nothing"], []),
     ],

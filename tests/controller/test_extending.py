@@ -13,6 +13,7 @@ from aiohttp import web
 from tests.controller.objects import pod
 from tests.controller.process import operator, until
 from tutti.kube.resources import NODES, PODS
+from tutti.placement.policy_file import PolicyFile, write_policy
 
 
 class Extender:
@@ -125,6 +126,29 @@ async def test_a_plugin_that_fails_is_logged_and_counted_and_its_pods_say_so(
         _, metrics = await running.ask("/metrics")
         assert 'tutti_plugin_faults_total{plugin="odd",point="filter"} 1.0' in metrics
         assert await running.stop() == 0
+
+
+async def test_a_learned_policy_decides_and_is_measured_and_a_replay_wants_the_same_file(cluster, kubeconfig, tmp_path):
+    file, journal = tmp_path / "policy.json", tmp_path / "journal"
+    file.write_bytes(write_policy(PolicyFile(features=("cpuFree",), output=(-40.0,), bias=36.0)))
+    profiles = [{"schedulerName": "tutti", "learnedScore": {"file": str(file), "weight": 50}}]
+    async with operator(kubeconfig, tmp_path, "--journal", str(journal), profiles=profiles) as running:
+        await running.says("deciding")
+        await cluster.create(PODS, pod("a"))
+        first = await until(lambda: place(cluster, "a"))
+        await cluster.create(PODS, pod("b"))
+        assert await until(lambda: place(cluster, "b")) == first
+        _, metrics = await running.ask("/metrics")
+        labels = 'extension_point="Score",plugin="learnedScore",profile="tutti",status="Success"'
+        assert f"scheduler_plugin_execution_duration_seconds_count{{{labels}}}" in metrics
+        assert await running.stop() == 0
+    command = [sys.executable, "-m", "tutti", "replay", str(journal)]
+    replayed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    file.unlink()
+    replayed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    assert replayed.returncode == 2
+    assert "had the learned policy sha256:" in replayed.stderr
 
 
 async def test_a_plugin_that_is_not_installed_ends_the_start_with_one_line(kubeconfig, tmp_path):

@@ -384,3 +384,44 @@ def test_what_is_kept_for_the_head_of_a_queue_is_told(options, kind, nodes):
     asked = Asked(world)
     assert asked.value("tutti_reservations", kind=kind) == 1
     assert asked.value("tutti_reservation_nodes", kind=kind) == nodes
+
+
+def test_users_of_a_queue_that_limits_them_are_told_with_what_they_may_have():
+    world = World(users={"by": "Annotation", "groups": [{"name": "lab", "users": ["anna"]}]})
+    world.node("n1")
+    world.flavor()
+    limits = [{"users": ["*"], "resources": {GPU: 2, "cpu": "1500m"}}, {"groups": ["lab"], "workloads": 4}]
+    world.queue("team", 8, userLimits=limits)
+    for name, user in (("a0", "anna"), ("a1", "anna"), ("b0", "bert")):
+        world.pod(name, queue="queue", annotations={"scheduling.tutti.dev/user": user})
+    world.run()
+    asked = Asked(world)
+    assert asked.samples("tutti_user_workloads") == {
+        ("team", "user", "anna"): 1,
+        ("team", "user", "bert"): 1,
+        ("team", "group", "lab"): 1,
+    }
+    assert asked.samples("tutti_user_resource_usage")["team", "user", "anna", "cpu"] == 1
+    assert asked.samples("tutti_user_resource_limit")["team", "user", "anna", "cpu"] == 1.5
+    assert asked.samples("tutti_user_resource_limit")["team", "user", "bert", GPU] == 2
+    assert asked.failures == []
+
+
+def test_throttles_are_told_under_the_names_that_kube_throttler_has():
+    world = World(throttles={"name": "kube-throttler"})
+    world.node("n1")
+    selector = {"selectorTerms": [{"podSelector": {"matchLabels": {"app": "x"}}}]}
+    threshold = {"resourceCounts": {"pod": 3}, "resourceRequests": {"cpu": "2"}}
+    spec = {"throttlerName": "kube-throttler", "selector": selector, "threshold": threshold}
+    world.throttle("Throttle", {"metadata": {"name": "t", "namespace": "default", "uid": "u"}, "spec": spec})
+    for name in ("p0", "p1", "p2"):
+        world.pod(name, labels={"app": "x"})
+    world.run()
+    asked = Asked(world)
+    assert asked.samples("throttle_spec_threshold_resourceCounts") == {("default", "t", "pod"): 3}
+    assert asked.samples("throttle_status_calculated_threshold_resourceRequests") == {("default", "t", "cpu"): 2}
+    assert asked.samples("throttle_status_used_resourceCounts") == {("default", "t", "pod"): 2}
+    assert asked.samples("throttle_status_used_resourceRequests")["default", "t", "cpu"] == 2
+    assert asked.samples("throttle_status_throttled_resourceRequests") == {("default", "t", "cpu"): 1}
+    assert asked.samples("throttle_status_throttled_resourceCounts") == {("default", "t", "pod"): 0}
+    assert asked.samples("clusterthrottle_status_used_resourceCounts") == {}

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tutti_sim.children import tail
@@ -45,13 +46,13 @@ async def test_a_play_that_is_ended_before_all_is_done_says_so(tmp_path):
     assert demo.returncode
 
 
-async def line_with(text: bytes, demo: Process) -> None:
-    """Read what the demo prints up to a line with this text."""
+async def line_with(text: bytes, demo: Process) -> bytes:
+    """Read what the demo prints up to a line with this text, and return it."""
     assert demo.stdout is not None
     assert demo.stderr is not None
     async for line in demo.stdout:
         if text in line:
-            return
+            return line
     pytest.fail(f"the demo ended without {text!r}: {(await demo.stderr.read()).decode()}")
 
 
@@ -100,7 +101,10 @@ async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
 async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Path):
     async with demo_with("--speed", "20", "--keep", directory=tmp_path) as demo:
         await line_with(b"The cluster goes on", demo)
-        assert len(processes_of(tmp_path)) == 2
+        address = (await line_with(b"Its pages: ", demo)).decode().partition("Its pages: ")[2].strip()
+        async with aiohttp.ClientSession() as session, session.get(address, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+        assert len(processes_of(tmp_path)) == 3
         demo.send_signal(signal.SIGTERM)
         await demo.communicate()
 

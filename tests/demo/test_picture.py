@@ -178,7 +178,10 @@ def test_a_single_pod_says_itself_why_it_waits():
             "needs 32 GPUs; 16 free",
         ),
         (Why("Queue", "BehindHead", "ClusterQueue vision is StrictFIFO"), "ClusterQueue vision is StrictFIFO"),
-        (Why("Placement", "Unschedulable", "0/2 nodes. (flavor gpu)"), "0/2 nodes."),
+        (
+            Why("Placement", "Unschedulable", "0/2 nodes are available in flavor gpu: 2 full."),
+            "0/2 nodes are available: 2 full.",
+        ),
     ],
 )
 def test_explanations_are_cut_down_to_their_numbers(why: Why, numbers: str):

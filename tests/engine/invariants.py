@@ -14,6 +14,7 @@ from tutti.engine.preemption.moves import home_of
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
+from tutti.quota.holder_use import HolderUse
 from tutti.quota.tree import QuotaTree
 from tutti.quota.usage import overused_quota
 
@@ -53,6 +54,7 @@ class Invariants:
         """To be called before each decision."""
         state = self.engine.state
         self.reserved_before = {key for key, member in state.members.items() if member.charge or member.pod.assumed}
+        self.held_before = {workload.name for workload in state.workloads.values() if state.ledger.holds(workload.name)}
         self.kept_before = {key: list(kept.spots) for key, kept in state.kept_for_successors.items()}
         self.moves_before = [
             (piece.home, piece.priority, place.node, place.amounts)
@@ -66,6 +68,7 @@ class Invariants:
         self.check_room()
         self.check_quota()
         self.check_counts()
+        self.check_users()
         self.check_overuse()
         self.check_waiting()
         self.check_gangs()
@@ -132,6 +135,40 @@ class Invariants:
             if member.charge is not None:
                 holds = {what: member.pod.held.get(what[1], 0) for what in member.charge.usage}
                 assert member.charge.usage == holds, f"{member.pod.name} does not use what it holds"
+
+    def check_users(self) -> None:
+        """What users and groups have is what their workloads hold, counted anew, and no admission was beyond a limit."""
+        state = self.engine.state
+        use = state.ledger.held_for
+        if not use.on:
+            return
+        anew = HolderUse()
+        for name in (workload.name for workload in state.workloads.values()):
+            anew.name(name, use.holders(name))
+            for queue, usage in state.ledger.used_by(name):
+                anew.add(queue, name, usage, 1, accounts=1)
+        for one in state.ledger.handed():
+            anew.add(one.queue, one.who, one.usage, 1)
+        for queue in state.catalog.queues:
+            holders = use.holders_in(queue)
+            assert holders == anew.holders_in(queue)
+            for holder in holders:
+                has, counted = use.of(queue, holder), anew.of(queue, holder)
+                assert (has.resources, has.workloads.keys()) == (counted.resources, counted.workloads.keys())
+        for member in self.newly_reserved():
+            queue = None if member.charge is None else state.catalog.queues.get(member.charge.queue)
+            for holder in () if queue is None or member.charge is None else use.holders(member.charge.holder):
+                allowed = queue.user_limits.allowed(holder)
+                has = use.of(queue.name, holder)
+                for resource, most in {} if allowed is None else allowed.resources.items():
+                    asked = sum(amount for what, amount in member.charge.usage.items() if what[1] == resource)
+                    assert not asked or has.resources[resource] <= most, (holder, has, most)
+                if (
+                    allowed is not None
+                    and allowed.workloads is not None
+                    and member.charge.holder not in self.held_before
+                ):
+                    assert len(has.workloads) <= allowed.workloads, (holder, has)
 
     def check_counts(self) -> None:
         """What queues say of themselves is what their workloads hold, counted anew."""

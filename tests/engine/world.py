@@ -97,7 +97,7 @@ from tutti.engine.records.observations import (
     ThrottleGone,
     ThrottleSeen,
 )
-from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.plugins import Plugins, checksums
 from tutti.engine.records.provisioning import ProvisioningFollowed
 
 START = 1_000_000.0
@@ -174,7 +174,7 @@ class World:
     def _start(self, *, synced: bool) -> None:
         self.engine = Engine(self.configuration, self.plugins)
         self.journal = type(self).opened()
-        self._writer = JournalWriter(self.journal, self.configuration)
+        self._writer = JournalWriter(self.journal, self.configuration, policies=checksums(self.plugins))
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
         for kind in self.followed:

@@ -111,6 +111,13 @@ def to_know_the_network():
     }
 
 
+def to_show_pages():
+    """What is granted besides where pages are served beside the operator."""
+    file = ROOT / "manifests" / "components" / "web-view" / "rule.yaml"
+    (patch,) = yaml.safe_load(file.read_text())
+    return {("", name, verb) for name in patch["value"]["resources"] for verb in patch["value"]["verbs"]}
+
+
 def words(cell):
     return [word.strip("` ") for word in cell.split(",")]
 
@@ -125,7 +132,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
     ]
     assert len(listed) == len(set(listed))
     by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes() | with_cards()
-    by_component |= to_know_the_network()
+    by_component |= to_know_the_network() | to_show_pages()
     assert set(listed) == granted() | with_own_certificate() | by_component
 
 

@@ -261,6 +261,16 @@ def test_a_journal_that_is_none_is_refused():
     assert TuttiConfiguration().scheduler_names == ["tutti"]
 
 
+def test_what_comes_of_a_trace_is_the_same_with_a_journal_and_statuses_that_nobody_reads_are_not_made(cluster: Setting):
+    jobs = [job(f"j{n}", 7.0 * n, 40.0 + n, gpus=1 + n % 4, queue=("a", "b", "c")[n % 3]) for n in range(30)]
+    sink = io.BytesIO()
+    without, recorded = played(cluster, *jobs), played(cluster, *jobs, sink=sink)
+    assert times(without) == times(recorded)
+    assert without.samples == recorded.samples
+    assert without.decisions["PatchStatus"] < recorded.decisions["PatchStatus"]
+    assert replay(sink.getvalue().splitlines()).differences == []
+
+
 def test_jobs_run_as_long_as_their_flavor_makes_them_and_say_so():
     """The trace says 100 s: in a flavor of speed 0.25 they take 400, and all say so."""
     speeds = speeds_of({"fast": "1", "slow": "0.25", "some": "0.2:0.9"})

@@ -226,6 +226,36 @@ class ThrottlesSettings(Model):
     """Whether an override leaves the usual threshold to what it does not name; in kube-throttler that is unlimited."""
 
 
+class UserGroup(Model):
+    """A group, and who is in it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    """What limits of queues call it."""
+    users: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=10_000)] = []
+    """Who is in it."""
+
+
+class UsersSettings(Model):
+    """Whose a workload is, where queues limit or order by users (docs/howto/orders.md)."""
+
+    by: Literal["Namespace", "Annotation"] = "Namespace"
+    """Namespace: the label `namespaceLabel` of its namespace, or the name of that where it has none; tenants do not
+    label namespaces. Annotation: `scheduling.tutti.dev/user` of its Workload or PodGroup, else of what its pods come
+    from at the top, else of the pod; `manifests/components/users` keeps everybody from writing another's name there."""
+    namespace_label: LabelKey = "scheduling.tutti.dev/user"
+    """The label of namespaces that names their user."""
+    groups: Annotated[list[UserGroup], Field(max_length=1000)] = []
+    """Groups of users; one may be in several."""
+
+    @model_validator(mode="after")
+    def check_groups(self) -> UsersSettings:
+        """A group stands once."""
+        for name, times in Counter(one.name for one in self.groups).items():
+            if times > 1:
+                raise ValueError(f"groups: {name} stands {times} times; list its users once")
+        return self
+
+
 class HamiSettings(Model):
     """GPUs that pods share by HAMi: its device plugin tells of cards, and is told here who gets which parts."""
 
@@ -274,6 +304,8 @@ class TuttiConfiguration(Model):
     resources: ResourcesSettings = ResourcesSettings()
     throttles: ThrottlesSettings | None = None
     """Left out: throttles are not looked at."""
+    users: UsersSettings | None = None
+    """Left out: users are not told apart, so that no queue limits them; orders go by LocalQueue."""
     measurements: Measurements | None = None
     """Left out: nothing is measured, so that no profile may have `load`."""
     node_health: NodeHealth | None = None

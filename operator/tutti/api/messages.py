@@ -51,6 +51,11 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
+def followed_by(sentence: str, more: str) -> str:
+    """Return a sentence and what is said of it besides, in one: the full stop that it may end with is left out."""
+    return f"{sentence.removesuffix('.')}; {more}"
+
+
 Forms = tuple[str, str]
 """A word as it is with one, and as it is with any other number."""
 

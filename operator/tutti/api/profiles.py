@@ -337,6 +337,16 @@ class NodeResourceTopologyMatchArgs(Model):
     """Against the other scores, of which each has up to 100 points by its own weight."""
 
 
+class LearnedScoreArgs(Model):
+    """A score that was learned by `tutti simulate --learn`, which writes it only where it gained something."""
+
+    file: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The policy's file, as the operator's process finds it, such as a mounted ConfigMap. One that cannot be used is
+    told of (`tutti check`, the log, tutti_plugin_faults_total), and pods are placed as without it."""
+    weight: Weight = 10
+    """Against the other scores, of which each has up to 100 points by its own weight."""
+
+
 class SchedulerProfile(Model):
     """How the pods of one `schedulerName` are placed."""
 
@@ -359,6 +369,8 @@ class SchedulerProfile(Model):
     """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
     load: LoadArgs | None = None
     """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
+    learned_score: LearnedScoreArgs | None = None
+    """Left out, nothing that was learned counts, as with kube-scheduler."""
     interference: InterferenceArgs | None = None
     """Left out, it does not matter who slows down whom on a node, as with kube-scheduler."""
     data_locality: DataLocalityArgs | None = None
@@ -370,5 +382,9 @@ class SchedulerProfile(Model):
         ValidationRule(
             message="a plugin stands in userPlugins twice; enable it once",
             holds=lambda it: _are_different([one.name for one in it.user_plugins]),
+        ),
+        ValidationRule(
+            message="acceleratorPacking decides in place of learnedScore about pods that it packs; leave out one",
+            holds=lambda it: it.accelerator_packing is None or it.learned_score is None,
         ),
     )

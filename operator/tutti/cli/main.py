@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "replay": "tutti.cli.replay",
         "run": "tutti.cli.run",
         "simulate": "tutti_simulate.command",
-        "top": "tutti.cli.views.nodes",
+        "top": "tutti.cli.views.top",
         "ui": "tutti.web.command",
         "what-if": "tutti.cli.views.forecast.command",
     }

@@ -15,7 +15,7 @@ from tutti.api.configuration import load_configuration as read
 from tutti.cli.terminal import echo
 from tutti.controller import logs
 from tutti.controller.main import Launch, run_operator
-from tutti.controller.plugins import load_plugins
+from tutti.controller.plugins import load_plugins, read_policies
 from tutti.kube.credentials import CredentialsError
 
 _PORT = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
@@ -42,7 +42,7 @@ def start(options: RunOptions) -> NoReturn:
     logging = configuration.logging
     logs.configure(options.log_format or logging.format, level=logging.level)
     try:
-        plugins = partial(load_plugins, configuration)
+        plugins = partial(load_plugins, configuration, read_policies(configuration))
         sys.exit(run_operator(Launch(configuration, options.kubeconfig, options.context, options.journal, plugins)))
     except ConfigurationError as error:
         _fail(f"configuration {error}")

@@ -237,6 +237,12 @@ class NetworkState:
         if before is not None:
             self._count(before[0], before[1], {before[2]: 1}, -1)
 
+    def lift(self, key: PodKey, *, back: bool) -> None:
+        """Count a pod no more for a while, or again; one of no application is none of the network's."""
+        known = self._there.get(key)
+        if known is not None:
+            self._count(known[0], known[1], {known[2]: 1}, 1 if back else -1)
+
     def take(self, namespace: str, labels: Mapping[str, str], counts: Mapping[str, int], sign: int) -> None:
         """Count pods of a class with these labels on nodes while a transaction is open, or no more."""
         name = labels.get(GROUP_LABEL, "")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,7 @@ class Recording:
         path: Where to write; what is there already is put aside as the last part of an earlier run.
         configuration: That of the engine.
         failures: Counts how often recording has ended because something could not be written.
+        policies: The checksums of the engine's learned policies, by schedulerName.
         most_bytes: How large a part becomes.
         most_parts: How many parts are kept, with the one that is being written.
     """
@@ -59,6 +60,7 @@ class Recording:
         path: Path,
         configuration: TuttiConfiguration,
         failures: Counter,
+        policies: Mapping[str, str] | None = None,
         *,
         most_bytes: int = MOST_BYTES,
         most_parts: int = MOST_PARTS,
@@ -66,6 +68,7 @@ class Recording:
         self._path = path
         self._configuration = configuration
         self._failures = failures
+        self._policies = policies
         self._most_bytes, self._most_parts = most_bytes, most_parts
         self._run, self._part, self._bytes = "", 0, 0
         self._file: int | None = None
@@ -137,7 +140,7 @@ class Recording:
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self._part, self._bytes = self._part + 1, 0
-        self._writer = JournalWriter(self, self._configuration, run=self._run, part=self._part)
+        self._writer = JournalWriter(self, self._configuration, run=self._run, part=self._part, policies=self._policies)
 
     def _shut(self) -> None:
         self._writer = None
@@ -152,7 +155,9 @@ class Recording:
 
 
 @contextmanager
-def journal_at(path: Path | None, configuration: TuttiConfiguration, failures: Counter) -> Iterator[Recording | None]:
+def journal_at(
+    path: Path | None, configuration: TuttiConfiguration, failures: Counter, policies: Mapping[str, str] | None = None
+) -> Iterator[Recording | None]:
     """Give a journal that writes to `path`, or None where no path is given.
 
     Raises:
@@ -162,7 +167,7 @@ def journal_at(path: Path | None, configuration: TuttiConfiguration, failures: C
         yield None
         return
     path.parent.resolve(strict=True)
-    recording = Recording(path, configuration, failures)
+    recording = Recording(path, configuration, failures, policies)
     try:
         yield recording
     except BaseException:

@@ -46,10 +46,11 @@ from tutti.controller.serving import MetricsReaders, application, guarded, servi
 from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
 from tutti.controller.web_view import web_view
 from tutti.engine.engine import Engine
-from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.plugins import Plugins, checksums
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.metrics import WireMetrics
+from tutti.placement.extension import Stopwatch
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,10 @@ class Launch:
 class _Engines:
     """Makes one engine after the other, each with plugins of its own: these may remember what they have let go.
 
+    Attributes:
+        stopwatch: Measures what they take.
+        policies: The checksums of the learned policies among them.
+
     Raises:
         ConfigurationError: The plugins cannot be made; those of the first engine are made here.
     """
@@ -87,6 +92,8 @@ class _Engines:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._first: Plugins | None = launch.plugins()
+        self.stopwatch: Stopwatch | None = None
+        self.policies = checksums(self._first)
 
     def __call__(self) -> Engine:
         """Make an engine; what one before it has left is given back first, for two of them may be too much."""
@@ -94,7 +101,8 @@ class _Engines:
             gc.unfreeze()
             gc.collect()
         plugins, self._first = self._first, None
-        return Engine(self._launch.configuration, self._launch.plugins() if plugins is None else plugins)
+        plugins = self._launch.plugins() if plugins is None else plugins
+        return Engine(self._launch.configuration, plugins, stopwatch=self.stopwatch)
 
 
 async def operate(
@@ -123,10 +131,11 @@ async def operate(
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
     wire, pulse = WireMetrics(metrics.registry), Heartbeat()
+    engines.stopwatch = metrics.plugin_times
     health.alive["loop"] = pulse.check
     with (
         _signals(stop),
-        journal_at(launch.journal, configuration, metrics.journal_failures) as journal,
+        journal_at(launch.journal, configuration, metrics.journal_failures, engines.policies) as journal,
         LoopThread("lease and probes", _loop_factory()) as own,
     ):
         lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tutti.controller.gauges.waiting import DegradedSeconds
+from tutti.controller.plugin_times import PluginTimes
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 
 Labels = tuple[str, ...]
@@ -203,6 +204,7 @@ class Metrics:
             "tutti_plugin_faults", "Failures of users' plugins, each told once a minute.",
             ["plugin", "point"], registry=self.registry,
         )  # fmt: skip
+        self.plugin_times = PluginTimes(self.registry)
         self.set_aside = Counter(
             "tutti_set_aside", "Objects set aside because they made the engine raise, each time that one did.",
             ["kind", "during"], registry=self.registry,

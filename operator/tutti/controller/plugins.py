@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,10 +19,15 @@ from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.extensions import PluginUse
 from tutti.api.problems import FieldProblem, nearest, problems_of
 from tutti.engine.records.plugins import Enabled, PermitPlugin, Plugins, SortPlugin
-from tutti.placement.extension import FilterPlugin, ScorePlugin
+from tutti.placement.extension import FilterPlugin, PolicyPlugin, ScorePlugin
+from tutti.placement.policy_features import UnknownFeatureError, check_features
+from tutti.placement.policy_file import MOST_BYTES, LearnedPolicy, PolicyFileError, UnreadPolicy, read_policy
 
 GROUP = "tutti.plugins"
-_POINTS = (FilterPlugin, ScorePlugin, SortPlugin, PermitPlugin)
+LEARNED = "learnedScore"
+"""What the learned policy of a profile is called where plugins are named."""
+_POINTS = (FilterPlugin, ScorePlugin, PolicyPlugin, SortPlugin, PermitPlugin)
+_SCORING = (ScorePlugin, PolicyPlugin)
 
 
 class _Unusable(Exception):  # noqa: N818 - it says what the plugin is
@@ -32,14 +38,29 @@ class _Unusable(Exception):  # noqa: N818 - it says what the plugin is
         self.problems = problems
 
 
-def load_plugins(configuration: TuttiConfiguration) -> Plugins:
+LearnedPolicies = Mapping[str, LearnedPolicy | UnreadPolicy]
+"""The learned policy of each profile that has one, by its schedulerName."""
+
+
+def read_policies(configuration: TuttiConfiguration) -> LearnedPolicies:
+    """Return the learned policies that the profiles name, as their files are now."""
+    learned = ((one.scheduler_name, one.learned_score) for one in configuration.profiles)
+    return {name: _learned_policy(Path(said.file)) for name, said in learned if said is not None}
+
+
+def load_plugins(configuration: TuttiConfiguration, learned: LearnedPolicies | None = None) -> Plugins:
     """Return the plugins that the profiles enable, made with their arguments.
+
+    Args:
+        configuration: What enables them.
+        learned: The learned policies; read from their files if not given.
 
     Raises:
         ConfigurationError: One is not installed, cannot be made with its arguments, or does not fit the others.
     """
     problems: list[FieldProblem] = []
     plugins: dict[str, list[Enabled]] = {}
+    learned = read_policies(configuration) if learned is None else learned
     installed = _installed() if any(profile.user_plugins for profile in configuration.profiles) else {}
     for index, profile in enumerate(configuration.profiles):
         enabled = plugins.setdefault(profile.scheduler_name, [])
@@ -49,10 +70,34 @@ def load_plugins(configuration: TuttiConfiguration) -> Plugins:
                 enabled.append(Enabled(use.name, _made(use, installed), use.weight))
             except _Unusable as error:
                 problems += [FieldProblem(f"{path}.{one.path}", one.message) for one in error.problems]
+        if profile.learned_score is not None:
+            policy = learned[profile.scheduler_name]
+            enabled.append(Enabled(LEARNED, policy, profile.learned_score.weight))
     problems += _unsorted(configuration, plugins)
     if problems:
         raise ConfigurationError("plugins", problems)
     return plugins
+
+
+def _learned_policy(path: Path) -> LearnedPolicy | UnreadPolicy:
+    """Return the policy of a file, or what stands in for it and says why it cannot be used."""
+    try:
+        with path.open("rb") as file:
+            return read_policy(file.read(MOST_BYTES + 1))
+    except PolicyFileError as error:
+        return UnreadPolicy(f"{path}: {error}")
+    except (OSError, ValueError) as error:  # a path may hold what no path may
+        return UnreadPolicy(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def unread_policies(plugins: Plugins) -> dict[str, str]:
+    """Return what is wrong with learned policies that cannot be used, by the schedulerName of their profile."""
+    return {
+        scheduler: one.plugin.problem
+        for scheduler, enabled in plugins.items()
+        for one in enabled
+        if isinstance(one.plugin, UnreadPolicy)
+    }
 
 
 def _installed() -> dict[str, list[EntryPoint]]:
@@ -83,8 +128,13 @@ def _made(use: PluginUse, installed: Mapping[str, list[EntryPoint]]) -> object:
         raise _Unusable(FieldProblem("name", f"{offers[0].value} cannot be imported: {error!r}")) from error
     plugin = _called(factory, use.args)
     if not isinstance(plugin, _POINTS):
-        raise _Unusable(FieldProblem("name", f"{offers[0].value} has no method filter, score, sort or permit"))
-    if use.weight != 1 and not isinstance(plugin, ScorePlugin):
+        raise _Unusable(FieldProblem("name", f"{offers[0].value} has no method filter, score, policy, sort or permit"))
+    if isinstance(plugin, PolicyPlugin):
+        try:
+            check_features(plugin.policy_features_version, plugin.policy_features)
+        except UnknownFeatureError as error:
+            raise _Unusable(FieldProblem("name", f"{offers[0].value}: {error}")) from error
+    if use.weight != 1 and not isinstance(plugin, _SCORING):
         raise _Unusable(FieldProblem("weight", f"counts only for a plugin that scores, and {use.name} does not"))
     return plugin
 

@@ -47,6 +47,7 @@ def web_view(configuration: TuttiConfiguration, kubeconfig: Path | None, context
     )
 
     async def work() -> None:
+        """Start the process, and wait for its end."""
         # It loads nothing that stands beside the script, and logs where this process does.
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", _MODULE, stdin=asyncio.subprocess.PIPE, env=dict(os.environ)

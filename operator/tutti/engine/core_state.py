@@ -27,6 +27,7 @@ from tutti.engine.records.plugins import PluginHost, Plugins
 from tutti.engine.records.reservations import Nominations
 from tutti.engine.records.timers import Timers
 from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.placement.extension import Stopwatch
 from tutti.placement.profile import Profile
 from tutti.quota.ledger import UsageLedger
 from tutti.quota.ordering import backoff_seconds
@@ -54,6 +55,7 @@ class CoreState:
         rules: How fairness and preemption go.
         profiles: How pods are placed, per schedulerName of ours.
         plugins: What users have added to each profile.
+        stopwatch: Measures what they take, for people; None: nobody does.
         plugin_host: What runs these.
         ledger: Who uses what of which queue.
         workloads: Everybody who is queued, runs or is held.
@@ -79,6 +81,7 @@ class CoreState:
     rules: PreemptionRules = field(default_factory=PreemptionRules)
     profiles: dict[str, Profile] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=dict)
+    stopwatch: Stopwatch | None = None
     plugin_host: PluginHost = field(init=False)
     ledger: UsageLedger = field(default_factory=UsageLedger)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)

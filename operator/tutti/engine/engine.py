@@ -49,6 +49,7 @@ from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import reporting, statuses, throttle_statuses
+from tutti.placement.extension import Stopwatch
 from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
@@ -64,16 +65,22 @@ class Engine:
     """
 
     def __init__(
-        self, configuration: TuttiConfiguration, plugins: Plugins | None = None, *, discreet: bool = True
+        self,
+        configuration: TuttiConfiguration,
+        plugins: Plugins | None = None,
+        *,
+        discreet: bool = True,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
-        self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
+        self.state = state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet, stopwatch=stopwatch)
         state.ledger.protected = partial(is_protected, state)
         state.queue_positions.used = partial(usage_history.usage_of_local_queue, state)
         state.ledger.used_lately = partial(usage_history.usage_of_holder, state)
         self.lifecycle_events: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = self._again = self._restored = False
@@ -354,8 +361,7 @@ class Engine:
         state.attempt_part("telling queues", partial(reporting.report_objects, state), None)
         state.attempt_part(turn_parts.POSITIONS, partial(reporting.refresh_positions, state), None)
         state.attempt_part(turn_parts.THROTTLES_TOLD, partial(throttle_statuses.report_throttles, state), None)
-        state.dirty.update(dict.fromkeys(late))
-        # Those late stand in line from the next turn on.
+        state.dirty.update(dict.fromkeys(late))  # they stand in line from the next turn on
         self._again = bool(late or state.raised) or self._queue.cut_short
 
     # what the steps share
@@ -401,6 +407,7 @@ class Engine:
         state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.share_debts.pending.clear()
         self._queue = SchedulingQueue(self._bulkheads, state.share_debts.pending)
+        state.queue_positions.sorting = self._queue.sorting_of
         state.quota_holdbacks.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True

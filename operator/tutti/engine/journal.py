@@ -9,7 +9,7 @@ the decisions must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,18 +20,23 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.observations import AnyObservation
-from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.plugins import Plugins, checksums
 
 _ENCODER = msgspec.json.Encoder()
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):
-    """The first line: who wrote the journal, with which configuration (JSON of its model), and which part it is."""
+    """The first line: who wrote the journal, with which configuration (JSON of its model), and which part it is.
+
+    Attributes:
+        policies: The checksum of each profile's learned policy, by schedulerName; "": its file could not be used.
+    """
 
     version: str
     configuration: str
     run: str = ""
     part: int = 1
+    policies: dict[str, str] = {}
 
 
 class Saw(msgspec.Struct, frozen=True, tag_field="line", tag="saw"):
@@ -96,11 +101,27 @@ class Sink(Protocol):
 
 
 class JournalWriter:
-    """Writes a journal line by line; the sink decides when it reaches the disk."""
+    """Writes a journal line by line; the sink decides when it reaches the disk.
 
-    def __init__(self, sink: Sink, configuration: TuttiConfiguration, *, run: str = "", part: int = 1) -> None:
+    Args:
+        sink: Takes the lines.
+        configuration: Of the engine.
+        run: The run, where it has several parts, and `part`, which of them this is.
+        policies: As in the header.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        configuration: TuttiConfiguration,
+        *,
+        run: str = "",
+        part: int = 1,
+        policies: Mapping[str, str] | None = None,
+    ) -> None:
         self._sink = sink
-        self._put(Header(__version__, configuration.model_dump_json(by_alias=True), run, part))
+        settings = configuration.model_dump_json(by_alias=True)
+        self._put(Header(__version__, settings, run, part, dict(policies or {})))
 
     def saw(self, observation: AnyObservation) -> None:
         """Record an observation, before the engine is told."""
@@ -166,6 +187,20 @@ def _part(header: Header) -> str:
     return f"part {header.part} of run {header.run}" if header.run else "another journal"
 
 
+def _check_policies(recorded: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """See that the policies that decided are those that would decide now.
+
+    Raises:
+        JournalError: One is another, or could be used in only one of them.
+    """
+    for scheduler, one in recorded.items():
+        if found.get(scheduler, "") != one:
+            was, now = one or "one that could not be used", found.get(scheduler) or "none that can be used"
+            raise JournalError(
+                f"the profile {scheduler} had the learned policy {was}, and there is {now}: put the file of then there"
+            )
+
+
 def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins] = lambda _: {}) -> Replay:
     """Run a journal again and compare every decision.
 
@@ -174,7 +209,8 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
         load: Gives the plugins that its configuration enables.
 
     Raises:
-        JournalError: the journal cannot be read, does not begin with its header, or lacks a part.
+        JournalError: the journal cannot be read, does not begin with its header, or lacks a part; or its learned
+            policies are not those that are there.
     """
     entries = read(lines)
     first = next(entries, None)
@@ -184,7 +220,9 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
     if header.part != 1:
         raise JournalError(f"it begins with part {header.part} of run {header.run}; give all parts, from .001 on")
     configuration = TuttiConfiguration.model_validate_json(header.configuration)
-    engine = Engine(configuration, load(configuration))
+    plugins = load(configuration)
+    _check_policies(header.policies, checksums(plugins))
+    engine = Engine(configuration, plugins)
     observations = calls = decisions = 0
     differences: list[Difference] = []
     for number, line in entries:

@@ -37,7 +37,7 @@ class State(QueueState, StatusState):
     capacity_seen: int = 0
 
     def __post_init__(self) -> None:
-        self.plugin_host = PluginHost(self.plugins, self.cluster.classes)
+        self.plugin_host = PluginHost(self.plugins, self.cluster.classes, self.stopwatch)
         self.cluster.nodes.devices.count(self.configuration.resources.device_class_mappings)
         conventions = self.configuration.conventions
         self.kinds = KindTable(self.configuration.frameworks, ignored_keys(conventions))
@@ -54,6 +54,10 @@ class State(QueueState, StatusState):
             load.on = self.cluster.classes.reads_limits = True
             load.estimates, load.unmeasured_seconds = estimates_of(measurements), measurements.unmeasured_seconds
         self._look_at_network()
+        users = self.configuration.users
+        for group in () if users is None else users.groups:
+            for name in group.users:
+                self.groups_of_users[name] = (*self.groups_of_users.get(name, ()), group.name)
         if any(one.interference is not None for one in self.configuration.profiles):
             self.cluster.watch_labels((BEHAVIOUR_LABEL,))
         if any(one.data_locality is not None for one in self.configuration.profiles):
@@ -166,6 +170,8 @@ class State(QueueState, StatusState):
         self.counts.move(workload, NOT_COUNTED, {}, self.changed_queues)
         self.queue_positions.put(workload)
         self.applications.drop(workload)
+        if self.ledger.held_for.on:
+            self.ledger.held_for.forget(workload.name)
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""

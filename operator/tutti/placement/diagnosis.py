@@ -182,8 +182,8 @@ def not_together_error(nodes: NodeColumns, asks: Sequence[Ask]) -> FitError:
     required = sum(ask.required for ask in asks)
     topology = asks[0].topology
     assert topology is not None  # they are to be near one another
-    text = f"0/{nodes.count} nodes are available. {not_together_message(required, topology.asked, len(asks))}."
-    return FitError(text, max(ask.required for ask in asks), required)
+    why = not_together_message(required, topology.asked, len(asks))
+    return FitError(refusal_message(nodes.count, why[0].lower() + why[1:]), max(ask.required for ask in asks), required)
 
 
 def _topology_fit_error(nodes: NodeColumns, ask: Ask, profile: Profile) -> FitError | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from tutti.api.selectors import Taint
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import ABSENT, NodeColumns
 from tutti.placement.framework import Mask, Scores
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,35 @@ class ScorePlugin(Protocol):
 
 
 @runtime_checkable
+class PolicyPlugin(Protocol):
+    """Prefers nodes by figures about them, which change with every pod: how full they would be, what holes are left.
+
+    It is asked again and again, so it must be quick: array expressions over what it is handed.
+    """
+
+    @property
+    def policy_features(self) -> Sequence[str]:
+        """The features that it is told, names of `POLICY_FEATURES`."""
+        ...
+
+    @property
+    def policy_features_version(self) -> int:
+        """The version of their meaning that it was written for: `FEATURES_VERSION` of then."""
+        ...
+
+    def policy(self, features: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return float64[m, k]: how good it is to have the nth pod of a class on each node; any finite number.
+
+        100 / (1 + e^-x) of it counts as points, and is multiplied by the weight in the profile.
+
+        Args:
+            features: By name float64[m, k]: row by row the 1st, 2nd, ... pod, column by column a node. The answer for
+                one of them may not depend on what stands elsewhere.
+        """
+        ...
+
+
+@runtime_checkable
 class ChangesWithTime(Protocol):
     """A filter or score whose answer goes by the time."""
 
@@ -164,6 +195,22 @@ class ReadsPodLabels(Protocol):
         ...
 
 
+class PluginCall(NamedTuple):
+    """A call of foreign code: the schedulerName of the profile that it is made for, the plugin, and its method."""
+
+    profile: str
+    plugin: str
+    point: str
+
+
+class Stopwatch(Protocol):
+    """Makes a call, and may measure how long it takes; no decision depends on what it has measured."""
+
+    def __call__(self, asked: PluginCall, call: Callable[[], T], /) -> T:
+        """Return what the call returns, or let out what it raises."""
+        ...
+
+
 class Host(Protocol):
     """What a plugin's adapter needs of the engine."""
 
@@ -174,6 +221,10 @@ class Host(Protocol):
 
     def fault(self, plugin: str, point: str, message: str) -> None:
         """Note that a plugin has failed at an extension point."""
+
+    def timed(self, asked: PluginCall, call: Callable[[], T]) -> T:
+        """Call a plugin; who runs the engine may measure it."""
+        ...
 
     def recheck(self, at: float) -> None:
         """Have those that wait for nodes tried again at a time, Unix seconds."""

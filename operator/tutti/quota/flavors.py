@@ -29,7 +29,9 @@ from tutti.placement.framework import FlavorConstraints
 from tutti.placement.topology.request import LevelRequest
 from tutti.quota.policy import DEFAULT_FUNGIBILITY, NOBODY, Fungibility, PreemptionPolicy
 from tutti.quota.provisioning import ProvisioningCheck
+from tutti.quota.queue_order import BY_DEMAND, BY_USE, QueueOrder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
+from tutti.quota.user_limits import NO_USER_LIMITS, UserLimits
 
 VIRTUAL = "pods"
 
@@ -113,6 +115,8 @@ class Queue:
         max_moves: How many running pods are moved at most so that one of its workloads fits.
         movable: Whether what runs in it may be moved where it does not say otherwise.
         shares_cards: Whether pods share cards as with HAMi, so that it limits of these what it has quota of.
+        order: In which order its workloads are tried; None: by priority and age.
+        user_limits: How much users and groups may have of it at once.
         problem: Why it is inactive, if it is.
     """
 
@@ -142,7 +146,19 @@ class Queue:
     max_moves: int = 0
     movable: bool = False
     shares_cards: bool = False
+    order: QueueOrder | None = None
+    user_limits: UserLimits = NO_USER_LIMITS
     problem: QuotaProblem | None = None
+
+    @property
+    def counts_holders(self) -> bool:
+        """Whether it matters how much each user, group or LocalQueue has of it."""
+        return bool(self.user_limits) or (self.order is not None and self.order.goes_by(BY_USE))
+
+    @property
+    def counts_each(self) -> bool:
+        """Whether each admission changes who is next, or who may be, among those that are equal otherwise."""
+        return self.counts_holders or (self.order is not None and self.order.goes_by(BY_DEMAND))
 
     def cross_queue_priority(self, priority: int) -> int:
         """Return what a priority of one of its workloads counts outside of it."""

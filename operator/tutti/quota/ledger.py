@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from tutti.quota.flavors import Queue
+from tutti.quota.holder_use import HolderUse
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot, UsedLately
 from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage, add_to
 
@@ -111,6 +112,7 @@ class UsageLedger:
         frees: Grows whenever quota may have become available anywhere.
         protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
+        held_for: What users, groups or LocalQueues have of each queue, where anybody asks.
     """
 
     def __init__(self) -> None:
@@ -119,6 +121,7 @@ class UsageLedger:
         self.snapshot = Snapshot(self.tree, {})
         self.protected: Callable[[AdmittedWorkload], bool] = self.snapshot.protected
         self.used_lately: UsedLately = self.snapshot.used_lately
+        self.held_for = HolderUse()
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._touched: dict[str, None] = {}
@@ -163,6 +166,9 @@ class UsageLedger:
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
+        asked = any(queue.counts_holders for queue in queues.values())
+        total = ((queue, who, _whole(one)) for (queue, who), one in self._accounts.items())
+        self.held_for.recount(total, on=asked)
         self._roots = {name: _root(tree, name) for name in queues}
         self._stamps = {}
         self._epoch += 1
@@ -256,6 +262,8 @@ class UsageLedger:
         change = per_pod if pods == 1 else _times(per_pod, pods)
         add_to(account.usage, change)
         self.snapshot.charge(queue, change)
+        if self.held_for.on:
+            self.held_for.add(queue, who, change, 1, accounts=account.pods == pods)
         self._moved(queue)
 
     def admit(self, queue: str, accounts: Sequence[Account]) -> None:
@@ -268,6 +276,8 @@ class UsageLedger:
             self._touched[who] = None
             self.snapshot.enrol(account.holder)
             add_to(total, account.usage)
+            if self.held_for.on:
+                self.held_for.add(queue, who, account.usage, 1, accounts=1)
         self.snapshot.charge(queue, total)
         self._moved(queue)
 
@@ -278,7 +288,10 @@ class UsageLedger:
         account = self._accounts[queue, who]
         self._touched[who] = None
         account.pods -= pods
-        self.snapshot.refund(queue, account.less(_times(per_pod, pods)))
+        change = _times(per_pod, pods)
+        self.snapshot.refund(queue, account.less(change))
+        if self.held_for.on:
+            self.held_for.add(queue, who, change, -1, accounts=0 if account.pods else -1)
         if told:
             self._has_freed(queue)
         else:
@@ -294,6 +307,8 @@ class UsageLedger:
         """Let `who` use more in a queue for the same pods, or less where the change is negative."""
         account = self._accounts[queue, who]
         self._touched[who] = None
+        if self.held_for.on:
+            self.held_for.add(queue, who, change, 1)
         more = {what: amount for what, amount in change.items() if amount > 0}
         less = {what: -amount for what, amount in change.items() if amount < 0}
         account.more(more)
@@ -404,6 +419,13 @@ class UsageLedger:
 def _root(tree: QuotaTree, queue: str) -> str:
     root = tree.queues[queue].root()
     return f"queue/{queue}" if root.leaf else f"cohort/{root.name}"
+
+
+def _whole(account: Account) -> Usage:
+    """Return what a holder uses, with what it has handed over."""
+    total = dict(account.usage)
+    add_to(total, account.handed)
+    return total
 
 
 def _times(per_pod: Mapping[FlavorResource, int], pods: int) -> Mapping[FlavorResource, int]:

@@ -108,6 +108,7 @@ class VirtualCluster:
 
     def __init__(self, engine: Engine, at: float, habits: Habits, journal: JournalWriter | None = None) -> None:
         self.engine, self.now, self.habits = engine, at, habits
+        engine.state.tells_rooms = journal is not None  # who replays a journal tells it, and nobody else would read it
         self.turns = self.told = 0
         self.decisions: Counter[str] = Counter()
         self.unplayed: Counter[str] = Counter()
@@ -172,6 +173,16 @@ class VirtualCluster:
             return None
         step, when = self.habits.step, max(self.now, min(times))
         return math.ceil(when / step) * step if step else when
+
+    def seen(self, before: Iterable[AnyObservation]) -> list[AnyObservation]:
+        """Return what an engine that is made now would be listed: what there was, with pods and objects as they are.
+
+        Args:
+            before: What was taken over, for what never changes here.
+        """
+        kept = [one for one in before if not isinstance(one, PodSeen | ObjectSeen)]
+        objects = [ObjectSeen(kind, raw) for (kind, _, _), raw in self._objects.items()]
+        return [*kept, *objects, *map(PodSeen, self._pods.values())]
 
     @property
     def quiet(self) -> bool:
@@ -297,15 +308,33 @@ class VirtualCluster:
         if workload is None or self._runs.get(key) != run:
             return
         self.ends(key)
+        learns = self.engine.state.catalog.by_run_time and not self.habits.keeps
         for pod in [self._pods[one.pod.key] for one in workload.members() if one.pod.key in self._pods]:
-            if not self.habits.keeps:
-                del self._pods[pod.metadata.namespace, pod.metadata.name]
-                self._show(PodGone(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
+            if not (self.habits.keeps or learns):
+                self._delete(pod)
             elif pod.spec.node_name and not pod.terminated:
                 self.tell(PodSeen(_replaced(pod, status=_replaced(pod.status, phase="Succeeded", conditions=[]))))
-        if not self.habits.keeps:
+        if learns:  # who learns how long work runs has to see that it has succeeded, before it is gone
+            self.at(self.now + 2 * max(1.0, self.habits.step), lambda: self._clean_up(key, run))
+        elif not self.habits.keeps:
             self._runs.pop(key, None)
             self._forget_object(*key)
+
+    def _clean_up(self, key: WorkloadKey, run: int) -> None:
+        """Delete what has succeeded, unless it has begun anew."""
+        workload = self.engine.state.workloads.get(key)
+        if self._runs.get(key) not in (run, run + 1):  # that it was seen to have ended counts as well
+            return
+        for pod in [] if workload is None else [self._pods.get(one.pod.key) for one in workload.members()]:
+            if pod is not None:
+                self._delete(pod)
+        self._runs.pop(key, None)
+        self._forget_object(*key)
+
+    def _delete(self, pod: Pod) -> None:
+        """Have a pod be gone at once."""
+        del self._pods[pod.metadata.namespace, pod.metadata.name]
+        self._show(PodGone(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid))
 
     def _forget_object(self, kind: str, namespace: str, name: str) -> None:
         if self._objects.pop((kind, namespace, name), None) is not None:

@@ -100,7 +100,7 @@ async def _until_alone(stop: asyncio.Event) -> None:
     stop.set()
 
 
-def main() -> None:
+def serve_task() -> None:
     """Read the task, a line of JSON, and do it."""
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=WebViewTask)
     os.nice(_NICE)
@@ -109,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_task()

@@ -70,6 +70,7 @@ async def serving_pages(mirror: ClusterMirror) -> AsyncIterator[tuple[PageHub, a
     hub = PageHub(mirror)
 
     async def work() -> None:
+        """Follow the cluster, and make pages."""
         async with asyncio.TaskGroup() as group:
             group.create_task(mirror.run(), name="mirror")
             group.create_task(hub.run(), name="pages")

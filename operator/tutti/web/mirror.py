@@ -153,9 +153,14 @@ class ClusterMirror:
             seen,
             self._namespace,
             {one.resource.label: one.refused for one in (*parts, self._events) if one.refused},
-            self._missing,
+            [label for label in self._missing if not self._is_there(label)],
             [*unread, *([self._unmeasured] if self._unmeasured else [])],
         )
+
+    def _is_there(self, label: str) -> bool:
+        """Whether a kind that was missing when it was looked for has come since."""
+        mine = next(one for one in self._ours if one.resource.label == label)
+        return mine.informer is not None and mine.informer.synced.is_set()
 
     def interruptions(self) -> list[str]:
         """Return which streams do not flow at the moment, and why: what is shown of these may be old."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tutti.cli.views.configuration import KnownConfiguration
-from tutti.cli.views.gangs import GangView, as_found, gang_views
+from tutti.cli.views.gangs import GangView, gang_views, gangs_as_found
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.nodes import Top, devices, top
 from tutti.cli.views.queues import Branch, forest
@@ -53,12 +53,12 @@ class Answers:
         return self._untried[0]
 
 
-def answers_of(asked: ObservedCluster) -> Answers:
+def engine_answers(asked: ObservedCluster) -> Answers:
     """Ask an engine what the pages show."""
     engine = asked.stock()
     roots = forest(engine.state)
     offer = top(engine.state, devices(engine.state))
-    before = as_found(engine.state)
+    before = gangs_as_found(engine.state)
     engine.decide(asked.at)
     asked = replace(asked, tried=engine)
     return Answers(asked, roots, offer, engine.state, gang_views(engine.state, before))
@@ -88,12 +88,12 @@ class Picture:
     @cached_property
     def open(self) -> Answers:
         """What those are told who may see everybody."""
-        return answers_of(self._asked(discreet=False))
+        return engine_answers(self._asked(discreet=False))
 
     @cached_property
     def discreet(self) -> Answers:
         """What the others are told."""
-        return answers_of(self._asked(discreet=True))
+        return engine_answers(self._asked(discreet=True))
 
     @cached_property
     def lacks(self) -> str:

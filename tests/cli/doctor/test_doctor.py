@@ -206,8 +206,8 @@ async def with_devices_taken_beside(ward: Ward) -> None:
 
 
 async def without_figures(ward: Ward) -> None:
-    profile = {"schedulerName": "tutti", "load": {}}
-    await configured(ward, {"measurements": {}, "profiles": [profile]})
+    profile = {"schedulerName": "tutti", "load": {"policy": "LeastUsed", "weight": 2}}
+    await configured(ward, {"measurements": {"source": "MetricsServer"}, "profiles": [profile]})
 
 
 async def with_a_queue_that_is_off(ward: Ward) -> None:

@@ -265,7 +265,7 @@ def test_quota_alone_that_does_not_help_is_told_with_what_comes_then():
     (remedy,) = of("vision/train-2", [*made, group("vision", "train-2", 5)]).remedies
 
     assert remedy.what == "the quota of ClusterQueue vision in a100 is raised: nvidia.com/gpu from 16 to 56"
-    assert remedy.then.startswith("0/8 nodes are available: ")
+    assert remedy.then.startswith("0/8 nodes are available in flavor a100: ")
 
 
 def test_members_that_are_missing_are_told_with_what_comes_then():

@@ -58,7 +58,7 @@ def test_queues_of_a_cohort_lend_each_other_what_they_do_not_use():
     world.run()
     assert world.where("b") == {}
     assert (
-        "1 free now (1 of its own 4, 0 of 2 to borrow), 3 lent to cq (reclaimable: no)"
+        "1 free now (1 of its own 4, 0 of 2 to borrow), 3 lent to cq, which it does not take back: its reclaimWithinCohort is Never"
         in world.why("PodGroup", "b").message
     )
     world.finish("a-0")
@@ -232,9 +232,8 @@ def test_flavors_are_tried_in_order_until_quota_and_nodes_both_hold():
     world.run()
     why = world.why("Pod", "q")
     assert why.gate == "Placement"
-    assert (
-        "(flavor first) | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (0 of its own 2)" in why.message
-    )
+    assert why.message.startswith("0/2 nodes are available in flavor first: ")
+    assert " | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (0 of its own 2)" in why.message
 
 
 def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_another():
@@ -349,9 +348,9 @@ def test_less_quota_stops_nothing_that_runs():
 @pytest.mark.parametrize(
     ("reclaim", "said"),
     [
-        (Preemptible.NEVER, "no"),
-        (Preemptible.LOWER_PRIORITY, "from lower priorities"),
-        (Preemptible.ANY, "yes"),
+        (Preemptible.NEVER, "which it does not take back: its reclaimWithinCohort is Never"),
+        (Preemptible.LOWER_PRIORITY, "which it may take back from lower priorities"),
+        (Preemptible.ANY, "which it may take back"),
     ],
 )
 def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_can_be_had_back(reclaim, said):
@@ -367,8 +366,7 @@ def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_
     state = world.engine.state
     queue = replace(state.catalog.queues["team-a"], policy=PreemptionPolicy(reclaim=reclaim))
     assert _shortage(state, queue, ("h100", GPU), 64) == (
-        f"needs 64 nvidia.com/gpu in h100; 40 free now (40 of its own 96, 0 of 40 to borrow), "
-        f"24 lent to team-b (reclaimable: {said})"
+        f"needs 64 nvidia.com/gpu in h100; 40 free now (40 of its own 96, 0 of 40 to borrow), 24 lent to team-b, {said}"
     )
 
 

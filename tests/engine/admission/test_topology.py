@@ -177,7 +177,7 @@ def test_pod_groups_that_do_not_fit_together_say_so():
             world.pod(f"job-{name}-{rank}", workload="job", group=name)
     world.run()
     assert world.where("job") == {}
-    assert f"No {RACK} domain was found with room for all 5 pods together" in world.why("Workload", "job").message
+    assert f"no {RACK} domain was found with room for all 5 pods together" in world.why("Workload", "job").message
 
 
 def test_slices_stay_in_one_rack_each():

@@ -16,7 +16,7 @@ def test_a_gang_whose_members_name_another_scheduler_says_so():
 
     (reason,) = world.status("PodGroup", "g")["pendingReason"]["reasons"]
     assert reason["message"].startswith("1 of 2 members of pod group g is there")
-    assert "1 more pod carries its label but has schedulerName default-scheduler; give it tutti" in reason["message"]
+    assert "; 1 more pod carries its label but has schedulerName default-scheduler: give it tutti" in reason["message"]
 
 
 def test_a_stranger_that_is_gone_is_told_of_no_more():

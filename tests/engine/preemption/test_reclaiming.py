@@ -134,7 +134,10 @@ def test_without_a_policy_nobody_is_taken_out():
     world.gang("a", 4, queue="a")
     world.run()
     assert evicted(world) == []
-    assert "4 lent to b (reclaimable: no)" in world.why("PodGroup", "a").message
+    assert (
+        "4 lent to b, which it does not take back: its reclaimWithinCohort is Never"
+        in world.why("PodGroup", "a").message
+    )
 
 
 def test_who_has_not_run_long_enough_is_spared_until_it_has():

@@ -251,7 +251,7 @@ def test_who_lends_and_whether_it_can_be_had_back_is_told():
     world.run()
     assert world.why("Pod", "a-1").message == (
         "ClusterQueue a: needs 3 nvidia.com/gpu in default; 1 free now (1 of its own 4, 0 of 4 to borrow), "
-        "3 lent to b (reclaimable: no)"
+        "3 lent to b, which it does not take back: its reclaimWithinCohort is Never"
     )
 
 

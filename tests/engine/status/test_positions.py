@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
-from tutti.engine.records.counters import QueuePositions
 from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.queue_positions import QueuePositions
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status.reporting import LOOK_SECONDS, MOST_WRITES
 

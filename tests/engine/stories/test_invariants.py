@@ -27,6 +27,7 @@ from tutti.engine.admission import usage_history
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.records.workloads import WorkloadKey
+from tutti.quota.queue_order import Factor
 
 MOVABLE = {"scheduling.tutti.dev/movable": "true"}
 WINDOW, PERMIT, VICTIMS = 20, 10, 30
@@ -63,6 +64,24 @@ POLICIES = st.builds(
     MINIMUM,
 )
 QUOTAS = st.sampled_from([0, 1, 2, 3, 4, 5, "30%", "100%"])
+WHOSE = st.sampled_from(["users", "groups"])
+ORDERS = st.fixed_dictionaries(
+    {
+        "factors": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "factor": st.sampled_from([one.value for one in Factor]),
+                    "weight": st.integers(1, 5),
+                }
+            ),
+            min_size=1,
+            max_size=3,
+            unique_by=lambda one: one["factor"],
+        ),
+        "among": st.sampled_from(["Priority", "All"]),
+        "maxWaitSeconds": st.integers(1, 60),
+    }
+)
 BY_USE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
 CLASSES = {"high": 2, "usual": 1}
 TEMPLATES = [TEMPLATE, {"spec": {**TEMPLATE["spec"], "priorityClassName": "high"}}]
@@ -233,6 +252,7 @@ class Histories(RuleBasedStateMachine):
             profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
             fairSharing=fair,
             admissionFairSharing={"usageHalfLifeSeconds": 30, "usageSamplingIntervalSeconds": 5},
+            users={"groups": [{"name": "all", "users": ["default"]}]},
         )
         world = self.world
         world.hold_binds = True
@@ -408,6 +428,17 @@ class Histories(RuleBasedStateMachine):
         times = {"begin": timestamp(self.world.now + begin), "end": timestamp(self.world.now + begin + seconds)}
         windows = [{"name": "w", **times, "flavors": quotas}]
         self.world.object(kind, name, {**spec, "temporaryQuotas": windows})
+
+    @rule(name=st.sampled_from(["cq1", "cq2", "cq3"]), order=ORDERS)
+    def change_order(self, name: str, order: dict[str, Any]) -> None:
+        spec = self.world.objects["ClusterQueue", "", name]["spec"]
+        self.world.object("ClusterQueue", name, {**spec, "ordering": order})
+
+    @rule(name=st.sampled_from(["cq1", "cq2", "cq3"]), gpus=st.integers(0, 5), workloads=st.integers(0, 4), whose=WHOSE)
+    def limit_users(self, name: str, gpus: int, workloads: int, whose: str) -> None:
+        limit = {"resources": {GPU: gpus}, **({"workloads": workloads} if workloads else {})}
+        spec = self.world.objects["ClusterQueue", "", name]["spec"]
+        self.world.object("ClusterQueue", name, {**spec, "userLimits": [{whose: ["*"], **limit}] if gpus else []})
 
     @rule(name=st.sampled_from(["cq1", "cq2"]), preempts=POLICIES)
     def change_preemption(self, name: str, preempts: dict[str, Any]) -> None:

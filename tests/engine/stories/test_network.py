@@ -386,3 +386,87 @@ def test_no_arrangement_of_a_gang_costs_less_than_the_one_that_is_chosen(drawn: 
     if placed:
         chosen = tuple(int(placed[f"app-{name}-{n}"][1:]) for name, many in members.items() for n in range(many))
         assert total(chosen) == min(map(total, fits))
+
+
+def test_who_takes_the_bandwidth_of_more_important_work_leaves():
+    """The link has room for two; there are nodes enough, so only bandwidth is what the third lacks."""
+    world = network_world(limited("1G"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "n-z2", "z2", gpus=8)
+    depends(world, web=[("db", 10, {"minBandwidth": "400M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1", priority=100)
+    for number in range(2):
+        world.pod(f"low-{number}", labels=labelled("web"))
+    world.pod("other", priority=0)
+    world.run()
+    assert sorted(where(world)) == ["db", "low-0", "low-1", "other"]
+    world.pod("high", labels=labelled("web"), priority=10)
+    world.run()
+    assert "high" in where(world)
+    assert "other" in where(world)
+    assert len([name for name in where(world) if name.startswith("low")]) == 1
+    assert world.replay().differences == []
+
+
+def test_nobody_leaves_where_the_link_would_be_too_narrow_all_the_same():
+    world = network_world(limited("300M"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "n-z2", "z2", gpus=8)
+    depends(world, web=[("db", 10, {"minBandwidth": "400M"})], log=[("db", 10, {"minBandwidth": "100M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1", priority=100)
+    for number in range(2):
+        world.pod(f"low-{number}", labels=labelled("log"))
+    world.run()
+    world.pod("high", labels=labelled("web"), priority=10)
+    world.run()
+    assert sorted(where(world)) == ["db", "low-0", "low-1"]
+
+
+def test_a_gang_takes_out_no_more_of_a_link_than_it_needs():
+    world = network_world(limited("1G"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "n-z2", "z2", gpus=16)
+    depends(world, web=[("db", 10, {"minBandwidth": "200M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1", priority=100)
+    for number in range(5):
+        world.pod(f"low-{number}", labels=labelled("web"))
+    world.run()
+    assert len(where(world)) == 6
+    world.pod_group("high", 3)
+    for number in range(3):
+        world.pod(f"high-{number}", group="high", labels=labelled("web"), priority=10)
+    world.run()
+    assert {f"high-{number}" for number in range(3)} <= set(where(world))
+    assert len([name for name in where(world) if name.startswith("low")]) == 2
+
+
+def test_who_leaves_for_room_and_who_for_bandwidth_leave_together():
+    """The node is full and so is its link: one without a part in the application has the device, another the link."""
+    world = network_world(limited("400M"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "n-z2", "z2", gpus=1)
+    depends(world, web=[("db", 10, {"minBandwidth": "400M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1", priority=100)
+    world.pod("talks", labels=labelled("web"), gpus=0, priority=5, node="n-z2")
+    world.pod("computes", gpus=1)
+    world.run()
+    assert sorted(where(world)) == ["computes", "db", "talks"]
+    world.hold_evictions = True
+    world.pod("high", labels=labelled("web"), priority=10)
+    world.decide()
+    leaving = [name for (_, name), pod in world.pods.items() if pod.metadata.deletion_timestamp]
+    assert sorted(leaving) == ["computes", "talks"]
+
+
+def test_victims_of_a_gang_on_other_nodes_of_the_place_are_found_as_well():
+    world = network_world(limited("400M"), bandwidth=True)
+    put_node(world, "n-z1", "z1", gpus=1)
+    put_node(world, "a", "z2", gpus=1)
+    put_node(world, "b", "z2", gpus=1)
+    depends(world, web=[("db", 10, {"minBandwidth": "400M"})])
+    world.pod("db", labels=labelled("db"), node="n-z1", priority=100)
+    world.pod("low", labels=labelled("web"), node="a")
+    world.run()
+    world.pod("high", labels=labelled("web"), priority=10)
+    world.run()
+    assert sorted(where(world)) == ["db", "high"]

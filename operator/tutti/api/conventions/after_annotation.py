@@ -8,7 +8,7 @@ it is waited for no longer, if that is not that it has succeeded.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tutti.api.conventions.membership import ConventionError, existing_name, quoted
 from tutti.api.kinds.after import MOST_AFTER
@@ -45,3 +45,8 @@ def read_after(text: str, where: str) -> tuple[AfterName, ...]:
     if len(found) > MOST_AFTER:
         raise ConventionError(f"it names {len(found)} workloads: name at most {MOST_AFTER}", where)
     return tuple(found.values())
+
+
+def bounded_after(text: Any) -> str:
+    """Return what an annotation says, and no more of it than shows that it is too long."""
+    return text[: LONGEST_AFTER + 1] if isinstance(text, str) else ""

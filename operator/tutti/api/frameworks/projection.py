@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from tutti.api.conventions.after_annotation import AFTER, LONGEST_AFTER
+from tutti.api.conventions.after_annotation import AFTER, bounded_after
 from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.membership import (
     MOST_MEMBERS,
@@ -23,6 +23,7 @@ from tutti.api.conventions.membership import (
     quoted,
     whole_number,
 )
+from tutti.api.conventions.order_annotations import order_hints
 from tutti.api.conventions.topology_annotations import KUEUE_TOPOLOGY, OUR_TOPOLOGY, read_topology_request
 from tutti.api.core import OwnerReference
 from tutti.api.framework_kind import MOST_ROLES, AmountField, FrameworkKind, RoleDescription
@@ -138,15 +139,11 @@ def _inheritable(top: FieldReader, kind: FrameworkKind, annotations: Mapping[str
         schedule_timeout_seconds=top.count(kind.schedule_timeout) if kind.schedule_timeout else None,
         topology=topology,
         topology_problem=topology_problem,
-        after=_bounded(annotations.get(AFTER)),
-        flavor_seconds=_bounded(annotations.get(FLAVOR_SECONDS)),
+        after=bounded_after(annotations.get(AFTER)),
+        hints=order_hints(annotations),
+        flavor_seconds=bounded_after(annotations.get(FLAVOR_SECONDS)),
         ended=how_ended(top.raw),
     )
-
-
-def _bounded(text: Any) -> str:
-    """Return a text, and no more of it than shows that it is too long."""
-    return text[: LONGEST_AFTER + 1] if isinstance(text, str) else ""
 
 
 def placed_roles(raw: Mapping[str, Any], kind: FrameworkKind) -> tuple[list[PlacedRole], list[FieldProblem]]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from tutti.api.conventions.membership import PodTopologyRequest
+from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints
 from tutti.api.core import OwnerReference
 
 After = tuple[str, Literal["Ready", "Complete"]]
@@ -118,6 +119,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
         schedule_timeout_seconds: How long a complete reservation is held; None: as configured.
         topology: How near its pods want to be, by its annotations.
         after: What our annotation says of whose end its pods wait for.
+        hints: What its annotations say that the order of a queue may go by, and whose it is.
         flavor_seconds: What our annotation says of how long its pods take in which flavor.
         ended: Succeeded or Failed, where its status says so; "" while it does not.
         problems: What is wrong with its roles and numbers, in sentences.
@@ -148,6 +150,7 @@ class ProjectedOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
     after: str = ""
+    hints: OrderHints = NO_HINTS
     flavor_seconds: str = ""
     ended: str = ""
     problems: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from tutti.api.conventions.membership import (
     label_path,
     whole_number,
 )
+from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints
 from tutti.api.frameworks.chain import OwnerChain
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS, PRIORITY_LABELS
 from tutti.api.frameworks.projection import RUN_TIME_LABELS
@@ -39,6 +40,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
         maximum_seconds: For how long it may run.
         schedule_timeout_seconds: How long a complete reservation is held.
         after: Whose end it waits for, and until when: as GangMembership has it.
+        hints: What the order of its queue may go by; whose it is the top owner says, whatever others do.
         flavor_seconds: How long it is expected to take in which flavor.
         problems: What cannot be read, in sentences; that then counts as not said, and the pod has to wait.
     """
@@ -50,6 +52,7 @@ class InheritedTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule_timeout_seconds: int | None = None
     topology: PodTopologyRequest | None = None
     after: tuple[tuple[str, str], ...] = ()
+    hints: OrderHints = NO_HINTS
     flavor_seconds: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -91,9 +94,19 @@ def inherited_terms(chain: OwnerChain, ignored: Collection[str] = ()) -> Inherit
         schedule_timeout_seconds=timeout,
         topology=topology.topology if topology is not None else None,
         after=read_after(str(after or ""), annotation_path(AFTER)),
+        hints=_hints(chain),
         flavor_seconds=_flavor_seconds(str(taken or "")),
         problems=tuple(problems),
     )
+
+
+def _hints(chain: OwnerChain) -> OrderHints:
+    said = [owner.hints for owner in chain.owners]
+    if not any(said):
+        return NO_HINTS
+    seconds = next((one.seconds for one in said if one.seconds), 0)
+    progress = next((one.progress for one in said if one.progress >= 0), -1)
+    return OrderHints(seconds, progress, said[-1].user)
 
 
 def _flavor_seconds(text: str) -> FlavorSeconds:

@@ -1,7 +1,7 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
 Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds`,
-`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas` and `consolidation` are ours.
+`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas`, `ordering`, `userLimits` and `consolidation` are ours.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic import Field
 from tutti.api.kinds.checks import AdmissionChecksStrategy
 from tutti.api.kinds.consolidation import MOST_MOVES, Consolidation, Move
 from tutti.api.kinds.matching import LabelSelector
+from tutti.api.kinds.ordering import OrderPolicy, RunTimes, UserLimitList, UserUse
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
 from tutti.api.kinds.temporary_quotas import TemporaryQuotas
@@ -193,6 +194,10 @@ class ClusterQueueSpec(Model):
     """Waiting for several flavors at once; not supported yet."""
     priority: QueuePriority = QueuePriority()
     """How priorities of its workloads count outside of the queue."""
+    ordering: OrderPolicy | None = None
+    """In which order its workloads are tried (ours, not Kueue's); left out: by priority, then by age."""
+    user_limits: UserLimitList = []
+    """How much each user and group may have of it at once (ours, not Kueue's); the configuration says who they are."""
     consolidation: Consolidation | None = None
     """Moving running work so that a workload fits (ours, not Kueue's); left out: neither for this queue nor in it."""
     RULES: ClassVar = (
@@ -217,11 +222,19 @@ class ClusterQueueSpec(Model):
     )
 
 
+MOST_USERS_TOLD = 32
+"""Users and groups that a status names."""
+MOST_KINDS_TOLD = 64
+"""Kinds of workloads whose run times a status keeps."""
+
+
 class ClusterQueueStatus(QueueStatus):
     """The status of a ClusterQueue."""
 
     moves: Annotated[list[Move], Field(max_length=MOST_MOVES, json_schema_extra=ATOMIC)] = []
     """What is being moved for workloads of this queue, and has been in the last hour."""
+    users: Annotated[list[UserUse], Field(max_length=MOST_USERS_TOLD, json_schema_extra=ATOMIC)] = []
+    """What users and groups have of it, where it has userLimits: those with most workloads."""
 
 
 class ClusterQueue(Object):
@@ -298,6 +311,8 @@ class LocalQueueStatus(QueueStatus):
 
     fair_sharing: LocalFairSharing | None = None
     """Where it stands among those of its ClusterQueue."""
+    run_times: Annotated[list[RunTimes], Field(max_length=MOST_KINDS_TOLD, json_schema_extra=ATOMIC)] = []
+    """How long its workloads have run lately, where its ClusterQueue goes by that, the latest kind last."""
 
 
 class LocalQueue(Object):

@@ -38,7 +38,7 @@ class FlavorUsage(Lenient):
     """What is used of each resource."""
 
 
-Gate = Literal["Gather", "Queue", "Throttle", "Quota", "Checks", "Placement", "Permit", "Victims"]
+Gate = Literal["Gather", "Queue", "Throttle", "UserLimit", "Quota", "Checks", "Placement", "Permit", "Victims"]
 
 
 class PendingReason(Lenient):

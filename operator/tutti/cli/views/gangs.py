@@ -57,7 +57,7 @@ def gangs(
 ) -> tuple[GangView, ...]:
     """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
     engine = asked.stock()
-    before = as_found(engine.state)
+    before = gangs_as_found(engine.state)
     engine.decide(asked.at)
     return gang_views(engine.state, before, namespace=namespace, waiting=waiting, degraded=degraded)
 
@@ -66,7 +66,7 @@ Found = Mapping[WorkloadKey, tuple[Phase, int, DegradedGang | None]]
 """Of each workload its phase, how many nodes it is on, and how far it is from what it needs."""
 
 
-def as_found(state: LifecycleState) -> Found:
+def gangs_as_found(state: LifecycleState) -> Found:
     """Return what gangs are like before anybody is tried."""
     return {
         key: (workload.phase, _nodes(workload), degraded_of(state, workload))

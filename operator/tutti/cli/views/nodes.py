@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import click
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tutti.cli.grouping import CommandGroup
-from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, PageWidth, amount, bar, table
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
 from tutti.cluster.devices.troubles import pool_trouble
@@ -363,22 +360,3 @@ def _holes(one: ModelUse) -> str:
 
 def _notes(one: NodeUse) -> Text:
     return Text(", ".join(one.notes), BAD if not one.open else QUIET)
-
-
-@click.group("top", cls=CommandGroup)
-def command() -> None:
-    """Show what is used and what is free."""
-
-
-@command.command("nodes")
-@click.option("-r", "--resource", "resources", multiple=True, help="Resource to show; may be given several times.")
-@click.option("--label", help="Node label that tells models apart, in place of those of vendors and clouds.")
-@click.option("--models", is_flag=True, help="Show models only, not each node.")
-@view
-def nodes(way: ViewOptions, *, resources: tuple[str, ...], label: str | None, models: bool) -> None:
-    """Show devices used and free per model and node, the holes, and how many pods of each size fit."""
-    asked = way.ask()
-    way.require(asked)
-    state = asked.stock().state
-    found = top(state, resources or devices(state), label)
-    way.show(found, lambda page: draw_top(found, by_node=not models, page=page))

@@ -32,6 +32,8 @@ from tutti.cli.views.drawing import (
     bar,
     table,
 )
+from tutti.cli.views.order_texts import order_named, order_said
+from tutti.cli.views.queue_users import UserInQueue, draw_users, users_of
 from tutti.cli.views.what_if import FITS
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.pod_sets import pending_pod_sets
@@ -105,6 +107,8 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
         gate: Where it waits, or "".
         why: What it waits for, or "".
         degraded: How far it is from what it needs, where it runs with less.
+        user: Whose it is, where users are told apart.
+        order: What the order of the queue says of it, where that has one; "" for one that runs.
         pods: How many of its pods must be placed together; 0 where nobody knows yet, or it runs.
         needs: What these ask for, by resource.
         starts_at: When it starts as far as anybody knows, Unix seconds; None: nobody does.
@@ -120,6 +124,8 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
     gate: str = ""
     why: str = ""
     degraded: DegradedGang | None = None
+    user: str = ""
+    order: str = ""
     pods: int = 0
     needs: Mapping[str, int] = {}
     starts_at: float | None = None
@@ -136,6 +142,7 @@ class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
     waiting: tuple[WorkloadInQueue, ...]
     beyond: int
     checking: tuple[WorkloadInQueue, ...] = ()
+    users: tuple[UserInQueue, ...] = ()
 
 
 def forest(state: StatusState) -> tuple[Branch, ...]:
@@ -171,6 +178,7 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
         tuple(_entry(state, one, at, starts.get(one.key)) for at, one in enumerate(heads, 1)),
         max(0, state.counts.of(name).pending - len(heads)),
         tuple(_entry(state, one, 1) for one in checking),
+        tuple(users_of(state, name, MOST_WAITING)),
     )
 
 
@@ -228,6 +236,8 @@ def _notes(state: StatusState, node: QuotaNode) -> tuple[str, ...]:
         notes.append("on hold")
     if queue.strict:
         notes.append("strict")
+    if queue.order is not None:
+        notes.append(f"ordered by {order_named(queue.order)}")
     return tuple(notes)
 
 
@@ -250,6 +260,8 @@ def _entry(state: StatusState, workload: Workload, position: int, starts_at: flo
         "" if why is None else why.gate.value,
         "" if why is None else why.message,
         degraded_of(state, workload),
+        workload.user,
+        order_said(state, workload) if position else "",
         sum(one.required for one in required),
         needs,
         starts_at,
@@ -290,9 +302,16 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
     for one in found.waiting:
         since = ago(now - one.queued_at)
         why = Text(one.why or FITS, WAITS)
+        if one.order:
+            why.append(f"\n{one.order}", QUIET)
         waiting.add_row(str(one.position), _name(one), str(one.priority), since, one.gate, why)
     parts: list[RenderableType] = [head, *_draw_windows([found.queue])]
-    for rows, part in ((found.running, running), (found.checking, checking), (found.waiting, waiting)):
+    for rows, part in (
+        (found.running, running),
+        (found.checking, checking),
+        (found.waiting, waiting),
+        (found.users, draw_users(found.users, page)),
+    ):
         if rows:
             parts += [Text(), part]
     if found.beyond:

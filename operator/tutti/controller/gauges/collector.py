@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from tutti.controller.gauges import nodes, queues, waiting
+from tutti.controller.gauges import nodes, queues, throttles, waiting
 from tutti.controller.gauges import queues as queues__
 from tutti.controller.object_cache import ObjectCache
 from tutti.controller.references import active_conditions
@@ -99,6 +99,8 @@ class StateGauges(Collector):
         yield from queues.cohort_families(state)
         yield from queues.parent_families(state)
         yield from queues.share_families(state)
+        yield from queues.user_families(state)
+        yield from throttles.throttle_families(state)
         yield from queues.power_families(state)
         if self._local_queues:
             yield from queues.local_queue_families(state)

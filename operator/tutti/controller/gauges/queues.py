@@ -11,13 +11,17 @@ from math import nan
 from prometheus_client.core import Metric
 
 from tutti.api.kinds import LocalQueue
+from tutti.api.kinds.queues import MOST_USERS_TOLD
 from tutti.controller.gauges import Row, gauges, in_units
 from tutti.engine.admission.energy import watts_by_queue
 from tutti.engine.records.counters import QueueCount, WaitingPlace
 from tutti.engine.records.workloads import Phase
 from tutti.engine.status import StatusState
+from tutti.engine.status.queue_statuses import user_shares
 from tutti.quota.fair_sharing import fair_share
+from tutti.quota.holder_use import HeldShare
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, Usage, add_to
+from tutti.quota.user_limits import holder_title
 
 Called = Mapping[tuple[str, ...], str]
 """How the engine calls each queue, by the values of the labels that name it."""
@@ -213,6 +217,43 @@ def _local_usage(state: StatusState, doors: Mapping[LocalQueueName, QueueCount],
         for what in () if node is None else node.quotas:
             amount = count.reserved.get(what, 0) - (0 if yielding else count.yielding.get(what, 0))
             yield (name, namespace, *what), in_units(what[1], amount)
+
+
+USER = ("cluster_queue", "kind", "name")
+
+
+def user_families(state: StatusState | None) -> Iterator[Metric]:
+    """Yield what users and groups have of the queues that limit them, and may have; of each queue those with most."""
+    found = [] if state is None else list(_users(state))
+    yield gauges(
+        "tutti_user_workloads",
+        "Workloads of a user or group that hold quota of a ClusterQueue with userLimits; those with most of each.",
+        USER,
+        ((labels, len(share.workloads)) for labels, share, _ in found),
+    )
+    yield gauges(
+        "tutti_user_resource_usage",
+        "What workloads of a user or group hold of a resource that a ClusterQueue limits for him.",
+        (*USER, "resource"),
+        (
+            ((*labels, name), in_units(name, share.resources.get(name, 0)))
+            for labels, share, limits in found
+            for name in limits
+        ),
+    )
+    yield gauges(
+        "tutti_user_resource_limit",
+        "How much of it he may have at once.",
+        (*USER, "resource"),
+        (((*labels, name), in_units(name, most)) for labels, _, limits in found for name, most in limits.items()),
+    )
+
+
+def _users(state: StatusState) -> Iterator[tuple[tuple[str, str, str], HeldShare, Mapping[str, int]]]:
+    for name, queue in state.catalog.queues.items():
+        for holder, share in user_shares(state, name)[:MOST_USERS_TOLD] if queue.user_limits else ():
+            allowed = queue.user_limits.allowed(holder)
+            yield (name, *holder_title(holder)), share, {} if allowed is None else allowed.resources
 
 
 COHORT = ("cohort",)

@@ -13,6 +13,7 @@ from tutti.engine.records.counters import QueueFigures
 from tutti.engine.records.reservations import BackfillReservations, KeptForMembers, QuotaHoldbacks, Reserved
 from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.engine.records.workloads import WorkloadKey
+from tutti.quota.run_times import RunHistory
 from tutti.quota.usage import UsageHistory
 
 
@@ -47,6 +48,8 @@ class AdmissionState(LifecycleState, QueueFigures):
         load_due: When the first of these figures says nothing any more, Unix seconds; inf: none will.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
         past_use_at: When all of them were last told, Unix seconds.
+        run_times: How long workloads of LocalQueues (`namespace/name`) have run, where an order goes by that.
+        groups_of_users: In which groups users are, by the configuration.
     """
 
     backfill_reservations: BackfillReservations = field(default_factory=BackfillReservations)
@@ -60,6 +63,8 @@ class AdmissionState(LifecycleState, QueueFigures):
     load_due: float = math.inf
     past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
+    run_times: dict[str, RunHistory] = field(default_factory=dict)
+    groups_of_users: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def looks_for_better(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history
+from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history, user_limits
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
@@ -92,6 +92,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
         extenders.begin_consulting(state, workload.key)
     scarce = short_of_resources(state, workload, entry.queue) if workload.min_resources else None
     scarce = scarce or throttling.throttled(state, entry.needs)
+    scarce = scarce or user_limits.limited(state, workload, entry.queue, entry.needs)
     if scarce is not None:
         return Refusal(scarce)
     with state.cluster.transaction() as transaction:
@@ -138,6 +139,7 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
     if attempt.awaits:
         return None
     needs = throttling.within_throttles(state, entry.needs)
+    needs = user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
         needs = _take_most(attempt, needs)
@@ -188,7 +190,8 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
-        why = throttling.throttled(state, needs) or _take_required(attempt, needs, pod_sets, choice)
+        why = throttling.throttled(state, needs) or user_limits.limited(state, workload, queue, needs)
+        why = why or _take_required(attempt, needs, pod_sets, choice)
     return attempt.taken if why is None else why
 
 
@@ -215,7 +218,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
-        why = throttling.throttled(state, [need]) or _take_required(attempt, [need], pod_sets, choice)
+        why = throttling.throttled(state, [need]) or user_limits.limited(state, workload, queue, [need])
+        why = why or _take_required(attempt, [need], pod_sets, choice)
     return why or no_room_left()
 
 

@@ -52,7 +52,7 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
     if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
         return False
     need, workload = entry.needs[0], entry.workload
-    if entry.queue is not None and entry.queue.checks.on_flavors:
+    if entry.queue is not None and (entry.queue.checks.on_flavors or entry.queue.counts_each):
         return False
     if need.required != 1 or need.topology is not None or need.pod_class.volumes is not NO_VOLUMES:
         return False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tutti.api.messages import followed_by
 from tutti.engine.admission.attempt import AdmissionAttempt, terms_of
 from tutti.engine.lifecycle.provisioning import current, why_not_asked
 from tutti.engine.records.explanation import Explanation, Gate
@@ -53,7 +54,7 @@ def asks_for_nodes(
             return why  # it can be asked for once there is an object that tells of it
         against = why_not_asked(attempt.state, workload, check, flavors, [need.pod_class for need in concerned])
         if against:
-            return msgspec.structs.replace(why, message=f"{why.message}; {against}")
+            return msgspec.structs.replace(why, message=followed_by(why.message, against))
         if workload.held_since is None:
             charges = zip(needs, terms.charges, strict=True)
             attempt.held = [(need.group, need.required, charge) for need, charge in charges if charge is not None]
@@ -62,4 +63,4 @@ def asks_for_nodes(
     if not others:
         return why
     text = f"none are made: its pods ask for none of the managedResources of AdmissionCheck {' or '.join(others)}"
-    return msgspec.structs.replace(why, message=f"{why.message}; {text}")
+    return msgspec.structs.replace(why, message=followed_by(why.message, text))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tutti.api.conditions import timestamp
-from tutti.api.messages import HAS, agreeing, counted
+from tutti.api.messages import HAS, agreeing, counted, followed_by
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.admission import AdmissionState
@@ -28,13 +28,16 @@ MOST_NAMES = 3
 
 RECLAIMABLE: Mapping[Preemptible, str] = MappingProxyType(
     {
-        Preemptible.NEVER: "no",
-        Preemptible.ANY: "yes",
-        Preemptible.LOWER_PRIORITY: "from lower priorities",
-        Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY: "from lower or newer equal priorities",
+        Preemptible.NEVER: "which it does not take back: its reclaimWithinCohort is Never",
+        Preemptible.ANY: "which it may take back",
+        Preemptible.LOWER_PRIORITY: "which it may take back from lower priorities",
+        Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY: "which it may take back from lower or newer equal priorities",
     }
 )
 """Whether a queue may take back what it has lent, by its policy."""
+
+AVAILABLE = "nodes are available:"
+"""How kube-scheduler begins; a flavor is named before the colon, so that the reasons go on to be its own."""
 
 
 def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanation) -> Explanation:
@@ -47,10 +50,10 @@ def with_foreign_pods(state: AdmissionState, workload: Workload, why: Explanatio
     ours = next(iter(state.profiles))
     number = len(others)
     carry = counted(number, "more pod", verb=("carries", "carry"))
-    text = f"{carry} its label but {agreeing(number, HAS)} schedulerName {names}"
-    text += f"; give {agreeing(number, ('it', 'them'))} {ours}"
+    text = f"{carry} its label but {agreeing(number, HAS)} schedulerName {names}: "
+    text += f"give {agreeing(number, ('it', 'them'))} {ours}"
     return Explanation(
-        why.gate, why.reason, f"{why.message} ({text})", {**why.details, "podsOfOtherSchedulers": str(number)}
+        why.gate, why.reason, followed_by(why.message, text), {**why.details, "podsOfOtherSchedulers": str(number)}
     )
 
 
@@ -175,7 +178,7 @@ def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: 
     borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
     to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
     to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
-    return f"{text}, {format_amount(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
+    return f"{text}, {format_amount(resource, lent)} lent{to}, {RECLAIMABLE[queue.policy.reclaim]}"
 
 
 def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of: int = 1) -> Explanation:
@@ -187,8 +190,11 @@ def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of:
         tried: How many arrangements were tried.
         of: How many pods start together; the message says so where it names fewer.
     """
-    flavors = ", ".join(dict.fromkeys(assignment.values()))
+    flavors = list(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
+    if flavors:
+        where = f"in {counted(len(flavors), 'flavor').partition(' ')[2]} {', '.join(flavors)}"
+        message = message.replace(AVAILABLE, f"{AVAILABLE.removesuffix(':')} {where}:", 1)
     if tried:
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
     elif found.wanted < of and message.endswith("."):
@@ -196,7 +202,7 @@ def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0, of:
     return Explanation(
         Gate.PLACEMENT,
         _reason(found),
-        message + (f" (flavor {flavors})" if flavors else ""),
+        message,
         {"fits": str(found.fits), "required": str(found.wanted), **found.details},
     )
 

@@ -18,11 +18,12 @@ from typing import Any
 from tutti.api import quantity
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import LocalQueue
+from tutti.api.messages import followed_by
 from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.admission import AdmissionState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
-from tutti.engine.records.workloads import Workload, local_queue_named
+from tutti.engine.records.workloads import Workload
 from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
 from tutti.quota.usage import Consumed, UsageHistory, decay, local_usage, penalty
@@ -118,8 +119,15 @@ def explain_usage(state: AdmissionState, workload: Workload, why: Explanation) -
     ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{history.name} has used {_hours(state, history.use, lacking)} {lacking} hours lately, {others}"
-    message = f"{why.message}; who has used less, by weight, goes first: {text}"
+    message = followed_by(why.message, f"who has used less, by weight, goes first: {text}")
     return Explanation(why.gate, why.reason, message, why.details)
+
+
+def local_queue_named(local_queue: str, reader: str, *, discreet: bool) -> str:
+    """Return how a LocalQueue, by namespace and name, is told of in a namespace."""
+    if not discreet or local_queue.partition("/")[0] == reader:
+        return local_queue
+    return "a LocalQueue of another namespace"
 
 
 def _counts(state: AdmissionState, namespace: str, local: str) -> bool:

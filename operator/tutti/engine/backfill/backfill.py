@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from tutti.api.conditions import timestamp
+from tutti.api.messages import followed_by
 from tutti.engine.admission import quota_holdback
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import assign_flavors
@@ -397,7 +398,7 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
     else:
         text = f"it starts at {timestamp(starts_at)} at the latest, on {where} kept for it"
         details["startsAt"] = timestamp(starts_at)
-    return Explanation(why.gate, why.reason, f"{why.message.removesuffix('.')}; {text}", details)
+    return Explanation(why.gate, why.reason, followed_by(why.message, text), details)
 
 
 def _pause(state: BackfillState, queue: Queue, workload: WorkloadKey) -> None:

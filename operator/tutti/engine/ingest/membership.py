@@ -12,6 +12,7 @@ from dataclasses import replace
 from tutti.api.conventions import GangMembership, PodTopologyRequest
 from tutti.api.conventions.membership import within_bounds
 from tutti.api.conventions.named_groups import POD_GROUP, VOLCANO
+from tutti.api.conventions.order_annotations import order_hints
 from tutti.api.core import Pod
 from tutti.api.frameworks import InheritedTerms, OwnedGang, OwnerAwaited, UnusableOwner, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -74,6 +75,7 @@ def put_member(state: IngestState, pod: Pod) -> None:
     if member.nominated and not pod.spec.node_name:
         state.workloads[state.pod_group_of[record.key][0]].nominates = True
     member.scale_down = scale_down_annotations(pod.metadata.annotations)
+    member.hints = order_hints(pod.metadata.annotations)
     if SCALE_DOWN_MARK in member.scale_down:
         state.workloads[state.pod_group_of[record.key][0]].some_protected = True
     if not member.reported[0]:

@@ -30,6 +30,7 @@ from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
 from tutti.engine.ingest.membership import await_owners, member_topology
+from tutti.engine.ingest.order_hints import read_hints
 from tutti.engine.ingest.owned_gangs import (
     answers_of,
     inherited_queues,
@@ -73,6 +74,8 @@ def read_workload(state: IngestState, workload: Workload) -> None:
             group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
+    if state.catalog.ordered or state.configuration.users is not None:
+        read_hints(state, workload)
 
 
 def _read_workload_object(state: IngestState, workload: Workload, found: WorkloadObject | None) -> None:

@@ -26,7 +26,7 @@ import msgspec
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds.checks import AdmissionCheckState
-from tutti.api.messages import IS, counted
+from tutti.api.messages import IS, counted, followed_by
 from tutti.api.selectors import Toleration
 from tutti.engine.lifecycle import LifecycleState, provisioning, quota_usage
 from tutti.engine.lifecycle.eviction import deactivate, evict
@@ -188,11 +188,13 @@ def with_quota_held(workload: Workload, why: Explanation) -> Explanation:
         return why
     one = provisioning.current(workload)
     if one is not None:
-        text = f"; ProvisioningRequest {one.request} is Provisioned, and its quota is kept until "
+        text = f"ProvisioningRequest {one.request} is Provisioned, and its quota is kept until "
         reason = provisioning.NO_ROOM if why.gate is Gate.PLACEMENT else why.reason  # autoscalers are asked already
-        return msgspec.structs.replace(why, reason=reason, message=f"{why.message}{text}{timestamp(workload.deadline)}")
-    text = f"; all its admission checks are Ready, and its quota is kept until {timestamp(workload.deadline)}"
-    return msgspec.structs.replace(why, message=why.message + text)
+        return msgspec.structs.replace(
+            why, reason=reason, message=followed_by(why.message, text + timestamp(workload.deadline))
+        )
+    text = f"all its admission checks are Ready, and its quota is kept until {timestamp(workload.deadline)}"
+    return msgspec.structs.replace(why, message=followed_by(why.message, text))
 
 
 def required_checks(state: LifecycleState, workload: Workload) -> list[str]:

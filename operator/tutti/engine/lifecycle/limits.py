@@ -171,10 +171,13 @@ def _stopped(state: LifecycleState, workload: Workload) -> tuple[EvictionReason,
     namespace = workload.key[1]
     queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(namespace, workload.queue))
     if queue is not None and (queue.drain or (queue.hold and reserved)):
-        return EvictionReason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped (stopPolicy)"
+        return EvictionReason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped by its stopPolicy"
     local = state.catalog.local_queue(namespace, workload.queue)
     if local is not None and (local.drain or (local.hold and reserved)):
-        return EvictionReason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
+        return (
+            EvictionReason.LOCAL_QUEUE_STOPPED,
+            f"LocalQueue {namespace}/{workload.queue} is stopped by its stopPolicy",
+        )
     return None
 
 

@@ -10,6 +10,8 @@ hold room that the gang has no use for yet. They give theirs back and are tried 
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import numpy as np
 
@@ -32,7 +34,7 @@ from tutti.engine.records.plugins import (
     Waiting,
 )
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.extension import Pods, Rooms
+from tutti.placement.extension import PluginCall, Pods, Rooms
 
 WAITING_FOR_APPROVAL = "WaitingForApproval"
 
@@ -187,7 +189,9 @@ def _ask_plugin(state: LifecycleState, permit: EnabledPermit, workload: Workload
     joins = workload.phase not in STARTING
     reservation = Reservation(waiting_view(state, workload), placed, state.now - since, joins)
     try:
-        verdict = permit.plugin.permit(reservation, Rooms(nodes), state.now)
+        asked = PluginCall(permit.profile, permit.name, "permit")
+        call = partial(permit.plugin.permit, reservation, Rooms(nodes), state.now)
+        verdict = state.plugin_host.timed(asked, call)
     except Exception as error:  # noqa: BLE001 - foreign code; the reservation is given back and says so
         return _plugin_failed(state, permit, f"{type(error).__name__}: {error}")
     if not isinstance(verdict, Go | Wait | Refuse):

@@ -27,6 +27,7 @@ from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
+from tutti.quota.holder_use import PART
 from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import Usage, add_to
 
@@ -195,10 +196,6 @@ def labels_of(state: LifecycleState, node: str) -> Labels | None:
 def _usage(flavors: FlavorByResource, held: Mapping[str, int]) -> Usage:
     """Return what a pod uses that holds so much, in these flavors."""
     return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}
-
-
-PART = "#"
-"""Stands between the name of a workload and that of a member that is a holder by itself; no name has it."""
 
 
 def describe_holder(state: LifecycleState, workload: Workload) -> None:

@@ -23,7 +23,7 @@ from tutti.api.kinds import PodGroup
 from tutti.api.messages import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
-from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
+from tutti.engine.lifecycle.quota_usage import protected_until, workload_of
 from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
 from tutti.engine.preemption.kept_room import FreedRoom
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
@@ -41,6 +41,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
+from tutti.quota.holder_use import PART
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot
 from tutti.quota.tree import Usage, add_to
 

@@ -297,7 +297,8 @@ class _MovableWork:
             return True
         node = state.ledger.tree.queues.get(now.name)
         held = {what for member in other.members() if member.charge is not None for what in member.charge.usage}
-        return not (now.strict or now.reserves or now.by_past_use or node is None or node.borrows_any(held))
+        waits = now.strict or now.reserves or now.by_past_use or now.order is not None or now.user_limits
+        return not (waits or node is None or node.borrows_any(held))
 
     def _rests_until(self, other: Workload) -> float:
         """Return until when a workload is not moved again, Unix seconds; 0 where it has not been moved lately."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from tutti.engine.admission import usage_history
 from tutti.engine.admission.patience import patience_shape
+from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority, moves
@@ -52,10 +53,11 @@ def may_block(workload: Workload, queue: Queue | None) -> bool:
     return workload.phase is Phase.WAITING and workload.held_since is None
 
 
-def sort_key(workload: Workload) -> QueueKey:
+def sort_key(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> QueueKey:
     """Return what sorts a workload among those of its queue, the next one first."""
     less, since, place = workload.standing
-    return workload.rank, head_key(-less, since, workload.name, place=place)
+    workload.traits = traits_of(state, workload, queue, needs)
+    return workload.rank, head_key(-less, since, workload.name, place=place), workload.traits
 
 
 def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
@@ -73,8 +75,10 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
     if queue is not None and queue.checks.provisioning:
         asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
+    user = state.ledger.held_for.holders(workload.name) if queue is not None and queue.user_limits else ()
     patience = patience_shape(state, workload, needs)
-    return (*whom, important, before, lasts, local_queue, own, least, asked_for, patience)
+    order = user, workload.traits
+    return (*whom, important, before, lasts, local_queue, own, least, asked_for, patience, order)
 
 
 def holds_something(state: QueueState, workload: Workload) -> bool:

@@ -305,7 +305,7 @@ def explain_those_behind(state: QueueState, line: PendingQueue) -> list[Workload
     told = line.told_head = told_by_name(state, line, head)
     said: dict[tuple[str, bool], Explanation] = {}
     for one in dict.fromkeys(chain(told, before, behind)):
-        if one.left or line.order(one) <= line.order(head):
+        if one.left or not line.is_behind(one, head):
             continue
         case = (one.workload.key[1], one in told)
         if case not in said:

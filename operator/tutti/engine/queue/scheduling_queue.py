@@ -13,7 +13,7 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 | a disruption budget allows more | `budgets_eased` | who lacks nodes and may have others moved |
 | a throttle lets more start | `throttles.take_helped` | who waits for one in that namespace |
 | an extender has answered, a rest is over | `consultations`, `roused` | whose it is |
-| past use counts less by now | `catalog.by_past_use` | the lines that are ordered by it |
+| past use counts less by now, somebody has waited long enough | `OrderedLines` | the lines that are ordered by it |
 
 `state.touch` has a workload read again; that wakes a parked one only where it asks for something else than before, or
 its last victim has left, or it may fit already (`nominations`). Nothing is polled.
@@ -27,6 +27,7 @@ from itertools import chain
 from math import inf
 
 from tutti.engine.admission import batches, quota_holdback, usage_history
+from tutti.engine.admission.queue_orders import StateFacts
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
@@ -45,10 +46,12 @@ from tutti.engine.queue.equivalence import (
     terms_of_entry,
 )
 from tutti.engine.queue.heads import Batch, NextHead, explain_those_behind, explain_waiting, next_heads
+from tutti.engine.queue.ordered_lines import OrderedLines
 from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.faults import Whose
+from tutti.engine.records.line_order import LineOrder
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -85,7 +88,7 @@ class SchedulingQueue:
         self._parked = ParkedClasses()
         self._pending = pending
         self._seen = (0, 0, 0)
-        self._ordered_at = 0.0
+        self._orders = OrderedLines()
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
 
@@ -97,7 +100,13 @@ class SchedulingQueue:
         if self._helped_meanwhile(state) or state.quota_holdbacks.activated:
             return state.now
         rested = (equals.rests_until for equals in self._parked.roused)
-        return min((time for time in (state.timers.next(state.now), *rested) if time is not None), default=None)
+        times = (state.timers.next(state.now), *rested, *self._orders.next_due(state, self._queues))
+        return min((time for time in times if time is not None), default=None)
+
+    def sorting_of(self, queue: str) -> LineOrder[EquivalenceClass] | None:
+        """Return what sorts those who wait at a ClusterQueue; None where it has no order, or nobody waits."""
+        line = self._queues.get((queue, ""))
+        return None if line is None else line.sorting
 
     def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
         """Return the entry of a workload that stands in a queue."""
@@ -129,8 +138,9 @@ class SchedulingQueue:
             self._try_by_now(state, workload)
         if state.consultations.take_activated():
             self._activate(state, taken(self._parked.for_answers))
-        if state.catalog.by_past_use:
-            self._follow_usage_history(state)
+        if state.catalog.by_past_use or state.catalog.ordered:
+            self._activate(state, self._orders.take_overdue(state.now))
+            self._active.update(dict.fromkeys(self._orders.to_look_at(state, self._queues)))
 
     def batches(
         self, state: QueueState, *, most: int | None = None, enough: Callable[[], bool] | None = None
@@ -250,6 +260,7 @@ class SchedulingQueue:
         for index in (self._gated, self._entries, self._queues, self._active):
             index.clear()
         self._parked.clear()
+        self._orders.clear()
         self._pending.clear()
         state.quota_holdbacks.clear()
         for workload in everybody:
@@ -322,7 +333,8 @@ class SchedulingQueue:
         self, state: QueueState, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]
     ) -> QueueEntry:
         """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
-        name, key, shape = queue_name_of(workload, queue), sort_key(workload), shape_of(state, workload, queue, needs)
+        name, key = queue_name_of(workload, queue), sort_key(state, workload, queue, needs)
+        shape = shape_of(state, workload, queue, needs)
         entry = self._entries.get(workload.key)
         if entry is not None and entry.is_at(name, key, shape):
             entry.needs = needs
@@ -332,6 +344,7 @@ class SchedulingQueue:
             equals = class_of(state, self._line(state, name, queue, workload), shape, workload, queue, needs)
             entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
             equals.line.add(entry)
+            self._orders.note(entry, state.now)
             if queue is not None:
                 self._pending.come(queue.name, equals.asks)
         equals = entry.equivalence
@@ -352,7 +365,9 @@ class SchedulingQueue:
             strict = may_block(workload, queue)
             used = partial(usage_history.usage_of_local_queue, state)
             fitting = partial(self._parked.for_room.fitting, state.cluster)
-            line = self._queues[name] = PendingQueue(name, strict, used, fitting)
+            line = self._queues[name] = PendingQueue(name, strict, used, fitting=fitting)
+            if queue is not None and queue.order is not None and not name[1]:
+                line.sort_by(queue.order, StateFacts(state))
         return line
 
     # who is tried again
@@ -398,20 +413,6 @@ class SchedulingQueue:
                 quota_holdback.drop_holdback(state, owner.workload, owner.queue)
         activated = (self._entries.get(key) for key in state.quota_holdbacks.take_activated())
         self._activate(state, dict.fromkeys(one.equivalence for one in activated if one is not None))
-
-    def _follow_usage_history(self, state: QueueState) -> None:
-        """Look once in a sampling interval whether usage has put another before the head that blocks a strict queue.
-
-        That changes by itself: what runs is used, and what has been used fades.
-        """
-        interval = state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
-        if state.now < self._ordered_at + interval:
-            return
-        self._ordered_at = state.now
-        for name, line in self._queues.items():
-            queue = state.catalog.queues.get(name[0])
-            if line.strict and queue is not None and queue.by_past_use:
-                self._active[name] = None
 
     def _try_by_now(self, state: QueueState, workload: Workload) -> None:
         """Have one tried that waits for its victims."""

@@ -20,23 +20,19 @@ from tutti.api.kinds import (
     Topology,
     WorkloadPriorityClass,
 )
-from tutti.api.kinds.queues import Preemption
 from tutti.api.kinds.quotas import Nominal, ResourceGroup
 from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import WrittenObjects
 from tutti.engine.reading.quota_windows import InUnits, QuotaWindows
-from tutti.quota.flavors import NO_CHECKS, Flavor, FlavorGroup, Queue, QueueChecks, QuotaProblem
-from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
-from tutti.quota.provisioning import ProvisioningCheck
+from tutti.engine.reading.written_queues import provisioning_of, queue_in, weight_of
+from tutti.quota.flavors import Flavor, Queue, QuotaProblem
+from tutti.quota.queue_order import BY_RUN_TIME
 from tutti.quota.references import checks_problem, cohort_problem, flavor_problem, queue_problem, rings
-from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage, cohort_key
+from tutti.quota.tree import FlavorResource, Quota, Usage, cohort_key
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
 """What the nodes of a flavor offer of a resource together, in scheduling units."""
-
-HELD_SECONDS = 3600
-"""How long room is kept for a head of which nobody knows when it can start, unless its queue says otherwise."""
 
 
 def flavor_of(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) -> Flavor:
@@ -49,97 +45,6 @@ def flavor_of(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) 
         tuple(spec.tolerations),
         topologies.get(spec.topology_name, ()),
     )
-
-
-def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Queue:
-    """Return a ClusterQueue with these quotas; what is wrong with it is found out elsewhere."""
-    spec, scope = found.spec, found.spec.admission_scope
-    return Queue(
-        name=found.metadata.name,
-        cohort=spec.cohort_name or "",
-        groups=tuple(
-            FlavorGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
-            for group in spec.resource_groups
-        ),
-        quotas=quotas,
-        selector=spec.namespace_selector,
-        strict=spec.backfill == "None" if spec.backfill else spec.queueing_strategy == "StrictFIFO",
-        strategy="StrictFIFO" if not spec.backfill else f"strict (backfill {spec.backfill})",
-        reserves=spec.backfill == "Reserved",
-        reservation_seconds=spec.reservation_seconds or HELD_SECONDS,
-        hold=spec.stop_policy != "None",
-        fungibility=Fungibility(
-            borrowing_stops=spec.flavor_fungibility.when_can_borrow == "MayStopSearch",
-            preemption_stops=spec.flavor_fungibility.when_can_preempt == "MayStopSearch",
-            preempt_rather=spec.flavor_fungibility.preference == "PreemptionOverBorrowing",
-            earliest_finish=spec.flavor_fungibility.preference == "EarliestFinish",
-        ),
-        policy=_policy(spec.preemption),
-        weight=weight_of(found),
-        offset=spec.priority.offset,
-        fence=spec.priority.fence,
-        by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
-        drain=spec.stop_policy == "HoldAndDrain",
-        permit_seconds=spec.schedule_timeout_seconds,
-        protects=spec.scale_down_protection == "WhileNeeded",
-        limit_seconds=spec.default_maximum_execution_time_seconds,
-        minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
-        checks=checks_of(found),
-        max_moves=(spec.consolidation.max_moves or 0) if spec.consolidation else 0,
-        movable=spec.consolidation is not None and spec.consolidation.movable,
-    )
-
-
-def checks_of(found: ClusterQueue) -> QueueChecks:
-    """Return the admission checks that a ClusterQueue asks for."""
-    strategy = found.spec.admission_checks_strategy
-    if strategy is None:
-        return NO_CHECKS
-    on_flavors = {one.name: tuple(one.on_flavors) for one in strategy.admission_checks}
-    return QueueChecks(on_flavors, strategy.pending_timeout_seconds, strategy.placement_timeout_seconds)
-
-
-def provisioning_of(checks: QueueChecks, known: Mapping[str, AdmissionCheck]) -> QueueChecks:
-    """Return the checks of a queue with those told apart that ask for nodes; `known` has the objects, by name."""
-    found = []
-    for name, flavors in checks.on_flavors.items():
-        said = known[name].spec.provisioning if name in known else None
-        if said is not None:
-            retry, updates = said.retry_strategy, said.pod_set_updates.node_selector
-            found.append(
-                ProvisioningCheck(
-                    name,
-                    flavors,
-                    said.provisioning_class_name,
-                    tuple(sorted(said.parameters.items())),
-                    tuple(said.managed_resources),
-                    retry.backoff_limit_count,
-                    retry.backoff_base_seconds,
-                    retry.backoff_max_seconds,
-                    tuple((one.key, one.value_from_provisioning_class_detail) for one in updates),
-                )
-            )
-    if not found:
-        return checks
-    asked_first = {
-        name: flavors for name, flavors in checks.on_flavors.items() if all(name != one.name for one in found)
-    }
-    return replace(checks, on_flavors=asked_first, provisioning=tuple(found))
-
-
-def _policy(said: Preemption) -> PreemptionPolicy:
-    borrowing = said.borrow_within_cohort
-    return PreemptionPolicy(
-        within=Preemptible(said.within_cluster_queue),
-        reclaim=Preemptible(said.reclaim_within_cohort),
-        while_borrowing=borrowing is not None and borrowing.policy != "Never",
-        threshold=borrowing.max_priority_threshold if borrowing else None,
-    )
-
-
-def weight_of(found: ClusterQueue | Cohort) -> int:
-    """Return the weight in fair sharing, in milli-units."""
-    return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
 
 
 def quotas_in(groups: Iterable[ResourceGroup], in_units: InUnits) -> dict[FlavorResource, Quota]:
@@ -204,6 +109,8 @@ class Catalog(WrittenObjects):
         topologies: The labels of each Topology, the widest first.
         reserving: Whether any queue keeps room for its head (backfill Reserved).
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
+        ordered: Whether any of them has an order of its own.
+        by_run_time: Whether any of them goes by expected run times.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
@@ -218,7 +125,7 @@ class Catalog(WrittenObjects):
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, tuple[str, ...]] = {}
         self.reserving = False
-        self.by_past_use = False
+        self.by_past_use = self.ordered = self.by_run_time = False
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
@@ -294,6 +201,8 @@ class Catalog(WrittenObjects):
         self.looked_at = None
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
+        orders = [queue.order for queue in self.queues.values() if queue.order is not None]
+        self.ordered, self.by_run_time = bool(orders), any(one.goes_by(BY_RUN_TIME) for one in orders)
         self._has_runtimes = any(queue.minimum_runtime for queue in self.queues.values())
 
     def _queue_problem(

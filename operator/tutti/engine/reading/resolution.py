@@ -71,7 +71,8 @@ def through_local_queue(catalog: Catalog, workload: Workload) -> Queue | Explana
     if local is None:
         return _no_local_queue(catalog, namespace, workload.queue)
     if local.hold:
-        return Explanation(Gate.QUEUE, "OnHold", f"LocalQueue {namespace}/{workload.queue} is on hold (stopPolicy)")
+        text = f"LocalQueue {namespace}/{workload.queue} is on hold: set its stopPolicy to None"
+        return Explanation(Gate.QUEUE, "OnHold", text)
     queue = catalog.queues.get(local.cluster_queue)
     if queue is None:
         return _no_cluster_queue(catalog, f"{namespace}/{workload.queue}", local.cluster_queue)
@@ -80,13 +81,10 @@ def through_local_queue(catalog: Catalog, workload: Workload) -> Queue | Explana
             Gate.QUEUE, "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {queue.problem.message}"
         )
     if queue.hold:
-        return Explanation(Gate.QUEUE, "OnHold", f"ClusterQueue {queue.name} is on hold (stopPolicy)")
+        return Explanation(Gate.QUEUE, "OnHold", f"ClusterQueue {queue.name} is on hold: set its stopPolicy to None")
     if not catalog.admits_from(queue.name, namespace):
-        return Explanation(
-            Gate.QUEUE,
-            "NamespaceNotAllowed",
-            f"ClusterQueue {queue.name} does not admit from namespace {namespace} (namespaceSelector)",
-        )
+        text = f"ClusterQueue {queue.name} does not admit from namespace {namespace}: its namespaceSelector says whom"
+        return Explanation(Gate.QUEUE, "NamespaceNotAllowed", text)
     return queue
 
 

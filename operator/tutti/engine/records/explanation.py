@@ -21,6 +21,7 @@ class Gate(enum.StrEnum):
     GATHER = "Gather"
     QUEUE = "Queue"
     THROTTLE = "Throttle"
+    USER_LIMIT = "UserLimit"
     QUOTA = "Quota"
     CHECKS = "Checks"
     PLACEMENT = "Placement"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tutti.api.conventions import GangMembership
+from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.frameworks import GangAnswer, InheritedTerms, PlacedAlone, PodMarks
 from tutti.api.kinds.pod_group import OnMemberLoss
@@ -202,6 +203,7 @@ class Member:
         movable: Whether it says itself that it may be moved; None where it does not say.
         plugin_annotations: Those of its annotations that a plugin reads.
         topology: How near it says itself that it must be to others like it, if it does.
+        hints: What its annotations say that the order of its queue may go by, and whose it is.
         settled: What its charge was last worked out from: what it holds, the labels of its node, the queues as written.
         parsed_from: A hash of what the claim, the annotation and these were read from.
     """
@@ -233,6 +235,7 @@ class Member:
     movable: bool | None = None
     plugin_annotations: Mapping[str, str] = field(default_factory=dict)
     topology: PodSetTopology | None = None
+    hints: OrderHints = NO_HINTS
     settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None
     parsed_from: int | None = None
 

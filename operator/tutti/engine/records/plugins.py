@@ -8,16 +8,29 @@ asked goes on without the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from tutti.cluster.classes import ClassBook
 from tutti.engine.records.decisions import NotePluginFault
-from tutti.placement.extension import FilterPlugin, Pods, ReadsPodLabels, Rooms, ScorePlugin
+from tutti.placement.extension import (
+    FilterPlugin,
+    PluginCall,
+    Pods,
+    PolicyPlugin,
+    ReadsPodLabels,
+    Rooms,
+    ScorePlugin,
+    Stopwatch,
+)
 from tutti.placement.framework import Rows
 from tutti.placement.plugins.extensions import UserFilter, UserScore
+from tutti.placement.plugins.policy_score import PolicyScore
+from tutti.placement.policy_file import LearnedPolicy, UnreadPolicy
 from tutti.placement.profile import Profile
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +166,17 @@ class Enabled:
 Plugins = Mapping[str, Sequence[Enabled]]
 """The plugins of each profile by its schedulerName, in the order in which they are asked."""
 
+
+def checksums(plugins: Plugins) -> dict[str, str]:
+    """Return the checksum of the learned policy of each profile that has one; "" where its file cannot be used."""
+    found = {}
+    for scheduler, enabled in plugins.items():
+        for one in enabled:
+            if isinstance(one.plugin, LearnedPolicy | UnreadPolicy):
+                found[scheduler] = one.plugin.checksum
+    return found
+
+
 FAULT_REFRESH_SECONDS = 60.0
 """How long the same failure of a plugin is not told again."""
 
@@ -164,9 +188,10 @@ LAST = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class EnabledPermit:
-    """A permit plugin of a profile."""
+    """A permit plugin of a profile, by its schedulerName."""
 
     name: str
+    profile: str
     plugin: PermitPlugin
 
 
@@ -193,14 +218,16 @@ class PluginHost:
         reads: The annotations that plugins read.
     """
 
-    def __init__(self, plugins: Plugins, classes: ClassBook) -> None:
+    def __init__(self, plugins: Plugins, classes: ClassBook, stopwatch: Stopwatch | None = None) -> None:
         self.now = 0.0
         self.recheck_at: float | None = None
-        self._plugins = plugins
+        self._plugins, self._stopwatch = plugins, stopwatch
         self._faults: list[NotePluginFault] = []
         self._told: dict[NotePluginFault, float] = {}
         every = [one for enabled in plugins.values() for one in enabled]
-        self._sort = next(((one.name, one.plugin) for one in every if isinstance(one.plugin, SortPlugin)), None)
+        named = ((scheduler, one) for scheduler, enabled in plugins.items() for one in enabled)
+        sorting = ((who, one.name, one.plugin) for who, one in named if isinstance(one.plugin, SortPlugin))
+        self._sort = next(sorting, None)
         readers = [one.plugin for one in every if isinstance(one.plugin, ReadsAnnotations)]
         self.reads = frozenset(key for plugin in readers for key in plugin.annotations)
         for one in every:
@@ -210,18 +237,32 @@ class PluginHost:
     def extended(self, scheduler: str, profile: Profile) -> Profile:
         """Return a profile with the filters and scores that users have added to it."""
         added = self._plugins.get(scheduler, ())
-        filters = [UserFilter(one.name, one.plugin, self) for one in added if isinstance(one.plugin, FilterPlugin)]
-        scores = [
-            UserScore(one.name, one.weight, one.plugin, self) for one in added if isinstance(one.plugin, ScorePlugin)
+        filters = [
+            UserFilter(one.name, scheduler, one.plugin, self) for one in added if isinstance(one.plugin, FilterPlugin)
         ]
-        if not (filters or scores):
+        scores = [
+            UserScore(one.name, one.weight, scheduler, one.plugin, self)
+            for one in added
+            if isinstance(one.plugin, ScorePlugin)
+        ]
+        policies = [
+            PolicyScore(one.name, one.weight, scheduler, one.plugin, self)
+            for one in added
+            if isinstance(one.plugin, PolicyPlugin)
+        ]
+        if not (filters or scores or policies):
             return profile
-        return replace(profile, inter_pod=(*profile.inter_pod, *filters), changing=(*profile.changing, *scores))
+        return replace(
+            profile,
+            inter_pod=(*profile.inter_pod, *filters),
+            fill=(*profile.fill, *policies),
+            changing=(*profile.changing, *scores),
+        )
 
     def permits(self, scheduler: str) -> list[EnabledPermit]:
         """Return the permit plugins of a profile, in the order in which they are asked."""
         added = self._plugins.get(scheduler, ())
-        return [EnabledPermit(one.name, one.plugin) for one in added if isinstance(one.plugin, PermitPlugin)]
+        return [EnabledPermit(one.name, scheduler, one.plugin) for one in added if isinstance(one.plugin, PermitPlugin)]
 
     @property
     def sorts(self) -> bool:
@@ -238,9 +279,9 @@ class PluginHost:
         """Return the place that the sort plugin gives a workload; 0 for all where there is none."""
         if self._sort is None:
             return 0.0
-        name, plugin = self._sort
+        profile, name, plugin = self._sort
         try:
-            place = float(plugin.sort(workload))
+            place = self.timed(PluginCall(profile, name, "sort"), lambda: float(plugin.sort(workload)))
         except Exception as error:  # noqa: BLE001 - foreign code; the workload goes behind the others
             self.fault(name, "sort", f"{type(error).__name__}: {error}")
             return LAST
@@ -248,6 +289,10 @@ class PluginHost:
             self.fault(name, "sort", f"it gave {workload.namespace}/{workload.name} no number as its place")
             return LAST
         return place
+
+    def timed(self, asked: PluginCall, call: Callable[[], T]) -> T:
+        """Call a plugin; who runs the engine may measure it."""
+        return call() if self._stopwatch is None else self._stopwatch(asked, call)
 
     def fault(self, plugin: str, point: str, message: str) -> None:
         """Note that a plugin has failed at an extension point; equal failures are told once a minute."""

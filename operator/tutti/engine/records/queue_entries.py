@@ -2,7 +2,7 @@
 
 Equal workloads of a queue are one equivalence class. When the first of a class fails, the others would fail alike,
 so the whole class is parked until something happens that can help it. A strict queue lets nobody by whose turn
-comes after that of a head that is parked.
+comes after that of a head that is parked; whoever is parked for a limit of his own user is no such head.
 
 What has left a queue is let go of at once: classes of pods live as long as somebody holds them, and what is known of
 a class must not depend on when Python finds rings of objects.
@@ -16,22 +16,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.line_order import FirstPlace, LineOrder, OrderFacts, Terms, Traits
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.quota.assigner import PodSetRequests
 from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.flavors import PodSet, Queue
 from tutti.quota.ordering import HeadKey
+from tutti.quota.queue_order import QueueOrder
 
 Shape = tuple[object, ...]
 """What decides how a workload fares: those of equal shape fare alike in the same state."""
 
-QueueKey = tuple[float, HeadKey]
-"""What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first."""
+QueueKey = tuple[float, HeadKey, Traits | None]
+"""What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first.
 
-Order = tuple[float, float, HeadKey]
-"""What a sort plugin says, what the LocalQueue has used lately, then importance and age."""
+Of two workloads the second differs always. The last is what the order of its queue goes by, where that has one.
+"""
+
+Order = tuple[float, float, Terms, HeadKey]
+"""What a sort plugin says, what the LocalQueue has used lately, what the queue's order says, importance and age."""
 
 
 def _nothing(_: str) -> float:
@@ -154,6 +159,7 @@ class PendingQueue:
         name: That of the ClusterQueue, and what sets the line apart from others at it.
         strict: Whether a head that must wait blocks those behind it.
         used: Tells what a LocalQueue has used lately; within one turn that only grows.
+        sorting: The order of its queue, where that has one; within one turn nobody comes nearer to the head by it.
         fitting: Tells who of those that were called finds room as things are now.
         told_head: Who was told by name which head blocks the line.
     """
@@ -161,15 +167,23 @@ class PendingQueue:
     name: tuple[str, str]
     strict: bool
     used: Callable[[str], float] = _nothing
+    sorting: LineOrder[EquivalenceClass] | None = None
     fitting: Callable[[], Collection[EquivalenceClass]] = _nobody
     told_head: dict[QueueEntry, None] = field(default_factory=dict)
     _classes: dict[Shape, EquivalenceClass] = field(default_factory=dict)
     _active: dict[EquivalenceClass, None] = field(default_factory=dict)
     _parked: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _limited: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _run: Iterator[EquivalenceClass] = field(default_factory=lambda: iter(()))
+    _last_of_run: EquivalenceClass | None = None
     _next: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
     _told: QueueEntry | None = None
     _fresh: list[QueueEntry] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def sort_by(self, order: QueueOrder, facts: OrderFacts) -> None:
+        """Have its workloads tried in an order of their queue."""
+        self.sorting = LineOrder(self.name[0], order, facts, first=_first_place, key=_first_key)
 
     @property
     def blocked(self) -> QueueEntry | None:
@@ -179,11 +193,19 @@ class PendingQueue:
         return min(self.parked(), key=self.order, default=None)
 
     def parked(self) -> Iterator[QueueEntry]:
-        """Yield the first of each equivalence class that sleeps, in no particular order but always the same."""
+        """Yield the first of each equivalence class that sleeps, in no particular order but always the same.
+
+        Those who wait for a limit of their user are left out: they are in nobody's way.
+        """
         for equivalence in self._parked:
             first = equivalence.first()
             if first is not None:
                 yield first
+
+    @property
+    def has_rivals(self) -> bool:
+        """Whether anybody is parked, and somebody of another class waits as well."""
+        return bool(self._parked) and len(self._classes) > 1
 
     def equivalence(self, shape: Shape) -> EquivalenceClass | None:
         """Return the equivalence class of a shape, if there is one."""
@@ -197,6 +219,9 @@ class PendingQueue:
     def add(self, entry: QueueEntry) -> None:
         """Take in a workload."""
         entry.equivalence.add(entry, next(self._numbers))
+        traits = entry.key[2]
+        if self.sorting is not None and traits is not None:
+            self.sorting.come(entry.equivalence, traits)
         self.look_again(entry)
 
     def look_again(self, entry: QueueEntry) -> None:
@@ -210,51 +235,75 @@ class PendingQueue:
         self.told_head.pop(entry, None)
         equivalence = entry.equivalence
         equivalence.size -= 1
+        traits = entry.key[2]
+        if self.sorting is not None and traits is not None:
+            self.sorting.go(equivalence, traits, last=not equivalence.size)
         if not equivalence.size:
             del self._classes[equivalence.shape]
             self._active.pop(equivalence, None)
             self._parked.pop(equivalence, None)
+            self._limited.pop(equivalence, None)
             equivalence.clear()
 
     def close(self) -> None:
         """End what `begin` has prepared."""
-        self._next = []
+        self._next, self._run, self._last_of_run = [], iter(()), None
 
     def clear(self) -> None:
         """Let everybody go."""
         for equivalence in self._classes.values():
             equivalence.clear()
-        for index in (self._classes, self._active, self._parked):
+        for index in (self._classes, self._active, self._parked, self._limited):
             index.clear()
-        self._next, self._fresh, self._told, self.told_head = [], [], None, {}
+        if self.sorting is not None:
+            self.sorting.clear()
+        self.close()
+        self._fresh, self._told, self.told_head = [], None, {}
 
     def park(self, equivalence: EquivalenceClass, why: Explanation) -> None:
         """Let an equivalence class wait until something happens; in a strict line so does all behind its first."""
         equivalence.why = equivalence.before = why
         equivalence.fresh = equivalence.stale = equivalence.apart = equivalence.called = False
         del self._active[equivalence]
-        self._parked[equivalence] = None
+        (self._limited if why.gate is Gate.USER_LIMIT else self._parked)[equivalence] = None
 
     def activate(self, equivalence: EquivalenceClass) -> None:
         """Have an equivalence class tried again."""
         if equivalence.size and equivalence.why is not None:
             equivalence.why = None
-            del self._parked[equivalence]
+            self._limited.pop(equivalence, None)
+            self._parked.pop(equivalence, None)
             self._active[equivalence] = None
 
     def begin(self) -> None:
         """Prepare for `head`: put the first of all equivalence classes that are active in order."""
+        if self.sorting is not None and not any(one.local_queue for one in self._active):
+            self._next, self._run = [], self.sorting.sorted(self._active)
+            self._draw()
+            return
         firsts = ((equivalence.first(), number, equivalence) for number, equivalence in enumerate(self._active))
         self._next = [
             (self.order(first), number, equivalence) for first, number, equivalence in firsts if first is not None
         ]
         heapq.heapify(self._next)
 
+    def _draw(self) -> None:
+        """Have the next one of those that were sorted compete: the others come after it whatever has changed since."""
+        self._last_of_run = None
+        for equivalence in self._run:
+            first = equivalence.first()
+            if first is not None:
+                heapq.heappush(self._next, (self.order(first), next(self._numbers), equivalence))
+                self._last_of_run = equivalence
+                return
+
     def head(self) -> QueueEntry | None:
         """Return who is next, or None where nobody may be tried."""
         heap, blocked = self._next, self.blocked if self.strict else None
         while heap:
             key, number, equivalence = heap[0]
+            if equivalence is self._last_of_run:
+                self._draw()
             first = equivalence.first() if equivalence.why is None and equivalence.size else None
             if first is None:
                 heapq.heappop(heap)
@@ -279,6 +328,8 @@ class PendingQueue:
                 self.park(equivalence, equivalence.before)
         heapq.heapify(left)
         self._next = left
+        if self._last_of_run is not None and all(one[2] is not self._last_of_run for one in left):
+            self._draw()
         return left
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
@@ -301,13 +352,21 @@ class PendingQueue:
         self._told = blocked
         if blocked is None:
             return []
-        order = self.order(blocked)
-        return [one for one in fresh if not one.left and self.order(one) > order]
+        return [one for one in fresh if not one.left and self.is_behind(one, blocked)]
+
+    def is_behind(self, one: QueueEntry, head: QueueEntry) -> bool:
+        """Whether somebody waits behind the head that blocks the line, once all before it have been tried."""
+        if self.sorting is None:
+            return self.order(one) > self.order(head)
+        return one is not head and one.equivalence not in self._limited  # whoever is before it would be the head
 
     def next_behind(self, head: QueueEntry, most: int) -> Iterator[QueueEntry]:
         """Yield who comes next behind a head, the nearest first, and no more than so many."""
-        firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
-        equivalences = [one.equivalence for _, _, one in heapq.nsmallest(most + 1, firsts)]
+        if self.sorting is not None:
+            equivalences = list(islice(self.sorting.sorted(self._classes.values()), most + 1))
+        else:
+            firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
+            equivalences = [one.equivalence for _, _, one in heapq.nsmallest(most + 1, firsts)]
         runs = (
             ((self.order(one), number, one) for one in islice(equivalence.in_order(), most + 1))
             for number, equivalence in enumerate(equivalences)
@@ -328,8 +387,24 @@ class PendingQueue:
 
     def place(self, key: QueueKey, local_queue: str) -> Order:
         """Return the same of one with some key and LocalQueue."""
-        rank, head = key
-        return rank, self.used(local_queue) if local_queue else 0.0, head
+        rank, head, traits = key
+        terms: Terms = ()
+        if traits is not None and self.sorting is not None:
+            terms = self.sorting.terms(traits, -head.less_important, head.queued_at)
+        return rank, self.used(local_queue) if local_queue else 0.0, terms, head
 
     def __bool__(self) -> bool:
         return bool(self._classes)
+
+
+def _first_place(equivalence: EquivalenceClass) -> FirstPlace | None:
+    first = equivalence.first()
+    if first is None:
+        return None
+    rank, head, _ = first.key
+    return FirstPlace(rank, -head.less_important, head.queued_at)
+
+
+def _first_key(equivalence: EquivalenceClass) -> tuple[bool, HeadKey | None]:
+    first = equivalence.first()
+    return first is None, None if first is None else first.key[1]

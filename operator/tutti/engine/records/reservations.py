@@ -20,11 +20,12 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
+from tutti.engine.records.queue_entries import QueueKey
 from tutti.engine.records.timers import ExpectedReleases
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
 from tutti.quota.ledger import HandedOver
-from tutti.quota.ordering import EntryKey, HeadKey
+from tutti.quota.ordering import EntryKey
 from tutti.quota.proportion import PendingRequests
 from tutti.quota.tree import FlavorResource, Usage
 
@@ -221,7 +222,7 @@ class BackfillReservation:
     workload: WorkloadKey
     queue: str
     shape: tuple[object, ...]
-    key: tuple[float, HeadKey]
+    key: QueueKey
     local_queue: str
     priority: int
     number: int
@@ -388,7 +389,7 @@ class OverdueHead:
 
     workload: WorkloadKey
     since: float
-    key: tuple[float, HeadKey]
+    key: QueueKey
     local_queue: str
 
 

@@ -33,6 +33,7 @@ from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.line_order import Traits
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.engine.records.provisioning import Provisioning
@@ -184,6 +185,7 @@ class Workload:
         checks_round: Which round that is about.
         checks_told: The round and the checks that were last asked to be written as Pending.
         provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
+        user, said_seconds, progress, traits: Whose it is, and what the order of its queue goes by.
     """
 
     key: WorkloadKey
@@ -270,6 +272,10 @@ class Workload:
     checks_round: int = 0
     checks_told: tuple[int, tuple[str, ...]] = (0, ())
     provisioning: Sequence[Provisioning] = ()
+    user: str = ""
+    said_seconds: int = 0
+    progress: float = 1.0
+    traits: Traits | None = None
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -429,13 +435,6 @@ def pod_named(pod: PodRecord, reader: str, *, discreet: bool) -> str:
     if not discreet or pod.namespace == reader:
         return f"{pod.namespace}/{pod.name}"
     return _unnamed("Pod", pod.uid)
-
-
-def local_queue_named(local_queue: str, reader: str, *, discreet: bool) -> str:
-    """Return how a LocalQueue, by namespace and name, is told of in a namespace."""
-    if not discreet or local_queue.partition("/")[0] == reader:
-        return local_queue
-    return "a LocalQueue of another namespace"
 
 
 def _unnamed(kind: str, uid: str) -> str:

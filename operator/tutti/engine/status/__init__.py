@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.engine.backfill import BackfillState
-from tutti.engine.records.counters import Overuses, QueuePositions, WaitingCounts
+from tutti.engine.records.counters import Overuses, WaitingCounts
+from tutti.engine.records.queue_positions import QueuePositions
 from tutti.engine.records.workloads import Workload
 
 
@@ -14,6 +15,7 @@ class StatusState(BackfillState):
     """What is remembered of what was told.
 
     Attributes:
+        tells_rooms: Whether statuses of queues say what is free on nodes; nobody reads them where time is virtual.
         queue_positions: Where those who wait stand in their ClusterQueues.
         waiting_counts: Who waits, and at which gate.
         tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
@@ -21,6 +23,7 @@ class StatusState(BackfillState):
         tries: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
     """
 
+    tells_rooms: bool = True
     queue_positions: QueuePositions = field(default_factory=QueuePositions)
     waiting_counts: WaitingCounts = field(default_factory=WaitingCounts)
     overuses: Overuses = field(default_factory=Overuses)

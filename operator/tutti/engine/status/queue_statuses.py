@@ -19,10 +19,11 @@ from typing import Any
 
 from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
+from tutti.api.kinds.queues import MOST_USERS_TOLD
 from tutti.api.model import API_VERSION
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import FreeCapacity, free_capacity
-from tutti.engine.admission import usage_history
+from tutti.engine.admission import queue_orders, usage_history
 from tutti.engine.records.counters import OveruseReport, QueueCount
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import REFRESH_SECONDS
@@ -31,8 +32,10 @@ from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.status import StatusState
 from tutti.engine.status.moves import moves_of
 from tutti.engine.status.statuses import as_found, news_of
+from tutti.quota.holder_use import HeldShare
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 from tutti.quota.usage import Overuse, Used, overused_quota, usage_report
+from tutti.quota.user_limits import LOCAL_QUEUE, holder_title
 
 NODES_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
@@ -43,9 +46,13 @@ def next_queues_due(state: StatusState) -> float | None:
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
     """
-    due = [state.free_at + NODES_SECONDS] if state.free_is_stale and state.catalog.queues else []
+    due = [state.free_at + NODES_SECONDS] if _is_stale(state) else []
     due += [state.past_use_at + _sampling(state)] if state.past_use else []
     return min((time for time in due if time > state.now), default=None)
+
+
+def _is_stale(state: StatusState) -> bool:
+    return state.tells_rooms and state.free_is_stale and bool(state.catalog.queues)
 
 
 def _sampling(state: StatusState) -> int:
@@ -54,7 +61,7 @@ def _sampling(state: StatusState) -> int:
 
 def report_queues(state: StatusState) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
-    if state.free_is_stale and state.catalog.queues and state.now >= state.free_at + NODES_SECONDS:
+    if _is_stale(state) and state.now >= state.free_at + NODES_SECONDS:
         state.attempt_part("looking at what is free", partial(_look_at_nodes, state), None)
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
@@ -62,6 +69,10 @@ def report_queues(state: StatusState) -> None:
         moved = (state.leads_to(*name.split("/", 1)) for name in sampled)
         state.queue_positions.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
     moving, state.moves.changed = state.moves.changed, {}
+    if state.catalog.by_run_time:
+        queue_orders.count_runs(state)
+    users, state.ledger.held_for.changed = state.ledger.held_for.changed, {}
+    moving |= {name: None for name in users if name in state.catalog.queues and state.catalog.queues[name].user_limits}
     changed, state.changed_queues = {**state.changed_queues, **sampled, **moving}, {}
     for name in changed:
         namespace, _, local = name.rpartition("/")
@@ -79,9 +90,10 @@ def _report_one(state: StatusState, name: str, *, is_sampled: bool) -> bool:
         past = usage_history.sample_usage(state, name) if state.catalog.by_past_use or state.past_use else None
         beside = {} if past is None else {"fairSharing": past}
         usage = _of_local_queue(state, name, namespace, local) | (beside if is_sampled else {})
+        usage |= queue_orders.told_run_times(state, name) or {}
         _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
     else:
-        said = _of_cluster_queue(state, name)
+        said = _of_cluster_queue(state, name) | _of_users(state, name)
         if name in state.moves.plans or name in state.moves.past or state.moves.heard.get(name):
             said |= {"moves": moves_of(state, name)}
         _report_queue(state, ("ClusterQueue", "", name), name, said)
@@ -141,6 +153,27 @@ def _of_cluster_queue(state: StatusState, name: str) -> dict[str, Any]:
             {what: _used(what[1], used) | _left(state, what, node) for what, used in usage.items()}
         ),
     }
+
+
+def _of_users(state: StatusState, name: str) -> dict[str, Any]:
+    """Return what users and groups have of a ClusterQueue that limits them; nothing of one that never did."""
+    queue, found = state.catalog.queues.get(name), state.catalog.get(ClusterQueue, "", name)
+    if queue is None or found is None or not (queue.user_limits or found.status.users):
+        return {}
+    told = []
+    for holder, share in user_shares(state, name)[:MOST_USERS_TOLD] if queue.user_limits else ():
+        kind, who = holder_title(holder)
+        amounts = {one: format_amount(one, amount) for one, amount in sorted(share.resources.items())}
+        told.append({"name": who, "kind": kind.capitalize(), "workloads": len(share.workloads), "resources": amounts})
+    return {"users": told}
+
+
+def user_shares(state: StatusState, queue: str) -> list[tuple[str, HeldShare]]:
+    """Return which users and groups have anything of a queue, those with most workloads first."""
+    use = state.ledger.held_for
+    found = [(holder, use.of(queue, holder)) for holder in use.holders_in(queue)]
+    named = [one for one in found if holder_title(one[0])[0] != LOCAL_QUEUE]
+    return sorted(named, key=lambda one: (-len(one[1].workloads), one[0]))
 
 
 def _of_local_queue(state: StatusState, name: str, namespace: str, local: str) -> dict[str, Any]:

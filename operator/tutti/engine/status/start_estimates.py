@@ -33,6 +33,8 @@ def estimated_starts(state: StatusState, queue: Queue, most: int = FORESEEN) -> 
         needs = pending_pod_sets(workload)
         if workload.explanation is not None and workload.explanation.reason in AFTER_OTHERS:
             continue  # nobody knows when those will have ended that it starts after
+        if workload.explanation is not None and workload.explanation.gate is Gate.USER_LIMIT:
+            continue  # it waits for what others of its user do, and is in nobody's way
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
         if workload.explanation is not None and workload.explanation.gate is Gate.THROTTLE:

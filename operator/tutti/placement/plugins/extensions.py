@@ -16,7 +16,7 @@ import numpy as np
 
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.extension import ChangesWithTime, FilterPlugin, Host, Nodes, Pods, ScorePlugin
+from tutti.placement.extension import ChangesWithTime, FilterPlugin, Host, Nodes, PluginCall, Pods, ScorePlugin
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
 
 FAILED = "node(s) that could not be judged, because plugin "
@@ -52,6 +52,7 @@ class UserFilter:
     """A user's filter; it is asked once per class until the nodes change, or the time it is good for is over."""
 
     name: str
+    profile: str
     plugin: FilterPlugin
     host: Host
     concerns: int = field(default=Feature.ANY, init=False)
@@ -67,7 +68,8 @@ class UserFilter:
 
     def _ask(self, pod_class: PodClass, nodes: NodeColumns) -> Sequence[Rejection]:
         try:
-            answer = self.plugin.filter(Pods.of(pod_class), Nodes(nodes), self.host.now)
+            asked, now = PluginCall(self.profile, self.name, "filter"), self.host.now
+            answer = self.host.timed(asked, lambda: self.plugin.filter(Pods.of(pod_class), Nodes(nodes), now))
             return [Rejection(reason, rows, final=True) for reason, rows in _masks(answer, len(nodes)) if rows.any()]
         except Exception as error:  # noqa: BLE001 - foreign code; whatever it is, these pods wait and say so
             message = f"{type(error).__name__}: {error}"
@@ -81,6 +83,7 @@ class UserScore:
 
     name: str
     weight: int
+    profile: str
     plugin: ScorePlugin
     host: Host
     scaled: bool = field(default=True, init=False)
@@ -93,7 +96,8 @@ class UserScore:
 
     def _ask(self, pod_class: PodClass, nodes: NodeColumns) -> Scores | None:
         try:
-            answer = self.plugin.score(Pods.of(pod_class), Nodes(nodes), self.host.now)
+            asked, now = PluginCall(self.profile, self.name, "score"), self.host.now
+            answer = self.host.timed(asked, lambda: self.plugin.score(Pods.of(pod_class), Nodes(nodes), now))
             return None if answer is None else _points(answer, len(nodes))
         except Exception as error:  # noqa: BLE001 - foreign code; without its score any feasible node is as good
             self.host.fault(self.name, "score", f"{type(error).__name__}: {error}")
@@ -131,7 +135,7 @@ def _masks(answer: object, rows: int) -> list[tuple[str, Mask]]:
         if not isinstance(reason, str) or not reason:
             raise WrongAnswerError(f"filter gave {reason!r} as a reason; it must be a text")
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (rows,):
-            raise WrongAnswerError(f"filter answered {reason!r} with {_shown(mask)}, not with bool[{rows}]")
+            raise WrongAnswerError(f"filter answered {reason!r} with {shown(mask)}, not with bool[{rows}]")
         out.append((reason, mask.copy()))
     return out
 
@@ -143,7 +147,7 @@ def _points(answer: object, rows: int) -> Scores:
         WrongAnswerError: It is not int64[rows] of at least 0.
     """
     if not isinstance(answer, np.ndarray) or answer.dtype != np.int64 or answer.shape != (rows,):
-        raise WrongAnswerError(f"score answered with {_shown(answer)}, not with int64[{rows}]")
+        raise WrongAnswerError(f"score answered with {shown(answer)}, not with int64[{rows}]")
     low, high = int(answer.min(initial=0)), int(answer.max(initial=0))
     if low < 0 or high > _MOST_POINTS:
         raise WrongAnswerError(
@@ -152,7 +156,8 @@ def _points(answer: object, rows: int) -> Scores:
     return answer.copy()
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return what an answer is, for whoever wrote the plugin: dtype and shape, or its type."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     return type(value).__name__

@@ -22,6 +22,7 @@ from typing import Self
 
 import numpy as np
 
+from tutti.api.network import GROUP_LABEL
 from tutti.cluster.classes import Feature
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.device_holders import DeviceHolders
@@ -181,11 +182,13 @@ class _Queries:
     Attributes:
         queries: Whom its own terms and constraints mean.
         holders: Who has devices, where it asks for some.
+        talks: Whether it is a part of an application, and so shares links with others of any.
     """
 
     queries: list[PodQuery]
     around: NamespaceIndex
     holders: DeviceHolders | None
+    talks: bool = False
     _known: dict[int, bool] = field(default_factory=dict)
 
     @classmethod
@@ -197,7 +200,8 @@ class _Queries:
             if isinstance(plugin, PodTopologySpread):
                 queries += [one.query for one in spread_constraints(pod_class, nodes, HARD, plugin.defaults)[0]]
         asks_for_devices = bool(pod_class.features & Feature.DEVICES)
-        return cls(queries, nodes.namespaces, cluster.device_users.holders if asks_for_devices else None)
+        talks = bool(pod_class.features & Feature.NETWORK) and bool(nodes.network)
+        return cls(queries, nodes.namespaces, cluster.device_users.holders if asks_for_devices else None, talks)
 
     def at(self, pod: PodRecord) -> bool:
         """Whether a pod is among them, or brings something along that others may mind."""
@@ -206,7 +210,9 @@ class _Queries:
         if known is None:
             labels = self.around.namespace_labels(pod_signature.namespace)
             means = any(query.matches(pod_signature.namespace, labels, pod_signature.labels) for query in self.queries)
-            known = self._known[id(pod_signature)] = means or pod_signature.inter_pod != UNCONSTRAINED
+            in_application = self.talks and GROUP_LABEL in pod_signature.labels
+            known = means or in_application or pod_signature.inter_pod != UNCONSTRAINED
+            self._known[id(pod_signature)] = known
         return known or bool(pod.uses) or (self.holders is not None and self.holders.concerns(pod))
 
 

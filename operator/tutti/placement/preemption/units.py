@@ -168,7 +168,7 @@ class VictimUnits:
 
 
 class SimulatedRemoval:
-    """A context manager: inside, these pods take no room and no devices; `seen`, nor are they seen, or hold volumes.
+    """A context manager: inside, these pods take no room, device or link; `seen`, nor are they seen, or hold volumes.
 
     What claims have that nobody is left to use is free inside, too: it will be, whoever leaves.
     """
@@ -182,6 +182,7 @@ class SimulatedRemoval:
         self._records = columns.at(slots) if seen else []
         self._of_zones = columns.at(slots) if cluster.nodes.numa else []
         self._of_cards = columns.at(slots) if cluster.nodes.cards else []
+        self._of_network = [one.key for one in columns.at(slots)] if cluster.nodes.network else []
         self._holders = cluster.device_users.holders if cluster.nodes.devices.catalog else None
         self._with_devices = [] if self._holders is None else list(filter(self._holders.concerns, columns.at(slots)))
 
@@ -217,6 +218,8 @@ class SimulatedRemoval:
             nodes.numa.lift(record.place, record.key, back=sign > 0)
         for record in self._of_cards:
             nodes.cards.lift(record.key, record.place, back=sign > 0)
+        for key in self._of_network:
+            nodes.network.lift(key, back=sign > 0)
         for record, row in zip(self._records, self._row.tolist(), strict=False):
             nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
             if record.uses and sign > 0:

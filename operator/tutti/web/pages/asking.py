@@ -78,6 +78,6 @@ def use_bar(parts: list[tuple[str, int]], whole: int, words: str, mark: int | No
     return (PageCell(words, bar=drawn, mark=None if mark is None or mark >= whole else share(mark, whole)),)
 
 
-def count(number: int, tone: str = "") -> Cells:
+def number_cell(number: int, tone: str = "") -> Cells:
     """Return a number; nothing is quiet."""
     return said(number, tone if number else "quiet")  # type: ignore[arg-type]

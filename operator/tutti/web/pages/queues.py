@@ -18,9 +18,11 @@ from tutti.cli.views.queues import (
 )
 from tutti.cli.views.what_if import FITS
 from tutti.web.documents import Cells, PageCell, PageDocument, PageFilter, PageRow, PageSection, columns, moment, said
-from tutti.web.pages.asking import NotShown, PageRequest, amounts, count, queue_link, use_bar, workload_link
+from tutti.web.pages.asking import NotShown, PageRequest, amounts, number_cell, queue_link, use_bar, workload_link
 
 ALL = "all"
+MOST_ROWS = 200
+"""So many who run are listed by name."""
 _RESOURCES = "resources"
 
 
@@ -99,7 +101,7 @@ def _branch_rows(branch: Branch, resources: set[str], depth: int) -> Iterator[Pa
         for text in (*branch.notes, *([branch.windows] if branch.windows else []))
         for cell in said(text, "bad" if text.startswith(("inactive", "on hold")) else "quiet")
     )
-    ends = (count(branch.waiting, "waits"), count(branch.running, "good"), notes)
+    ends = (number_cell(branch.waiting, "waits"), number_cell(branch.running, "good"), notes)
     key = f"{branch.kind}/{branch.name}"
     if not shown:
         yield PageRow(key, (name, *([()] * 5), *ends), depth)
@@ -146,8 +148,8 @@ def _local_queue_rows(asked: PageRequest) -> Iterator[tuple[PageRow, int, int]]:
             said(namespace),
             said(name),
             said(leads, href=queue_link(leads)),
-            count(held.pending, "waits"),
-            count(held.admitted, "good"),
+            number_cell(held.pending, "waits"),
+            number_cell(held.admitted, "good"),
             said(amounts(used)),
         )
         yield PageRow(f"{namespace}/{name}", cells), held.pending, held.admitted
@@ -223,8 +225,8 @@ def _line_section(asked: PageRequest, found: QueueDetails) -> PageSection:
 
 
 def _holding_section(asked: PageRequest, id_: str, title: str, those: Iterable[WorkloadInQueue]) -> PageSection:
-    rows = []
-    hidden = 0
+    rows: list[PageRow] = []
+    hidden = beyond = 0
     for one in those:
         if not asked.viewer.sees(one.namespace):
             hidden += 1
@@ -237,9 +239,14 @@ def _holding_section(asked: PageRequest, id_: str, title: str, those: Iterable[W
         for part in one.holds:
             uses[part.resource] = uses.get(part.resource, 0) + part.used
         flavors = ", ".join(dict.fromkeys(part.flavor for part in one.holds))
+        if len(rows) == MOST_ROWS:
+            beyond += 1
+            continue
         cells = (_name(one), said(one.priority), said(amounts(uses)), said(flavors), (*said(one.why, "waits"), *short))
         rows.append(PageRow(f"{one.kind}/{one.namespace}/{one.name}", cells))
-    note = f"and {counted(hidden, 'workload')} of namespaces that you may not see" if hidden else ""
+    said_beside = [f"and {counted(hidden, 'workload')} of namespaces that you may not see"] if hidden else []
+    said_beside += [f"... and {beyond} more"] if beyond else []
+    note = "; ".join(said_beside)
     titles = columns("Workload", "Priority", "Uses", "Flavors", "Notes", numbers=("Priority",))
     return PageSection(id_, "table", title, tuple(rows), titles, note=note, empty="Nobody.")
 

@@ -20,7 +20,7 @@ from tutti.web.documents import (
 from tutti.web.pages.asking import PageRequest, queue_link, workload_link
 from tutti.web.told import ToldEvent
 
-MOST_ROWS = 200
+MOST_SHOWN = 200
 """So many are on one page; the filters find the others."""
 _STATES = (("", "all"), ("waiting", "waiting"), ("running", "running"), ("degraded", "degraded"))
 _GANGS = ("Workload", "PodGroup", "Pod")
@@ -46,7 +46,7 @@ def gangs_page(asked: PageRequest) -> PageDocument:
         if (not namespace or one.namespace == namespace) and words.lower() in one.name.lower() and _is_in(one, state)
     ]
     first = _number(query.get("from", ""))
-    shown = chosen[first : first + MOST_ROWS]
+    shown = chosen[first : first + MOST_SHOWN]
     titles = columns(
         "Namespace", "Gang", "Queue", "Members", "Needs", "Has nodes", "State", "Since", "At", "Why",
         numbers=("Needs", "Has nodes"),
@@ -63,9 +63,9 @@ def gangs_page(asked: PageRequest) -> PageDocument:
         PageFilter("namespace", "Namespace", namespace, (("", "all"), *((one, one) for one in spaces))),
         PageFilter("name", "Name", words),
     ]
-    if len(chosen) > MOST_ROWS:
-        starts = range(0, len(chosen), MOST_ROWS)
-        pages = tuple((str(one) if one else "", f"{one + 1}-{min(one + MOST_ROWS, len(chosen))}") for one in starts)
+    if len(chosen) > MOST_SHOWN:
+        starts = range(0, len(chosen), MOST_SHOWN)
+        pages = tuple((str(one) if one else "", f"{one + 1}-{min(one + MOST_SHOWN, len(chosen))}") for one in starts)
         filters.append(PageFilter("from", "Rows", str(first) if first else "", pages))
     summary = f"{counted(len(mine), 'gang')}, {waiting} of them waiting"
     return PageDocument("Gangs", summary, (section,), tuple(filters), asked.problems())
@@ -122,9 +122,9 @@ def decisions_page(asked: PageRequest) -> PageDocument:
     chosen = [
         one for one in mine if (not reason or one.reason == reason) and (not namespace or one.namespace == namespace)
     ]
-    rows = tuple(_decision_row(one) for one in chosen[:MOST_ROWS])
+    rows = tuple(_decision_row(one) for one in chosen[:MOST_SHOWN])
     titles = columns("When", "What", "Of", "Why", "Times", numbers=("Times",))
-    note = f"The latest {MOST_ROWS} of {len(chosen)}." if len(chosen) > MOST_ROWS else ""
+    note = f"The latest {MOST_SHOWN} of {len(chosen)}." if len(chosen) > MOST_SHOWN else ""
     empty = "The operator has told nothing in the last hour, or its events may not be listed."
     section = PageSection("decisions", "table", "Decisions of the last hour", rows, titles, note, empty)
     filters = (

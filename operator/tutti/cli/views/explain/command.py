@@ -34,6 +34,7 @@ from tutti.cli.views.explain.model import (
 )
 from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
+from tutti.cli.views.order_texts import order_said
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission.energy import energy_of
@@ -142,6 +143,8 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     energy = energy_of(state, workload)
     differs = bool(asked.assumed) and told is not None and why is None
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
+    said_by_order = order_said(state, workload) if why is not None else ""
+    order = f"The order of its queue: {said_by_order}" if said_by_order else ""
     return ExplainedWorkload(
         kind=kind,
         namespace=namespace,
@@ -171,9 +174,9 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         leaves_now=leaves,
         autoscaler=tuple(found.autoscaler),
         lost=_on_nodes(workload, lost=True),
+        notes=(*workload.notes, *([asked.assumed] if differs else ()), *([order] if order else ())),
         watts=None if energy is None else round(energy.watts, 1),
         kwh=None if energy is None else round(energy.kwh, 3),
-        notes=(*workload.notes, *([asked.assumed] if differs else ())),
     )
 
 

@@ -22,6 +22,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
+from tutti.engine.admission.user_limits import limited
 from tutti.engine.lifecycle import provisioning
 from tutti.engine.lifecycle.checks import answers
 from tutti.engine.lifecycle.reservation import BACKING_OFF
@@ -35,6 +36,7 @@ from tutti.placement.topology.request import Together
 from tutti.quota.assignment import AssignmentMode
 from tutti.quota.flavors import FlavorByResource, Queue, flavor_assignments
 from tutti.quota.tree import UNLIMITED, FlavorResource, add_to
+from tutti.quota.user_limits import holder_title
 
 
 def quota_shortage(
@@ -237,6 +239,8 @@ def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
             passed = False
         elif gate is Gate.CHECKS:
             told += _checks(way, passed=passed)
+        elif gate is Gate.USER_LIMIT:
+            told += _user_limits(way, passed=passed)
         elif gate in ALWAYS and passed and not (rests and gate in (Gate.QUOTA, Gate.PLACEMENT)):
             told.append(_behind(way, gate))
         elif gate in ALWAYS:
@@ -262,6 +266,31 @@ def _checks(way: GateContext, *, passed: bool) -> list[GateStep]:
     if passed:
         return [GateStep(Gate.CHECKS.value, GateOutcome.PASSED, "its flavors have none to pass")]
     return [GateStep(Gate.CHECKS.value, GateOutcome.UNKNOWN, text)]
+
+
+def _user_limits(way: GateContext, *, passed: bool) -> list[GateStep]:
+    """Return how a workload stands with the limits of its user and groups; nothing where its queue has none for it."""
+    queue, workload = way.queue, way.workload
+    if not isinstance(queue, Queue) or not queue.user_limits or isinstance(way.needs, Explanation):
+        return []
+    use, gate = way.state.ledger.held_for, Gate.USER_LIMIT.value
+    why = None if passed else limited(way.state, workload, queue, way.needs)
+    if why is not None:
+        return [GateStep(gate, GateOutcome.WOULD_WAIT, why.message)]
+    said = []
+    for holder in use.holders(workload.name):
+        allowed, has = queue.user_limits.allowed(holder), use.of(queue.name, holder)
+        if allowed is not None:
+            parts = [
+                f"{format_amount(name, has.resources.get(name, 0))} of {format_amount(name, limit)} {name}"
+                for name, limit in allowed.resources.items()
+            ]
+            if allowed.workloads is not None:
+                parts.append(f"{len(has.workloads)} of {counted(allowed.workloads, 'workload')}")
+            said.append(f"{' '.join(holder_title(holder))} has {', '.join(parts)}")
+    if not said:
+        return []
+    return [GateStep(gate, GateOutcome.PASSED if passed else GateOutcome.WOULD_PASS, "; ".join(said))]
 
 
 def _behind(way: GateContext, gate: Gate) -> GateStep:

@@ -203,7 +203,7 @@ def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
             return tuple(found) or _first_steps(case, changes.raise_quota(case))
         case Gate.PLACEMENT:
             return tuple(_about_nodes(case))
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
+        case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ()
 
 
@@ -211,7 +211,7 @@ def why_no_remedy(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
-        case Gate.THROTTLE | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
+        case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
             return (

@@ -19,7 +19,16 @@ from tutti.api.quantity import QuantityError, parse_quantity
 from tutti.cli.views.drain.checking import drained_fate
 from tutti.cli.views.drain.trial import PodFate, cordoned
 from tutti.cli.views.explain.wanted import WantedError, pods_of_workloads, wanted_in_file
-from tutti.cli.views.what_if import Seen, claims_of, key_of, nodes_like, reports_like, successors
+from tutti.cli.views.what_if import (
+    ObservedCluster,
+    Seen,
+    changed,
+    claims_of,
+    key_of,
+    nodes_like,
+    reports_like,
+    successors,
+)
 from tutti.cluster.pods import PodKey
 from tutti.engine.records.observations import (
     AnyObservation,
@@ -28,6 +37,7 @@ from tutti.engine.records.observations import (
     ObjectSeen,
     PodGone,
     PodSeen,
+    PriorityClassSeen,
 )
 from tutti.engine.records.workloads import WorkloadKey
 
@@ -218,6 +228,49 @@ def _changed(seen: Seen, kind: str, name: str, what: str, change: Callable[[dict
     raw = copy.deepcopy(found)
     change(raw)
     return _checked(what, kind, raw)
+
+
+def priority_change(asked: str, cluster: ObservedCluster) -> AskedChange:
+    """Return that work which is there has another priority: `NAMESPACE/NAME=PRIORITYCLASS`.
+
+    Raises:
+        ChangeError: There is no such work or class.
+    """
+    whose, sign, name = asked.rpartition("=")
+    space, slash, work = whose.partition("/")
+    if not sign or not slash or not name or not work:
+        raise ChangeError(f"--priority is written NAMESPACE/NAME=PRIORITYCLASS, not {asked!r}")
+    seen = cluster.listed.seen
+    classes = {
+        one.priority_class.metadata.name: one.priority_class.value for one in seen if isinstance(one, PriorityClassSeen)
+    }
+    if name not in classes:
+        raise ChangeError(f"there is no PriorityClass {name}; there are {', '.join(sorted(classes)[:10]) or 'none'}")
+    workloads = cluster.stock().state.workloads
+    found = [workloads[key] for key in workloads if key[1:] == (space, work)]
+    if not found:
+        raise ChangeError(f"there is no Workload, PodGroup or single pod {whose} in any queue")
+    told: list[AnyObservation] = []
+    members: set[PodKey] = set()
+    for workload in found:
+        members |= {member.pod.key for member in workload.members()}
+        raw = _object(seen, *workload.key)
+        if raw is not None:
+            said = _PRIORITY_FIELDS[workload.key[0]](name)
+            told.append(ObjectSeen(workload.key[0], {**raw, "spec": {**(raw.get("spec") or {}), **said}}))
+    for one in seen:
+        if isinstance(one, PodSeen) and key_of(one.pod) in members:
+            spec = changed(one.pod.spec, priority=classes[name], priority_class_name=name)
+            told.append(PodSeen(changed(one.pod, spec=spec)))
+    return AskedChange(f"{whose} has the priority class {name} ({classes[name]})", told)
+
+
+_PRIORITY_FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "Workload": lambda name: {
+        "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": name}, "priority": None,
+    },
+    "PodGroup": lambda name: {"priorityClassName": name},
+}  # fmt: skip
 
 
 def drain_change(node: str, seen: Seen) -> AskedChange:

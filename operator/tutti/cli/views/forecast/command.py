@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tutti.api.conditions import timestamp
+from tutti.api.configuration import ConfigurationError
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
@@ -16,11 +19,13 @@ from tutti.cli.views.forecast.changes import (
     ChangeError,
     added_nodes,
     drain_change,
+    priority_change,
     quota_change,
     submission,
     weight_change,
 )
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse
+from tutti.cli.views.forecast.moment import MomentError, later, read_moment, recorded
 from tutti.cli.views.forecast.outlook import forecast
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.virtual_time.cluster import StuckError
@@ -45,6 +50,12 @@ _HOUR = 3600.0
 @click.option(
     "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="There are so many more nodes like one."
 )
+@click.option("--priority", "priorities", multiple=True, metavar="NAMESPACE/NAME=PRIORITYCLASS",
+              help="Work that is there has another priority.")  # fmt: skip
+@click.option("--at", metavar="TIME",
+              help="When it is asked about: 2026-11-24T18:00:00Z, or +2h from now; now if not given.")  # fmt: skip
+@click.option("--journal", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Ask about the cluster that an operator's journal tells of, at TIME or its end.")  # fmt: skip
 @click.option("--run-time", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
               help="How long work runs of which that is not known; for ever if not given.")  # fmt: skip
 @click.option("--hours", type=click.FloatRange(0, 8760, min_open=True), default=24.0, show_default=True,
@@ -60,6 +71,9 @@ def command(
     weights: tuple[str, ...],
     drains: tuple[str, ...],
     added: tuple[str, ...],
+    priorities: tuple[str, ...],
+    at: str | None,
+    journal: tuple[Path, ...],
     run_time: float | None,
     hours: float,
 ) -> None:
@@ -68,14 +82,17 @@ def command(
     All changes are made at once, to a listing of the cluster and nowhere else. Then time passes there, once with them
     and once without: who starts when and where, who is taken out for whom, who still waits and why. Exits 1 where what
     is submitted would not start in that time.
+
+    With --at it is asked about a later moment: until then everything goes on as it does, and nobody comes. With
+    --journal nothing is asked of any cluster: what `tutti run --journal` wrote is read, and the past is asked about.
     """
-    if filename is None and not (quotas or weights or drains or added):
-        fail("say what would be otherwise: -f FILE, --quota, --weight, --drain or --add-nodes")
+    if filename is None and not (quotas or weights or drains or added or priorities):
+        fail("say what would be otherwise: -f FILE, --quota, --weight, --priority, --drain or --add-nodes")
     manifest = None if filename is None else read_manifest(filename)
-    asked = way.ask(namespace)
-    way.require(asked)
     try:
+        asked = _asked(way, namespace, at, journal, run_time)
         changes = [
+            *(priority_change(one, asked) for one in priorities),
             *(quota_change(one, asked.listed.seen) for one in quotas),
             *(weight_change(one, asked.listed.seen) for one in weights),
             *(added_nodes(one, asked.listed.seen) for one in added),
@@ -84,11 +101,28 @@ def command(
         ]
         with way.busy("letting time pass ..."):
             found = forecast(asked, changes, horizon=hours * _HOUR, run_seconds=run_time)
-    except (ChangeError, StuckError) as error:
+    except (ChangeError, MomentError, ConfigurationError, StuckError) as error:
         fail(str(error))
     way.show(found, lambda page: draw_forecast(found, page))
     if any(one.asked and one.after.course is Course.WAITS for one in found.workloads):
         click.get_current_context().exit(NO)
+
+
+def _asked(
+    way: ViewOptions, namespace: str | None, at: str | None, journal: tuple[Path, ...], run_time: float | None
+) -> ObservedCluster:
+    """Return the cluster that is asked about, at the moment that is meant."""
+    if journal:
+        past = None if at is None or at.startswith("+") else read_moment(at, 0.0)
+        asked = recorded(journal, past)
+    else:
+        asked = way.ask(namespace)
+        way.require(asked)
+    ahead = asked.at if at is None else read_moment(at, asked.at)
+    if ahead == asked.at:
+        return asked
+    with way.busy("letting time pass until then ..."):
+        return later(asked, ahead, run_time)
 
 
 def _submitted(asked: ObservedCluster, manifest: str, name: str, namespace: str | None) -> list[AskedChange]:

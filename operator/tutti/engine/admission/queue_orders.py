@@ -1,0 +1,139 @@
+"""What the orders of ClusterQueues go by: whose a workload is, how large, how long it runs, and what others have.
+
+How long workloads have run is kept in the statuses of LocalQueues, so that a process that starts anew goes on from
+there; tenants do not write these. Nothing is kept where no order asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tutti.api.kinds import LocalQueue
+from tutti.api.kinds.queues import MOST_KINDS_TOLD
+from tutti.engine.admission import AdmissionState
+from tutti.engine.records.explanation import LifecycleStep
+from tutti.engine.records.line_order import WHOLE, Traits
+from tutti.engine.records.pod_sets import PodSetRequest, requested_by
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.quota.backfill import rounded_runtime
+from tutti.quota.flavors import Queue
+from tutti.quota.holder_use import Holders
+from tutti.quota.run_times import Expected, RunHistory, history_of, kind_of
+from tutti.quota.user_limits import GROUP, LOCAL_QUEUE, USER, holder_named
+
+
+def holders_of(state: AdmissionState, workload: Workload) -> Holders:
+    """Return for whom a workload holds what it does: its user and his groups where users are told apart."""
+    if state.configuration.users is None:
+        return (holder_named(LOCAL_QUEUE, f"{workload.key[1]}/{workload.queue}"),)
+    groups = state.groups_of_users.get(workload.user, ())
+    return (holder_named(USER, workload.user), *(holder_named(GROUP, one) for one in groups))
+
+
+def name_holders(state: AdmissionState, workload: Workload) -> None:
+    """Have what a workload holds counted for whom it is; those who wait for a limit are tried again if that changes."""
+    if state.ledger.held_for.on and state.ledger.held_for.name(workload.name, holders_of(state, workload)):
+        for queue, _ in state.ledger.used_by(workload.name):
+            state.ledger.retry(queue)
+
+
+def traits_of(
+    state: AdmissionState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Traits | None:
+    """Return what the order of a queue goes by of a workload; None where there is none, or it does not stand in it."""
+    if queue is None or queue.order is None or workload.phase is not Phase.WAITING or workload.held_since is not None:
+        return None
+    whole: dict[str, int] = {}
+    for (_, resource), quota in queue.quotas.items():
+        whole[resource] = whole.get(resource, 0) + quota.nominal
+    asks = tuple(
+        (resource, min(WHOLE, amount * WHOLE // whole[resource]) if whole[resource] > 0 else WHOLE)
+        for resource, amount in sorted(requested_by(needs).items())
+        if amount > 0 and resource in whole
+    )
+    limit = 0.0 if workload.limit_seconds is None else rounded_runtime(max(1.0, workload.limit_seconds - workload.ran))
+    return Traits(
+        holder=holders_of(state, workload)[0],
+        local_queue=_local_queue(workload),
+        kind=kind_of_run(workload) if state.catalog.by_run_time else "",
+        said=rounded_runtime(float(workload.said_seconds)),
+        limit=limit,
+        size=max((part for _, part in asks), default=0) / WHOLE,
+        progress=workload.progress,
+        asks=asks,
+    )
+
+
+def kind_of_run(workload: Workload) -> str:
+    """Return the kind of a workload by which its run time is told: of whose top object, how large, of which user."""
+    maker = workload.maker
+    return kind_of(workload.user, workload.key[2] if maker is None else maker.name, workload.required)
+
+
+class StateFacts:
+    """What orders go by, as the engine knows it now."""
+
+    def __init__(self, state: AdmissionState) -> None:
+        self._state = state
+
+    def now(self) -> float:
+        """Return the time, Unix seconds."""
+        return self._state.now
+
+    def expected(self, local_queue: str, kind: str) -> Expected | None:
+        """Return what is known of how long a kind of workload runs."""
+        history = run_history(self._state, local_queue)
+        return None if history is None else history.expected(kind)
+
+    def share(self, queue: str, holder: str) -> float:
+        """Return which part of a queue somebody has, in his dominant resource, 0 to 1."""
+        found = self._state.catalog.queues.get(queue)
+        has = self._state.ledger.held_for.of(queue, holder).resources
+        if found is None or not has:
+            return 0.0
+        whole: dict[str, int] = {}
+        for (_, resource), quota in found.quotas.items():
+            whole[resource] = whole.get(resource, 0) + quota.nominal
+        parts = [has[one] / total if total > 0 else 1.0 for one, total in whole.items() if has.get(one, 0) > 0]
+        return min(1.0, max(parts, default=0.0))
+
+
+def run_history(state: AdmissionState, local_queue: str) -> RunHistory | None:
+    """Return how long workloads of a LocalQueue (`namespace/name`) have run; None where there is no such queue."""
+    namespace, _, name = local_queue.partition("/")
+    found = state.catalog.get(LocalQueue, namespace, name) if name else None
+    if found is None:
+        return None
+    known = state.run_times.get(local_queue)
+    if known is None or known.uid != found.metadata.uid:
+        said = {one.of: one.seconds for one in found.status.run_times}
+        known = state.run_times[local_queue] = history_of(found.metadata.uid, said)
+    return known
+
+
+def count_runs(state: AdmissionState) -> None:
+    """Count how long those have run that have succeeded in this turn, where an order goes by that."""
+    for event in state.lifecycle_events:
+        if event.step is not LifecycleStep.FINISHED or event.reason != "Succeeded" or event.seconds <= 0:
+            continue
+        workload, queue = state.workloads.get(event.workload), state.catalog.queues.get(event.queue)
+        if workload is None or queue is None or queue.order is None:
+            continue
+        history = run_history(state, _local_queue(workload))
+        if history is not None:
+            history.ended(kind_of_run(workload), event.seconds + workload.ran)
+            state.changed_queues[_local_queue(workload)] = None
+
+
+def told_run_times(state: AdmissionState, local_queue: str) -> dict[str, Any] | None:
+    """Return what the status of a LocalQueue keeps of run times; None where none are known here."""
+    history = state.run_times.get(local_queue)
+    if history is None or not history.runs:
+        return None
+    kept = list(history.runs.items())[-MOST_KINDS_TOLD:]
+    return {"runTimes": [{"of": kind, "seconds": list(seconds)} for kind, seconds in kept]}
+
+
+def _local_queue(workload: Workload) -> str:
+    return f"{workload.key[1]}/{workload.queue}"
