@@ -26,7 +26,7 @@ from tutti.cluster.device_users import PodsByDevice
 from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.placed_pods import Nobody, PodColumns, PodFollower, PodsByNode
+from tutti.cluster.placed_pods import Nobody, NodeExits, PodColumns, PodFollower, PodsByNode
 from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
 from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -42,6 +42,7 @@ class Cluster:
         pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        exits: The nodes that pods have left, where nothing else has made room.
         held: Room that is kept for pods that do not exist yet.
         device_users: Who claims devices, and what they are promised.
         reclassed: The pods that have become of another class while they waited, since these were last taken.
@@ -59,8 +60,7 @@ class Cluster:
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
         self.freed = 0
-        self._exits: dict[int, None] = {}
-        self._exits_counted = (0, 0)  # what `freed` was when they were asked for last, and how often one was since
+        self.exits = NodeExits()
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
@@ -86,8 +86,7 @@ class Cluster:
         untold = [why for where, why in self._untold.values() if where == name]
         if untold:
             node = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
-        known = name in self.nodes.rows
-        version = self.nodes.version
+        known, version = name in self.nodes.rows, self.nodes.version
         before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
         offers = self._offered(node)
         new = [resource for resource in offers if resource not in self.nodes.resource_index]
@@ -219,10 +218,6 @@ class Cluster:
         """Add a namespace or change its labels."""
         self.nodes.namespaces.put_namespace(name, labels)
         self.note_neighbour()
-
-    def drop_namespace(self, name: str) -> None:
-        """Forget a namespace."""
-        self.nodes.namespaces.drop_namespace(name)
 
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
@@ -373,12 +368,6 @@ class Cluster:
         """Note that what has changed may let a pod be placed."""
         self.freed += 1
 
-    def take_exits(self) -> dict[int, None] | None:
-        """Return the rows of nodes that pods have left since the last call; None where more may have been freed."""
-        before, count = self._exits_counted
-        exits, self._exits, self._exits_counted = self._exits, {}, (self.freed, 0)
-        return exits if self.freed - before == count else None
-
     def note_neighbour(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -420,8 +409,7 @@ class Cluster:
             self.freed += 1
             demands = record.pod_signature.inter_pod
             if not (demands.affinity or demands.anti_affinity):  # else it kept others off more nodes than its own
-                self._exits[row] = None
-                self._exits_counted = self._exits_counted[0], self._exits_counted[1] + 1
+                self.exits.note(row)
 
     def _recharge(self, record: PodRecord) -> None:
         place = record.place

@@ -348,3 +348,22 @@ class PodColumns:
         self._shape = longer(self._shape, room)
         self._bound = longer(self._bound, room)
         self._leaving = longer(self._leaving, room)
+
+
+class NodeExits:
+    """The nodes that pods have left since it was last asked, as long as nothing else has made room."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, None] = {}
+        self._count = self._before = 0
+
+    def note(self, row: int) -> None:
+        """Note that a pod has left a row, for which `freed` has grown by one."""
+        self._rows[row] = None
+        self._count += 1
+
+    def take(self, freed: int) -> dict[int, None] | None:
+        """Return the rows since the last call; None where `freed` has grown for something else as well."""
+        rows, count, before = self._rows, self._count, self._before
+        self._rows, self._count, self._before = {}, 0, freed
+        return rows if freed - before == count else None

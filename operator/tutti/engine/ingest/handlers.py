@@ -134,7 +134,7 @@ def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> Non
 
 def _namespace_gone(state: IngestState, gone: observations.NamespaceGone) -> None:
     state.catalog.drop_namespace(gone.name)
-    state.cluster.drop_namespace(gone.name)
+    state.cluster.nodes.namespaces.drop_namespace(gone.name)
     state.throttles.namespace_changed()
 
 

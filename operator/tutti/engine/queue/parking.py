@@ -45,7 +45,7 @@ class ParkedClasses:
 
     def helped_by_room(self, cluster: Cluster) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
         """Return whom room may help: as long as it is there, those who fit where pods have left; and others."""
-        exits = cluster.take_exits()
+        exits = cluster.exits.take(cluster.freed)
         if exits is None:
             return (), self.for_room.classes()
         self._called = [one for one in self._called if one.called and one.size]  # a turn was cut short before them

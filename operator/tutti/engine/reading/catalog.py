@@ -210,8 +210,7 @@ class Catalog(WrittenObjects):
     ) -> QuotaProblem | None:
         """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
         problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
-        problem = problem or self._topology_problem(queue)
-        problem = problem or self._checks_problem(queue)
+        problem = problem or self._topology_problem(queue) or self._checks_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
     def _topology_problem(self, queue: Queue) -> QuotaProblem | None:
