@@ -232,6 +232,12 @@ WRONG: dict[str, Wrong] = {
     "flavor with a weight of 0 in words": Wrong(
         "ResourceFlavor", 'resourceWeights: {cpu: 1, memory: "0.00e5"}', "spec", "resourceWeights must be above 0"
     ),
+    "limit of nobody": Wrong(
+        "ClusterQueue", "userLimits: [{workloads: 1}]", "spec.userLimits[0]", "a limit needs users or groups"
+    ),
+    "limit of nothing": Wrong(
+        "ClusterQueue", "userLimits: [{users: [a]}]", "spec.userLimits[0]", "a limit needs resources or workloads"
+    ),
     "no levels": Wrong("Topology", "levels: []", "spec.levels", "at least 1 item"),
     "a level twice": Wrong(
         "Topology", "levels: [{nodeLabel: a}, {nodeLabel: a}]", "spec", "may stand in one level only"

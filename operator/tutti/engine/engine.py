@@ -113,9 +113,8 @@ class Engine:
             now: Unix seconds; never less than at the last call.
             most: How many workloads are tried at most, so that what is decided can be carried out meanwhile;
                 where more could be, `wakeup` asks to be called again at once. None: all of them.
-            enough: Asked after tries whether this turn has had its share of time; it ends with the first yes, and
-                `wakeup` asks to be called again. It is all the engine is told of time that goes by meanwhile, so
-                equal answers give equal decisions.
+            enough: Asked after tries whether this turn has had its share of time; it ends with the first yes. It is
+                all that the engine is told of time that goes by, so equal answers give equal decisions.
 
         Returns:
             What to write, in order; empty before everything has been listed once.

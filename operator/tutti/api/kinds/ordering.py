@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.model import Lenient, Model, Quantity, QuantityText, ResourceName, ValidationRule, list_map
+from tutti.api.model import ATOMIC, Lenient, Model, Quantity, QuantityText, ResourceName, ValidationRule, list_map
 
 FactorName = Literal[
     "Age",
@@ -75,9 +75,9 @@ class OrderPolicy(Model):
 class UserLimit(Model):
     """How much users, or groups, may have of a queue at once."""
 
-    users: list[_UserName] = Field(default=[], max_length=MOST_NAMES)
+    users: list[_UserName] = Field(default=[], max_length=MOST_NAMES, json_schema_extra=ATOMIC)
     """Each of these by itself; `*`: everybody whom no limit of the queue names, each by himself."""
-    groups: list[_UserName] = Field(default=[], max_length=MOST_NAMES)
+    groups: list[_UserName] = Field(default=[], max_length=MOST_NAMES, json_schema_extra=ATOMIC)
     """All users of each of these groups together; `*`: each group that no limit of the queue names."""
     resources: dict[ResourceName, Quantity] = Field(default={}, max_length=64)
     """How much of each resource, in all flavors together; what is not named is not limited."""
@@ -97,7 +97,7 @@ class UserLimit(Model):
     )
 
 
-UserLimitList = Annotated[list[UserLimit], Field(max_length=MOST_LIMITS)]
+UserLimitList = Annotated[list[UserLimit], Field(max_length=MOST_LIMITS, json_schema_extra=ATOMIC)]
 
 
 class UserUse(Lenient):
@@ -118,5 +118,5 @@ class RunTimes(Lenient):
 
     of: str = ""
     """Which ones: the user, if users are told apart, what their names begin with, and a class of size."""
-    seconds: list[int] = Field(default=[], max_length=16)
+    seconds: list[int] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
     """The last ones, the latest last."""
