@@ -408,3 +408,20 @@ def test_nobody_starts_before_those_it_names_have_succeeded(after, acts):
         if there and set(others) <= succeeded and not set(others) & {one for one in succeeded if one not in after}:
             known = all(("Workload", "default", one) in world.objects for one in others)
             assert not known or f"{name}-0" in world.where()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("ring", [{"a": ["a"]}, {"a": ["b"], "b": ["a"]}, {"a": ["b"], "b": ["c"], "c": ["a"]}])
+def test_a_turn_ends_in_which_those_of_a_ring_fare_otherwise_than_they_were_told(ring):
+    """Each had the next one looked at, and that one the first, for as long as nobody was told anew: for ever."""
+    world = a_queue()
+    for name, after in ring.items():
+        job(world, name, *after)
+    world.run()
+    for active in (False, True):
+        for name, after in ring.items():
+            said = [{"workload": one} for one in after]
+            world.workload(name, {"count": 1}, queueName="queue", after=said, active=active)
+        world.run()
+        assert {told(world, name)[0] for name in ring} == {"AfterItself" if active else "Deactivated"}
+    assert world.where() == {}

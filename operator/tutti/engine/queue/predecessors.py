@@ -88,7 +88,9 @@ def waits_for_others(state: QueueState, workload: Workload) -> Explanation | Non
 def notice(state: QueueState, key: WorkloadKey) -> None:
     """Have those looked at again who wait for somebody that fares otherwise now than when they were last told."""
     name = key[1:]
-    if name in state.followers.told and state.followers.told[name] != _standing(state, *name).state:
+    told = state.followers.told.get(name)
+    if told is not None and told != (now := _standing(state, *name).state):
+        state.followers.told[name] = now  # once: those in a ring would have one another looked at for ever
         state.touch_followers(*name)
 
 
