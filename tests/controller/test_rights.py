@@ -48,6 +48,7 @@ class Authorizer:
             ("", "pods/binding", "create"): LOST,
             ("", "persistentvolumeclaims", "patch"): 409,
             ("", "persistentvolumes", "patch"): 409,
+            ("resource.k8s.io", "resourceclaims/status", "patch"): 409,
         }
 
     def __call__(self, method, path, query):

@@ -151,7 +151,7 @@ def test_a_plugin_of_a_package_that_is_not_there_is_refused():
     ("code", "said"),
     [
         ("import nothing_of_the_kind", "cannot be imported"),
-        ("class Plugin: pass", "has no method filter, score, sort or permit"),
+        ("class Plugin: pass", "has no method filter, score, policy, sort or permit"),
         ("def Plugin(): raise ValueError('not today')", "not today"),
     ],
 )

@@ -65,6 +65,25 @@ def test_who_is_larger_than_what_was_left_is_not_tried():
     assert world.where("large") == {"large": "n0"}
 
 
+def test_a_head_that_others_were_faster_than_still_blocks_its_strict_queue():
+    """The head is called for the room of one pod, another has it first; who is behind the head would fit elsewhere."""
+    world = full()
+    world.queue("strict", 100, queueingStrategy="StrictFIFO", local="strict")
+    world.gang("before", 2, gpus=8)
+    world.pod_group("head", 2, queueName="strict")
+    for rank in range(2):
+        world.pod(f"head-{rank}", group="head", gpus=8, priority=0)
+    world.run()
+    world.pod("urgent", gpus=8, priority=10, preempts=False)
+    world.pod("later", gpus=1, queue="strict")
+    world.node("small", gpus=1)
+    world.run()
+    world.finish("runs-0")
+    world.run()
+    assert world.where("urgent") == {"urgent": "n0"}
+    assert world.where("later") == {}
+
+
 def test_a_gang_is_tried_where_one_of_its_members_may_go():
     world = full()
     world.gang("g", 2, gpus=8)

@@ -308,7 +308,7 @@ class PendingQueue:
             if first is None:
                 heapq.heappop(heap)
             elif equivalence.called and equivalence not in (fitting := self.fitting()):
-                heap = self._send_back(fitting)
+                heap, blocked = self._send_back(fitting), self.blocked if self.strict else None
             elif (order := self.order(first)) != key:
                 heapq.heapreplace(heap, (order, number, equivalence))
             elif blocked is not None and key > self.order(blocked):
