@@ -74,6 +74,7 @@ def test_a_head_that_others_were_faster_than_still_blocks_its_strict_queue():
     for rank in range(2):
         world.pod(f"head-{rank}", group="head", gpus=8, priority=0)
     world.run()
+    world.now += 60
     world.pod("urgent", gpus=8, priority=10, preempts=False)
     world.pod("later", gpus=1, queue="strict")
     world.node("small", gpus=1)
