@@ -139,5 +139,5 @@ def group_of(needs: dict[str, tuple[tuple[str, int], ...]]) -> dict[str, Any]:
     return app_group(found)
 
 
-NetworkHistories.TestCase.settings = examples(12, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+NetworkHistories.TestCase.settings = examples(5, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 TestNetworkHistories = pytest.mark.timeout(120 + 120 * TIMES)(NetworkHistories.TestCase)
