@@ -42,7 +42,8 @@ def precedence_of(state: PreemptionState, entry: QueueEntry) -> Precedence:
         if key == workload.key or other is None or known is None or state.ledger.root_of(theirs) != root:
             continue
         if theirs == queue.name:
-            if workload.order < other.order:
+            # Whoever a plugin sorts before one of higher priority would be taken out for it at once, without end.
+            if workload.order < other.order and workload.preemption_priority >= other.preemption_priority:
                 found.lesser.append(key)
         elif borrows and _may_take_out(known, other, queue, workload.priority):
             found.entitled.append(key)
