@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 import structlog
@@ -35,42 +34,15 @@ from tutti.controller.event_loops import OtherLoop
 from tutti.controller.health import Check, Health, probe_report, run_probes
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
+from tutti.kube.reviews import is_allowed, user_of_token
 
 log = structlog.get_logger(__name__)
 
 PATH: Final = "/metrics"
-_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _KEPT_SECONDS: Final = {HTTPStatus.OK: 60.0, HTTPStatus.FORBIDDEN: 10.0, HTTPStatus.UNAUTHORIZED: 10.0}
 _MOST_KEPT: Final = 256
 _MOST_AT_ONCE: Final = 8
 _LONGEST_TOKEN: Final = 16 * 1024
-
-
-class _User(msgspec.Struct, frozen=True):
-    """Who somebody is (authentication.k8s.io/v1, UserInfo)."""
-
-    username: str = ""
-    uid: str = ""
-    groups: list[str] | None = None
-    extra: dict[str, list[str]] | None = None
-
-
-class _Known(msgspec.Struct, frozen=True):
-    authenticated: bool = False
-    user: _User = _User()
-
-
-class _Token(msgspec.Struct, frozen=True):
-    status: _Known = _Known()
-
-
-class _Allowed(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _Access(msgspec.Struct, frozen=True):
-    status: _Allowed = _Allowed()
 
 
 class MetricsReaders:
@@ -110,25 +82,12 @@ class MetricsReaders:
 
     async def _asked(self, token: str) -> HTTPStatus:
         """Ask the API server whose a token is, and whether he may."""
-        answer = await self._review(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
-        known = msgspec.json.decode(answer, type=_Token).status
-        if not known.authenticated:
+        user = await user_of_token(self._client, token)
+        if user is None:
             return HTTPStatus.UNAUTHORIZED
-        user = known.user
-        spec = {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups or [],
-            "extra": user.extra or {},
-            "nonResourceAttributes": {"path": PATH, "verb": "get"},
-        }
-        answer = await self._review(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
-        allowed = msgspec.json.decode(answer, type=_Access).status.allowed
+        asked = {"path": PATH, "verb": "get"}
+        allowed = await is_allowed(self._client, user, "nonResourceAttributes", asked)
         return HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN
-
-    async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> bytes:
-        body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
-        return await self._client.request("POST", path, body=body)
 
     def _keep(self, digest: bytes, found: HTTPStatus) -> None:
         """Remember a verdict, and no more than so many."""

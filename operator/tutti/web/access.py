@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -25,11 +24,10 @@ import structlog
 from tutti.api.model import GROUP
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
+from tutti.kube.reviews import TokenUser, is_allowed, user_of_token
 
 log = structlog.get_logger(__name__)
 
-_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 KEPT_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 5.0
 _MOST_KEPT: Final = 512
@@ -121,30 +119,6 @@ class AddressToken:
         return EVERYTHING
 
 
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-    uid: str = ""
-    groups: list[str] | None = None
-    extra: dict[str, list[str]] | None = None
-
-
-class _Known(msgspec.Struct, frozen=True):
-    authenticated: bool = False
-    user: _User = _User()
-
-
-class _TokenAnswer(msgspec.Struct, frozen=True):
-    status: _Known = _Known()
-
-
-class _Allowed(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _AccessAnswer(msgspec.Struct, frozen=True):
-    status: _Allowed = _Allowed()
-
-
 class ClusterRights:
     """Beside the operator: asks the API server whose a token is, and what he may list.
 
@@ -192,11 +166,9 @@ class ClusterRights:
 
     async def _found(self, token: str, namespaces: frozenset[str]) -> Viewer | Refused:
         """Ask whose a token is, and what he may list."""
-        answer = await self._review(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
-        known = msgspec.json.decode(answer, type=_TokenAnswer).status
-        if not known.authenticated:
+        user = await user_of_token(self._client, token)
+        if user is None:
             return Refused(HTTPStatus.UNAUTHORIZED, "the API server does not know this token, or it has run out")
-        user = known.user
         queues, nodes, everywhere = await asyncio.gather(
             self._may_list(user, "clusterqueues", GROUP),
             self._may_list(user, "nodes"),
@@ -215,28 +187,16 @@ class ClusterRights:
             return Refused(HTTPStatus.FORBIDDEN, text)
         return Viewer(user.username, queues, nodes, own)
 
-    async def _may_see(self, user: _User, namespace: str) -> bool:
+    async def _may_see(self, user: TokenUser, namespace: str) -> bool:
         """Whether somebody may list what workloads are made of in a namespace; "": in all of them."""
         if not await self._may_list(user, "workloads", GROUP, namespace):
             return False
         return await self._may_list(user, "pods", "", namespace)
 
-    async def _may_list(self, user: _User, resource: str, group: str = "", namespace: str = "") -> bool:
+    async def _may_list(self, user: TokenUser, resource: str, group: str = "", namespace: str = "") -> bool:
         attributes = {"verb": "list", "group": group, "resource": resource, "namespace": namespace}
-        spec = {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups or [],
-            "extra": user.extra or {},
-            "resourceAttributes": attributes,
-        }
         async with self._turn:
-            answer = await self._review(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
-        return msgspec.json.decode(answer, type=_AccessAnswer).status.allowed
-
-    async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> bytes:
-        body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
-        return await self._client.request("POST", path, body=body)
+            return await is_allowed(self._client, user, "resourceAttributes", attributes)
 
     def _keep(self, key: tuple[bytes, frozenset[str]], found: Viewer | Refused) -> None:
         """Remember an answer, and no more than so many."""
