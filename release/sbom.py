@@ -64,29 +64,19 @@ def bill(packages: list[Locked], version: str) -> Json:
     """The bill of materials of Tutti at a version."""
     root = f"pkg:pypi/tutti@{version}"
     by_name = {one.name: one for one in packages}
-    content: Json = {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "version": 1,
-        "metadata": {
-            "component": {
-                "type": "application",
-                "bom-ref": root,
-                "name": "tutti",
-                "version": version,
-                "purl": root,
-                "licenses": [{"expression": "Apache-2.0"}],
-            }
-        },
-        "components": [_component(one) for one in packages],
-        "dependencies": [
-            {"ref": root, "dependsOn": _needed("tutti", by_name)},
-            *({"ref": one.purl, "dependsOn": _needed(one.name, by_name)} for one in packages),
-        ],
+    about = {
+        "type": "application",
+        "bom-ref": root,
+        "name": "tutti",
+        "version": version,
+        "purl": root,
+        "licenses": [{"expression": "Apache-2.0"}],
     }
-    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
-    return {**content, "serialNumber": f"urn:uuid:{serial}"}
+    needs = [
+        {"ref": root, "dependsOn": _needed("tutti", by_name)},
+        *({"ref": one.purl, "dependsOn": _needed(one.name, by_name)} for one in packages),
+    ]
+    return _numbered(about, [_component(one) for one in packages], needs)
 
 
 def wheel_bill(wheel: Path) -> Json:
@@ -100,33 +90,38 @@ def wheel_bill(wheel: Path) -> Json:
     root = f"pkg:pypi/{canonicalize_name(said['Name'])}@{said['Version']}"
     asked = [Requirement(line) for line in said.get_all("Requires-Dist", [])]
     needed = {f"pkg:pypi/{canonicalize_name(one.name)}": one for one in asked}
+    about = {
+        "type": "application",
+        "bom-ref": root,
+        "name": said["Name"],
+        "version": said["Version"],
+        "purl": root,
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}],
+        "licenses": [{"expression": said["License-Expression"]}],
+    }
+    parts = [
+        {
+            "type": "library",
+            "bom-ref": purl,
+            "name": canonicalize_name(one.name),
+            "purl": purl,
+            "properties": [{"name": "tutti:requires", "value": str(one)}],
+        }
+        for purl, one in needed.items()
+    ]
+    return _numbered(about, parts, [{"ref": root, "dependsOn": sorted(needed)}, *({"ref": purl} for purl in needed)])
+
+
+def _numbered(about: Json, components: list[Json], dependencies: list[Json]) -> Json:
+    """A CycloneDX bill, whose serial number follows from what is in it."""
     content: Json = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {
-            "component": {
-                "type": "application",
-                "bom-ref": root,
-                "name": said["Name"],
-                "version": said["Version"],
-                "purl": root,
-                "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}],
-                "licenses": [{"expression": said["License-Expression"]}],
-            }
-        },
-        "components": [
-            {
-                "type": "library",
-                "bom-ref": purl,
-                "name": canonicalize_name(one.name),
-                "purl": purl,
-                "properties": [{"name": "tutti:requires", "value": str(one)}],
-            }
-            for purl, one in needed.items()
-        ],
-        "dependencies": [{"ref": root, "dependsOn": sorted(needed)}, *({"ref": purl} for purl in needed)],
+        "metadata": {"component": about},
+        "components": components,
+        "dependencies": dependencies,
     }
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
     return {**content, "serialNumber": f"urn:uuid:{serial}"}
