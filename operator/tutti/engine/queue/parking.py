@@ -75,7 +75,8 @@ class ParkedClasses:
         above = room_bounds.bounded_above(state, entry, why)
         if above is not None:
             classes = [need.pod_class for need in entry.needs]
-            if self.for_room.put(state.cluster.nodes, equals, classes, above) and equals.root:
+            self.for_room.put(state.cluster.nodes, equals, classes, above)
+            if equals.root and room_bounds.each_fits(state.cluster.nodes, classes):
                 self.for_quota(equals)
             return
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone

@@ -79,6 +79,16 @@ def bounded_above(state: QueueState, entry: QueueEntry, why: Explanation) -> int
     return by_priority.priority_of(state, workload, needs) if by_priority.may_preempt(needs) else NOBODY_BELOW
 
 
+def each_fits(nodes: NodeColumns, classes: Iterable[PodClass]) -> bool:
+    """Whether pods of each class fit on some node by what is free there; where not, quota alone helps nobody."""
+    for pod_class in classes:
+        vector = nodes.resource_index.vector(pod_class.requests)
+        asked = np.flatnonzero(vector)
+        if not (nodes.allocatable[:, asked] - nodes.requested[:, asked] >= vector[asked]).all(axis=1).any():
+            return False
+    return True
+
+
 class RoomBounds:
     """What the pods of parked classes ask of a node, as columns; a class has a row for each unlike pod."""
 
@@ -99,7 +109,7 @@ class RoomBounds:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Iterable[PodClass], priority: int) -> bool:
+    def put(self, nodes: NodeColumns, equals: EquivalenceClass, classes: Iterable[PodClass], priority: int) -> None:
         """Note what a class that is parked asks of nodes.
 
         Args:
@@ -107,13 +117,9 @@ class RoomBounds:
             equals: The class.
             classes: Of which its pods are.
             priority: Others below that may be taken out for it; `NOBODY_BELOW`: none may.
-
-        Returns:
-            Whether each of the pods fits on some node by what is free there.
         """
         self.drop(equals)
         rows = self._rows[equals] = []
-        somewhere = True
         for pod_class in classes:
             vector = nodes.resource_index.vector(pod_class.requests)
             row = self._free.pop() if self._free else len(self._of)
@@ -124,10 +130,6 @@ class RoomBounds:
             self._asks[row] = 0
             self._asks[row, : len(vector)] = vector
             rows.append(row)
-            asked = np.flatnonzero(vector)
-            left = nodes.allocatable[:, asked] - nodes.requested[:, asked]
-            somewhere = somewhere and bool((left >= vector[asked]).all(axis=1).any())
-        return somewhere
 
     def drop(self, equals: EquivalenceClass) -> None:
         """Forget a class, if it is known."""
@@ -148,6 +150,8 @@ class RoomBounds:
             anew: Whether those are of no use any more that were told before.
         """
         self._leave_out_gone()
+        if not self._rows:
+            return [], []
         rows = np.fromiter(gained, dtype=np.intp, count=len(gained))
         self._gained = rows if anew else np.union1d(self._gained, rows)
         self._as_of = None
