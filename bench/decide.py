@@ -25,7 +25,7 @@ from tutti.api.core import (
     PodStatus,
     ResourceRequirements,
 )
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 

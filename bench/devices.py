@@ -25,7 +25,7 @@ from tutti.api.core import (
 )
 from tutti.api.devices import ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.cluster import Cluster
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import WriteDeviceClaim
 from tutti.engine.records.device_observations import (
     DeviceClaimSeen,

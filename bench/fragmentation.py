@@ -25,7 +25,7 @@ from rich.table import Table
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.observations import (
     BindAnswer,

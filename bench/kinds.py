@@ -21,7 +21,7 @@ from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.leader_session import charged_queues
 from tutti.controller.object_cache import ObjectCache
 from tutti.controller.watch_list import WATCH_LIST
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.observations import Synced
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.store import Change, Deletion, ObjectStore

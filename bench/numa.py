@@ -15,7 +15,7 @@ from tutti.api.core import (
     ResourceRequirements,
 )
 from tutti.api.numa import SINGLE_NUMA_NODE, NodeTopology, ZoneReport
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, NodeTopologySeen, PodSeen, Synced
 
 GIB = 2**30

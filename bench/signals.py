@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.decide import GROUP, NOW, REGION, ZONE, ZONES, cluster, pod_group, pods, timed
 from tutti.api.network import APP_GROUP, GROUP_LABEL, TOPOLOGY, WORKLOAD_LABEL
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.measurements import Measured, NodeFigures
 from tutti.engine.records.observations import NetworkObjectSeen, ThrottleSeen
 

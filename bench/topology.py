@@ -17,7 +17,7 @@ from rich.table import Table
 
 from bench.decide import NOW, cluster, pods, see, timed
 from tutti.api.core import Node, NodeStatus, ObjectMeta
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.observations import NodeSeen
 
 NODES_PER_RACK, NODES_PER_BLOCK = 16, 1250

@@ -11,7 +11,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.metrics import Metrics
 from tutti.controller.object_cache import ObjectCache
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.kube.metrics import WireMetrics
 
 INTRODUCTION = """# Metrics

@@ -20,7 +20,7 @@ import msgspec
 from bench.simulation.audit import Audit
 from bench.simulation.mixes import Mix
 from tutti.api.core import Pod, PodCondition
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.journal import JournalWriter
 from tutti.engine.records.decisions import (
     AnyDecision,

@@ -14,7 +14,7 @@ from bench.simulation.cluster import NAMESPACE, START, Cluster, Job
 from bench.simulation.mixes import BLOCK, HOST, RACK, Kind, Mix
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.journal import JournalWriter
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, Synced
 

@@ -17,7 +17,7 @@ from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME, WORKLOAD
 from tutti.api.conventions.order_annotations import USER
 from tutti.api.core import Affinity, Container, NodeAffinity, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.journal import JournalWriter
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import ObjectSeen, PodSeen, Synced

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from tests.engine.world import World
 from tutti.controller.metrics import Metrics
 from tutti.controller.plugin_times import PluginTimes
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.observations import NodeSeen, PodSeen, Synced
 from tutti.engine.records.plugins import Enabled
 from tutti.placement.extension import PluginCall

@@ -11,7 +11,7 @@ from tutti.api.core import Namespace, ObjectMeta
 from tutti.api.frameworks import ProjectedOwner
 from tutti.controller import pod_defaults
 from tutti.controller.pod_defaults import OwnerArrivals, PodDefaults
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import observations
 
 LABEL = "scheduling.tutti.dev/scheduler-name"

@@ -15,7 +15,7 @@ from tutti.kube.resources import LEASES, PODS
 
 BREAKING = """
 import os, weakref
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 
 turn, make, made = Engine._turn, Engine.__init__, weakref.WeakSet()
 

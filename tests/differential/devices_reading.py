@@ -18,7 +18,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.nodes import NodeColumns
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import device_observations as devices_seen
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim, WriteExtendedClaim

@@ -23,7 +23,7 @@ from tutti.api.storage import (
     VolumeAttachment,
 )
 from tutti.cluster.label_index import PodSelecting
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import Decision
 

@@ -21,7 +21,7 @@ from tutti.api.kinds.temporary_quotas import seconds_of
 from tutti.api.resources import parse_amounts
 from tutti.api.throttles import GROUP, VERSION, spec_of
 from tutti.cluster.requests import pod_requests
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import Bind, PatchStatus
 from tutti.quota.throttles import NOTHING, Flags, Limits, Load, ThrottleStatus, check, load_of, throttle_of

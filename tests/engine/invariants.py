@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from bench.simulation.recounting import recounted
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.preemption.moves import home_of
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation

@@ -40,7 +40,7 @@ from tutti.api.frameworks import ProjectedOwner, projected
 from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from tutti.api.numa import NodeTopology
 from tutti.api.selectors import Taint, Toleration
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
     AnnotatePod,

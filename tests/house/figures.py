@@ -11,7 +11,7 @@ from tests.house.walk import Walk
 
 PACKAGE = "tutti"
 ENGINE = "tutti.engine"
-STATE = ("tutti.engine.state", "State")
+STATE = ("tutti.engine.cycle.state", "State")
 BESIDE = ("tutti_sim", "tutti_bench", "tutti_demo", "tutti_simulate")
 """The packages of the distribution beside the operator's: the embedded cluster, the bench and the demo."""
 SHORT = 40

@@ -19,7 +19,7 @@ from tests.house.figures import Figure, distributions, figures
 from tests.house.rooms import arrows, knots, pairs, rooms, upward
 from tests.house.source import loaded, parsed
 from tests.house.walk import Walk, queued_pod, walked
-from tutti.engine.state import State
+from tutti.engine.cycle.state import State
 
 HOUSE = parsed(
     {
@@ -178,8 +178,8 @@ def test_a_name_may_mean_another_thing_in_another_distribution():
 def test_figures_of_a_small_house():
     tree = parsed(
         {
-            "tutti/engine/state.py": "class State:\n    now: float = 0.0\n",
-            "tutti/engine/a/one.py": "from tutti.engine.state import State\nfrom tutti.engine.b import two\ndef f(state: State):\n    state.phase = 1\n"
+            "tutti/engine/cycle/state.py": "class State:\n    now: float = 0.0\n",
+            "tutti/engine/a/one.py": "from tutti.engine.cycle.state import State\nfrom tutti.engine.b import two\ndef f(state: State):\n    state.phase = 1\n"
             + "#\n" * 36,
             "tutti/engine/b/two.py": "from tutti.engine.a import one\ndef f(w):\n    w.explanation = None\n",
             "tutti_sim/pods.py": "def f(pod):\n    pod.phase = 1\n",
@@ -243,8 +243,8 @@ def test_a_walk_counts_calls_into_a_folder_and_gives_back_what_profiled_before()
 
 def test_deciding_a_queued_pod_goes_through_the_engine_of_users():
     walk = queued_pod()
-    assert walk.calls["engine/engine.py", "decide"] == 1
-    assert walk.files[0] == "engine/engine.py"
+    assert walk.calls["engine/cycle/engine.py", "decide"] == 1
+    assert walk.files[0] == "engine/cycle/engine.py"
     assert {path.split("/")[0] for path in walk.files} >= {"cluster", "placement", "quota", "engine"}
     assert queued_pod().calls == queued_pod().calls, "what has been read once is remembered; else all is the same"
 
@@ -262,4 +262,4 @@ def test_what_is_printed_is_counted_on_this_source_tree(capsys: pytest.CaptureFi
     assert by_key["state_fields"]["now"] == len(dataclasses.fields(State))
     figures_again = [Figure(**{key: one[key] for key in one if key != "reached"}) for one in said["figures"]]
     assert [one.reached for one in figures_again] == [one["reached"] for one in said["figures"]]
-    assert loaded(source.parent)["tutti.engine.engine"].path == "tutti/engine/engine.py"
+    assert loaded(source.parent)["tutti.engine.cycle.engine"].path == "tutti/engine/cycle/engine.py"

@@ -24,7 +24,7 @@ from tutti.controller.health import Health
 from tutti.controller.leader_session import LeaderSession
 from tutti.controller.metrics import Metrics
 from tutti.controller.supervision import leaves
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict, NoteFault
 from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey

@@ -19,7 +19,7 @@ from tutti.cluster.devices.ledger import DeviceLedger
 from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import specs
 from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, reservation
 from tutti.engine.preemption import by_priority

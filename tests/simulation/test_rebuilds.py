@@ -14,7 +14,7 @@ from tests.simulation.stories import cluster, gang, story
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 from tutti.controller.dispatch import Dispatch, Drained
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 
 BROKEN = (3.02, 34.0)
 """When engines fail: from when the first gang is on its way, and for longer than the wait between two of them."""

@@ -30,7 +30,7 @@ from tutti.controller.object_cache import ObjectCache
 from tutti.controller.pod_defaults import OwnerArrivals
 from tutti.controller.progress import GangTimes, ProgressReporter
 from tutti.controller.supervision import leaves, note_failure
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.observations import AnyObservation, OwnerSeen, PodGone, PodSeen
 from tutti.kube.client import Client

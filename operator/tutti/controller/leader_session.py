@@ -30,7 +30,7 @@ from tutti.controller.object_cache import ObjectCache
 from tutti.controller.pod_defaults import OwnerArrivals
 from tutti.controller.references import KindKey
 from tutti.controller.supervision import Restartable, first_of, is_lost_lease, keep_up, leaves, note_failure
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import IngestState
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.quota_windows import WindowNote

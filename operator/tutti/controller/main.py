@@ -45,7 +45,7 @@ from tutti.controller.self_signing import own_certificate
 from tutti.controller.serving import MetricsReaders, application, guarded, serving
 from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
 from tutti.controller.web_view import web_view
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.plugins import Plugins, checksums
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials

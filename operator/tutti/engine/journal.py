@@ -17,7 +17,7 @@ import msgspec
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.observations import AnyObservation
 from tutti.engine.records.plugins import Plugins, checksums

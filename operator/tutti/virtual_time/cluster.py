@@ -22,7 +22,7 @@ import msgspec
 from tutti.api.core import Pod, PodCondition, PodStatus
 from tutti.api.model import GROUP
 from tutti.cluster.pods import PodKey
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.journal import JournalWriter
 from tutti.engine.records.decisions import (
     AnnotatePod,

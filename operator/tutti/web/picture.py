@@ -18,7 +18,7 @@ from tutti.cli.views.nodes import Top, devices, top
 from tutti.cli.views.queues import Branch, forest
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller.discovery import OUR_RESOURCES
-from tutti.engine.state import State
+from tutti.engine.cycle.state import State
 from tutti.web.told import ToldEvent
 
 NEEDED = ("pods", "nodes", *(one.label for one in OUR_RESOURCES.values()))

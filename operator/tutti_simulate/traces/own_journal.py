@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
+from tutti.engine.cycle.state import State
 from tutti.engine.journal import Decided, Header, JournalError, Saw, read
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import PodGone
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti_simulate.jobs import BadEntryError, JobPods, Trace, TraceJob, checked
 from tutti_simulate.traces.reading import TraceError
 

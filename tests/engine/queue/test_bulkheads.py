@@ -15,7 +15,7 @@ from tests.engine.world import GPU
 from tutti.api.conventions import reading
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import membership
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
 from tutti.engine.records.observations import PodSeen
@@ -23,11 +23,11 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Workload
 
 TURNS = {
-    "settling": "tutti.engine.engine.specs.read_workload",
-    "settling, to its end": "tutti.engine.engine.backfill.note_expected_end",
+    "settling": "tutti.engine.cycle.engine.specs.read_workload",
+    "settling, to its end": "tutti.engine.cycle.engine.backfill.note_expected_end",
     "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
     "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",
-    "admitting": "tutti.engine.engine.reserve",
+    "admitting": "tutti.engine.cycle.engine.reserve",
     "admitting, its nodes": "tutti.engine.admission.admission._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.lifecycle.binding.send_binds",

@@ -21,7 +21,7 @@ from tests.engine.stories.test_volume_histories import Stored
 from tests.placement.storage import HOSTNAME, at, capacity, claim, csi_driver, csi_node, storage_class, volume
 from tutti.api.core import Namespace, ObjectMeta
 from tutti.api.storage import PersistentVolumeClaim
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict, ReserveVolume, SelectNode
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 

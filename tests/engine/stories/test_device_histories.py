@@ -23,7 +23,7 @@ from tests.engine.stories.test_invariants import RARELY, Watched
 from tests.engine.stories.test_native_groups import NATIVE
 from tutti.api.core import Namespace, ObjectMeta
 from tutti.api.devices import ResourceSlice
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict, WriteDeviceClaim
 from tutti.engine.records.observations import NamespaceSeen, Synced
 

@@ -37,7 +37,7 @@ from tutti.api.storage import (
 )
 from tutti.cli.views.listing import Listed
 from tutti.cluster.pods import PodKey
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation

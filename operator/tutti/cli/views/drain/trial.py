@@ -18,7 +18,7 @@ from tutti.api.core import Node, Pod
 from tutti.cli.views.degraded import KeptQuota, quota_kept_for
 from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
-from tutti.engine.engine import Engine
+from tutti.engine.cycle.engine import Engine
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at
 from tutti.engine.records.decisions import AnyDecision, Evict

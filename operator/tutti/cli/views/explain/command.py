@@ -38,6 +38,7 @@ from tutti.cli.views.order_texts import order_said
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission.energy import energy_of
+from tutti.engine.cycle.state import State
 from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
 from tutti.engine.preemption.moves import lending_own
@@ -46,7 +47,6 @@ from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 
 

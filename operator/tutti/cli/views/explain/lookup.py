@@ -17,10 +17,10 @@ from tutti.cli.views.explain.gates import ALWAYS
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep, OperatorStatus
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import key_of
+from tutti.engine.cycle.state import State
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.observations import ObjectSeen, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.state import State
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""

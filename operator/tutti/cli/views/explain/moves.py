@@ -14,8 +14,8 @@ from tutti.api.messages import IS, agreeing, counted
 from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.model import MovedWork, Remedy
 from tutti.cli.views.what_if import with_object, without_pods
+from tutti.engine.cycle.state import State
 from tutti.engine.records.moves import MovedPiece, MovePlan
-from tutti.engine.state import State
 
 
 def helpful_moves(case: UnplacedWorkload) -> Iterator[Remedy]:

@@ -26,10 +26,10 @@ from tutti.api.templates import prune_workload
 from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.what_if import ObservedCluster, changed, key_of
 from tutti.cluster.requests import as_created
+from tutti.engine.cycle.state import State
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import AnyObservation, ObjectSeen, OwnerSeen, PodSeen
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.engine.state import State
 from tutti.kube.decoding import object_decoder
 
 _DECODE_POD = object_decoder(Pod)

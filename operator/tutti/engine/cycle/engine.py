@@ -22,12 +22,13 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import turn_parts
 from tutti.engine.admission import patience, quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill
+from tutti.engine.cycle import turn_parts
+from tutti.engine.cycle.state import State
 from tutti.engine.ingest import promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
@@ -47,7 +48,6 @@ from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.engine.state import State
 from tutti.engine.status import reporting, statuses, throttle_statuses
 from tutti.placement.extension import Stopwatch
 from tutti.quota.assignment import WorkloadAssignment

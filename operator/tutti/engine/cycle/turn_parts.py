@@ -14,13 +14,13 @@ from typing import Final
 
 from tutti.engine.admission import node_load, throttling
 from tutti.engine.backfill import overdue_heads
+from tutti.engine.cycle.state import State
 from tutti.engine.ingest import managed_owners
 from tutti.engine.lifecycle import network_objects, permits, reconciliation
 from tutti.engine.preemption import moves, nominations
 from tutti.engine.queue import predecessors
 from tutti.engine.records.faults import part_of_turn
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 from tutti.engine.status import queue_statuses, reporting, throttle_statuses
 
 RINGS: Final = "finding who waits for himself"
