@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from tutti.cli.grouping import CommandGroup
+from tutti.kube.credentials import current_kubeconfig
 from tutti_bench import outcomes
 from tutti_bench.document import DocumentError, Filter, load_scenarios
 from tutti_bench.results import NoDataItems, compared, markdown, read_data_items
@@ -98,7 +99,9 @@ def run(
     mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid, drains=drain)
     contenders = [mine, *([_reference(against, more, drain)] if against else [])]
     if kubeconfig is None and not embedded and any(one.starts for one in contenders):
-        raise click.UsageError("to start a scheduler, say where: --kubeconfig or --embedded")
+        kubeconfig = current_kubeconfig()
+        if kubeconfig is None:
+            raise click.UsageError("to start a scheduler, say where: --kubeconfig or --embedded")
     try:
         tasks = _tasks(files, Filter.parse(label_filter, only))
     except (DocumentError, TemplateError) as error:

@@ -12,7 +12,7 @@ import msgspec
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import Head
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import APIResource
+from tutti.kube.resources import PRIORITY_CLASSES, APIResource
 from tutti.kube.retry import Backoff, retrying
 from tutti_bench.templates import Object
 
@@ -82,6 +82,7 @@ class Objects:
         self._kinds: dict[str, dict[str, APIResource]] = {}
         self._made: dict[tuple[APIResource, str], list[str]] = {}
         self._room = asyncio.Semaphore(CREATORS)
+        self._ranking = asyncio.Lock()
 
     async def resource(self, document: Object) -> APIResource:
         """Return where objects of this kind live.
@@ -153,6 +154,7 @@ class Objects:
             WireError: It could not be reached.
         """
         resource, where = await self._place(document, namespace)
+        document = await self._ranked(document)
         meta = {key: value for key, value in document.get("metadata", {}).items() if key != "namespace"}
         body = msgspec.json.encode({**document, "apiVersion": resource.api_version, "metadata": meta})
         query = {"fieldValidation": "Strict"} if strict else None
@@ -169,6 +171,30 @@ class Objects:
         if remember:
             self._made.setdefault((resource, where), []).append(made.name)
         return Created(made.name, made.uid), at
+
+    async def _ranked(self, document: Object) -> Object:
+        """Return a pod that says its priority as a number with a PriorityClass of it, made where it is not there.
+
+        The priority admission of an API server refuses a number alone.
+        """
+        spec = document.get("spec") or {}
+        value = spec.get("priority")
+        if document.get("kind") != "Pod" or not value or spec.get("priorityClassName"):
+            return document
+        name = f"tutti-bench-{value}".replace("--", "-minus-")
+        async with self._ranking:
+            if name not in self._made.get((PRIORITY_CLASSES, ""), ()):
+                head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+                await retrying(lambda: self._make_class(msgspec.json.encode({**head, "value": value})))
+                self._made.setdefault((PRIORITY_CLASSES, ""), []).append(name)
+        return {**document, "spec": {**spec, "priorityClassName": name}}
+
+    async def _make_class(self, body: bytes) -> None:
+        try:
+            await self.client.request("POST", PRIORITY_CLASSES.path(), body=body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
 
     async def replace(self, document: Object, namespace: str, subresource: str = "") -> None:
         """Put an object in the place of the one that has its name, or of its status and the like.
@@ -187,7 +213,7 @@ class Objects:
                 head = await retrying(lambda: self.client.request("GET", path))
                 found = msgspec.json.decode(head, type=Head).metadata
                 meta = {**document["metadata"], "resourceVersion": found.resource_version}
-                body = msgspec.json.encode({**document, "metadata": meta})
+                body = msgspec.json.encode({**await self._ranked(document), "metadata": meta})
                 target = resource.path(where or None, name, subresource or None)
                 await self.client.request("PUT", target, body=body)
         except ApiError as error:

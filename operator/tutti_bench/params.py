@@ -65,6 +65,14 @@ class Params:
             raise ParameterError(f"parameter {reference} must be a whole number, not {value!r}")
         return int(value)
 
+    def whole_or_none(self, name: str) -> int:
+        """Return a whole number that is read where it is there; 0 where it is not.
+
+        Raises:
+            ParameterError: It is something else.
+        """
+        return self.integer(f"${name}") if name in self._values else 0
+
     def boolean(self, reference: str) -> bool:
         """Return true or false.
 

@@ -185,7 +185,6 @@ def test_an_interrupted_run_takes_everything_down(folder):
     ("arguments", "why"),
     [
         (["few.yaml", "--embedded", "--kubeconfig", "x"], "--embedded has a cluster of its own"),
-        (["few.yaml", "--operator"], "to start a scheduler, say where: --kubeconfig or --embedded"),
         (["few.yaml", "--kubeconfig", "x", "--drain"], "to stop a scheduler that runs already for --drain, say which"),
         (["few.yaml", "--embedded", "--against", "volcano=x"], "--against is written kube-scheduler=PATH"),
         (["few.yaml", "--embedded", "--against", "kube-scheduler=none"], "there is no file none"),
@@ -201,6 +200,19 @@ def test_what_is_asked_wrongly_is_told(folder, monkeypatch, arguments, why):
     done = CliRunner().invoke(command, ["run", *arguments])
     assert done.exit_code == 2
     assert why in done.output
+
+
+@pytest.mark.parametrize(("current", "is_asked_for"), [("none", True), ("mine", False), ("mine:yours", True)])
+def test_a_scheduler_is_started_on_the_current_cluster(folder, monkeypatch, current, is_asked_for):
+    """Where several files are merged there is none that could be handed on; the workload's name ends what goes on."""
+    monkeypatch.chdir(folder)
+    for name in ("mine", "yours"):
+        (folder / name).write_text("{}")
+    monkeypatch.setenv("KUBECONFIG", current)
+    done = CliRunner().invoke(command, ["run", "few.yaml", "--operator", "--only", "^nobody$"])
+    assert done.exit_code == 2
+    assert ("to start a scheduler, say where: --kubeconfig or --embedded" in done.output) is is_asked_for
+    assert ("no workload has these labels and this name" in done.output) is not is_asked_for
 
 
 def test_the_name_alone_runs_files_and_tells_of_both_commands(folder, monkeypatch):

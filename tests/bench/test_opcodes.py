@@ -301,6 +301,62 @@ async def test_a_steady_state_creates_again_what_it_deletes(bench):
     assert all(one["spec"].get("nodeName") for one in made)
 
 
+async def test_nodes_of_a_bare_template_are_as_their_kubelets_would_have_them(bench):
+    """A name before the first request, for the label; all of the capacity allocatable; features where so many are."""
+    template = bench.template("node.yaml", "metadata: {generateName: n-}\nstatus: {capacity: {cpu: '2'}}\n")
+    text = file(
+        f"  - {{opcode: createNodes, count: 2, nodeTemplatePath: {template},"
+        " nodeAllocatableStrategy: {nodeAllocatable: {example.com/x: 3}}}\n"
+        "  - {opcode: createPods, countParam: $pods}\n",
+        "{pods: 1, numNodeDeclaredFeatures: 10}",
+    )
+    async with Watcher(bench, "/api/v1/nodes") as nodes:
+        await bench.run(text)
+        made = await nodes.until(lambda all_: len(nodes.gone) == 2)
+    assert len({one["metadata"]["name"] for one in made}) == 2
+    for one in made:
+        assert one["metadata"]["labels"] == {"kubernetes.io/hostname": one["metadata"]["name"]}
+        assert one["status"]["allocatable"] == {"cpu": "2", "example.com/x": "3"}
+        assert one["status"]["declaredFeatures"][:3] == ["Feature1", "Feature10", "Feature2"]
+
+
+async def test_a_priority_alone_gets_a_class_that_goes_with_the_workload(bench):
+    template = bench.template(
+        "high.yaml", "metadata: {generateName: h-}\nspec: {priority: -7, containers: [{name: c, image: i}]}\n"
+    )
+    text = file(
+        "  - {opcode: createNodes, count: 1}\n"
+        f"  - {{opcode: createPods, count: 3, podTemplatePath: {template}}}\n"
+    )  # fmt: skip
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    async with Watcher(bench, "/api/v1/pods") as pods, Watcher(bench, classes) as known:
+        await bench.run(text)
+        made = await pods.until(lambda all_: len(pods.gone) == 3)
+        await known.until(lambda all_: known.gone)
+    assert {(pod["spec"]["priority"], pod["spec"]["priorityClassName"]) for pod in made} == {
+        (-7, "tutti-bench-minus-7")
+    }
+    assert [one["value"] for one in known.all() if one["metadata"]["name"] == "tutti-bench-minus-7"] == [-7]
+
+
+async def test_a_pod_is_updated_for_the_scheduler_it_was_created_for(bench):
+    text = "metadata: {name: one, labels: {%s: x}}\nspec: {containers: [{name: c, image: i}], tolerations: [%s]}\n"
+    before = bench.template("before.yaml", text % ("a", ""))
+    after = bench.template(
+        "after.yaml", "apiVersion: v1\nkind: Pod\n" + text % ("b", "{key: k, operator: Exists, effect: NoSchedule}")
+    )
+    steps = (
+        f"  - {{opcode: createPods, count: 1, namespace: here, podTemplatePath: {before},"
+        " skipWaitToCompletion: true}\n"
+        f"  - {{opcode: updateAny, namespace: here, templatePath: {after}}}\n"
+    )
+    async with Watcher(bench, "/api/v1/pods") as pods:
+        await bench.run(file(steps))
+        (made,) = await pods.until(lambda all_: len(pods.gone) == 1)
+    assert made["spec"]["schedulerName"] == SCHEDULER
+    assert made["metadata"]["labels"] == {"b": "x"}
+
+
 async def test_nodes_are_prepared_as_the_strategy_says(bench):
     template = bench.template("node.yaml", """
 metadata: {name: "big-{{.Index}}", labels: {size: big}}
@@ -319,6 +375,9 @@ status: {capacity: {cpu: "64"}, allocatable: {cpu: "64"}}
         csi = await drivers.until(lambda all_: len(drivers.gone) == 2)
     by_name = {one["metadata"]["name"]: one for one in made}
     assert by_name["big-1"]["status"]["allocatable"] == {"cpu": "64", "example.com/x": "3"}
+    assert by_name["big-1"]["status"]["capacity"] == {"cpu": "64", "example.com/x": "3"}
+    assert by_name["big-1"]["metadata"]["labels"]["kubernetes.io/hostname"] == "big-1"
+    assert "declaredFeatures" not in by_name["big-1"]["status"]
     assert by_name["big-1"]["metadata"]["labels"]["size"] == "big"
     assert [by_name[f"node-1-{i}"]["metadata"]["labels"]["zone"] for i in range(3)] == ["a", "b", "a"]
     hosts = {by_name[f"node-2-{i}"]["metadata"]["labels"]["kubernetes.io/hostname"] for i in range(2)}

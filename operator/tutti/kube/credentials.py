@@ -134,6 +134,13 @@ class Credentials:
             return self._access
 
 
+def current_kubeconfig() -> Path | None:
+    """Return the file that KUBECONFIG, else the default, leads to; None where that is none, or several merged."""
+    paths = (os.environ.get("KUBECONFIG") or _DEFAULT_KUBECONFIG).split(ENV_KUBECONFIG_PATH_SEPARATOR)
+    found = [path for path in (Path(one).expanduser() for one in paths if one) if path.is_file()]
+    return found[0] if len(found) == 1 else None
+
+
 def _find(kubeconfig: str | None, context: str | None) -> Credentials:
     """Choose the source."""
     if kubeconfig:

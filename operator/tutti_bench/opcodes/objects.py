@@ -27,6 +27,8 @@ from tutti_bench.templates import Object
 _CAPACITY: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 _READY: Final = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_SUFFIX: Final = 10
+"""How many characters are added to a generated name."""
 
 
 async def create_nodes(operation: CreateNodes, run: Run, index: int) -> None:
@@ -48,18 +50,26 @@ def _node(operation: CreateNodes, run: Run, index: int, i: int) -> Object:
         node = {"apiVersion": "v1", "kind": "Node", **fill(template, operation.template_params, i, operation.number)}
     else:
         node = _default(f"node-{index}-{i}")
-    labels: dict[str, str] = {}
+    meta = node.get("metadata") or {}
+    name = meta.get("name") or f"{meta.get('generateName', 'node-')}{uuid.uuid4().hex[:_SUFFIX]}"
+    labels = {**(meta.get("labels") or {}), _HOSTNAME: name}  # as its kubelet would label it
     if strategy := operation.label_node_prepare_strategy:
         labels[strategy.label_key] = strategy.label_values[i % len(strategy.label_values)]
     if unique := operation.unique_node_label_strategy:
         labels[unique.label_key] = str(uuid.uuid4())
-    meta = node.get("metadata") or {}
-    node["metadata"] = {**meta, "labels": {**(meta.get("labels") or {}), **labels}}
-    if given := operation.node_allocatable_strategy:
-        status = node.get("status") or {}
-        more = {name: str(amount) for name, amount in given.node_allocatable.items()}
-        node["status"] = {**status, "allocatable": {**(status.get("allocatable") or {}), **more}}
+    node["metadata"] = {**meta, "name": name, "labels": labels}
+    node["status"] = _status(operation, node.get("status") or {"capacity": _CAPACITY, "conditions": [_READY]})
     return node
+
+
+def _status(operation: CreateNodes, written: Object) -> Object:
+    """Return the status of a node with what the operation adds; without allocatable, all of its capacity is."""
+    given = operation.node_allocatable_strategy
+    more = {name: str(amount) for name, amount in given.node_allocatable.items()} if given else {}
+    allocatable = {**(written.get("allocatable") or written.get("capacity") or {}), **more}
+    features = sorted(f"Feature{number}" for number in range(1, operation.declared_features + 1))
+    declared = {"declaredFeatures": features} if features else {}
+    return {**written, "capacity": {**(written.get("capacity") or {}), **more}, "allocatable": allocatable, **declared}
 
 
 def _default(name: str) -> Object:
@@ -67,8 +77,7 @@ def _default(name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {_HOSTNAME: name}},
-        "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [_READY]},
+        "metadata": {"name": name},
     }
 
 
@@ -172,6 +181,8 @@ async def update_any(operation: UpdateAny, run: Run, index: int) -> None:  # noq
 
 
 async def _update(document: Object, operation: UpdateAny, run: Run) -> None:
+    if (document.get("apiVersion"), document.get("kind")) == _POD:
+        document = run.addressed(document)  # as it was created
     for subresource in operation.subresources or [""]:
         await run.objects.replace(document, operation.namespace, subresource)
     if "status" in document and "status" not in operation.subresources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -120,6 +120,9 @@ class UniqueLabel(Part):
     label_key: str
 
 
+_DECLARED_FEATURES: Final = "numNodeDeclaredFeatures"
+
+
 class CreateNodes(Templated):
     """Creates nodes: of a template, or with 4 cores, 32 Gi and room for 110 pods."""
 
@@ -128,6 +131,11 @@ class CreateNodes(Templated):
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueLabel | None = None
+    declared_features: Annotated[Whole, Field(exclude=True)] = 0
+
+    def values(self, params: Params) -> dict[str, Any]:
+        """Return the fields that parameters say; how many features a node declares, no operation of upstream's does."""
+        return super().values(params) | {"declared_features": params.whole_or_none(_DECLARED_FEATURES)}
 
     @model_validator(mode="after")
     def check_strategy(self) -> Self:
