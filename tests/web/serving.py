@@ -68,6 +68,9 @@ class MadeUpMirror:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
+    def changes(self) -> None:
+        """Anything may have changed."""
+
     def listed(self) -> Listed:
         return Listed(self.seen, "default", self.refused)
 

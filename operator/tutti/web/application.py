@@ -106,6 +106,7 @@ class _Application:
         app = web.Application(middlewares=[self._guarded], client_max_size=_MOST_BODY)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/static/{name}", self._static)
+        app.router.add_get("/favicon.ico", self._icon)
         app.router.add_get("/stream", self._stream)
         app.router.add_get("/try", self._try)
         if self._doorkeeper.signs_in:
@@ -167,6 +168,10 @@ class _Application:
     async def _static(self, request: web.Request) -> web.Response:
         """One of the files; they say nothing of any cluster."""
         return self._file(request, request.match_info["name"])
+
+    async def _icon(self, request: web.Request) -> web.Response:
+        """What browsers ask for beside answers that name no icon, such as refusals."""
+        return self._file(request, "icon.svg")
 
     def _file(self, request: web.Request, name: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
         file = self._files.get(name)

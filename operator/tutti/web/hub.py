@@ -28,7 +28,7 @@ from tutti.web.documents import PageDocument, change_of
 from tutti.web.mirror import ClusterMirror
 from tutti.web.pages.asking import NotShown, PageRequest
 from tutti.web.pages.workload import remedies_document
-from tutti.web.picture import Picture
+from tutti.web.picture import KeptAnswers, Picture
 
 log = structlog.get_logger(__name__)
 
@@ -109,6 +109,7 @@ class PageHub:
         self._trials = ThreadPoolExecutor(1, thread_name_prefix="trials")
         self._trying = 0
         self._wanted = 0
+        self._kept = KeptAnswers()
         self._not_before = 0.0
 
     @property
@@ -188,13 +189,16 @@ class PageHub:
             if is_new or self._picture is None:
                 self._mirror.changed.clear()
                 self._generation += 1
+                at = self._clock()
+                self._kept.follow(at, self._mirror.changes())
                 picture = Picture(
                     self._generation,
                     self._mirror.listed(),
-                    self._clock(),
+                    at,
                     self._mirror.configuration,
                     self._mirror.events.latest(),
                     self._mirror.interruptions(),
+                    self._kept,
                 )
                 channels = list(self._channels.values())
             else:
@@ -216,6 +220,7 @@ class PageHub:
                 await self._looked.wait()
         except TimeoutError:
             self._picture = None
+            self._kept.forget()
             await self._looked.wait()
 
     async def _due(self) -> bool:
@@ -253,6 +258,7 @@ class PageHub:
         """End the threads; what is being tried out there is waited for no longer."""
         self._worker.shutdown(wait=False, cancel_futures=True)
         self._trials.shutdown(wait=False, cancel_futures=True)
+        self._kept.close()
 
 
 def picture_namespaces(picture: Picture) -> frozenset[str]:

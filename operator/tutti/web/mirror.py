@@ -51,6 +51,7 @@ class _Followed:
 
     Attributes:
         seen: What is observed of one of its objects; None for events, which `take` has.
+        gone: The same of one that is gone.
         following: Observed while its objects can be seen; None: nothing.
         settled: Set once it was listed in full, or could not be.
     """
@@ -58,6 +59,7 @@ class _Followed:
     resource: APIResource
     view: Any
     seen: Callable[[Any], AnyObservation] | None
+    gone: Callable[[Deletion], AnyObservation] | None = None
     trim: Callable[[Any], Any] = _whole
     take: Callable[[Sequence[Change[Any]]], None] | None = None
     field_selector: str = ""
@@ -99,12 +101,15 @@ class ClusterMirror:
         self._clock = clock
         self._missing: Sequence[str] = ()
         self._measured: Sequence[AnyObservation] = ()
+        self._changes: list[AnyObservation] | None = None
         self._unmeasured = ""
         self.events = ToldEvents(clock)
         self.changed = asyncio.Event()
         self.ready = asyncio.Event()
-        self._ours = [_Followed(one.resource, one.view, one.seen, one.trim) for one in WATCH_LIST]
-        self._events = _Followed(TOLD_EVENTS, EventView, None, take=self.events.take, field_selector=REPORTED_BY_US)
+        self._ours = [_Followed(one.resource, one.view, one.seen, one.gone, one.trim) for one in WATCH_LIST]
+        self._events = _Followed(
+            TOLD_EVENTS, EventView, seen=None, take=self.events.take, field_selector=REPORTED_BY_US
+        )
         self._others: dict[str, tuple[_Followed, asyncio.Task[None]]] = {}
 
     @property
@@ -136,6 +141,11 @@ class ClusterMirror:
                     await self._look(group)
                 except WireError as error:
                     log.warning("kinds_not_looked_for", problem=str(error))
+
+    def changes(self) -> Sequence[AnyObservation] | None:
+        """Return what has changed since this was asked last, in order; None: anything may have."""
+        found, self._changes = self._changes, []
+        return found
 
     def listed(self) -> Listed:
         """Return everything as it is now, as the views list it."""
@@ -205,6 +215,7 @@ class ClusterMirror:
             if namespace is None:
                 one.refused = ""
             one.informer = informer
+            self._changes = None
             one.settled.set()
             self.changed.set()
             await running
@@ -219,13 +230,21 @@ class ClusterMirror:
             one.unread.pop(change.key, None)
             if isinstance(change, Deletion):
                 one.known.pop(change.key, None)
+                self._note(one, change)
             elif one.seen is not None:
-                one.known[change.key] = one.seen(change.obj)
+                one.known[change.key] = observed = one.seen(change.obj)
+                if self._changes is not None:
+                    self._changes.append(observed)
         self.changed.set()
+
+    def _note(self, one: _Followed, gone: Deletion) -> None:
+        if self._changes is not None and one.gone is not None:
+            self._changes.append(one.gone(gone))
 
     def _unread(self, one: _Followed, found: Unreadable) -> None:
         one.known.pop(found.key, None)
         one.unread[found.key] = found.problem
+        self._note(one, Deletion(found.key, found.uid))
         self.changed.set()
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
@@ -236,12 +255,19 @@ class ClusterMirror:
             known = self._others.get(kind.name)
             if known is not None and known[0].resource.version != version:
                 known[1].cancel()
+                self._changes = None
                 del self._others[kind.name]
                 known = None
             if version and known is None:
                 resource = APIResource(kind.group, version, kind.plural, namespaced=kind.namespaced)
                 following = None if kind.following is None else kind.following(True)
-                one = _Followed(resource, kind.view, partial(kind.seen, resource), following=following)
+                one = _Followed(
+                    resource,
+                    kind.view,
+                    partial(kind.seen, resource),
+                    partial(kind.gone, resource),
+                    following=following,
+                )
                 task = group.create_task(self._follow(one), name=f"follow {resource.label}")
                 self._others[kind.name] = one, task
         await self._measure()
@@ -266,6 +292,8 @@ class ClusterMirror:
         try:
             async with aiohttp.ClientSession() as session:
                 self._measured = [await read_figures(self._client, session, settings, self._clock())]
+                if self._changes is not None:
+                    self._changes += self._measured
             self._unmeasured = ""
         except (WireError, MeasuringError) as error:
             self._unmeasured = f"what nodes use: {error}"

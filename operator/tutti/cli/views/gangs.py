@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import click
@@ -16,6 +16,7 @@ from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, ag
 from tutti.cli.views.what_if import FITS, ObservedCluster, waits_for
 from tutti.engine.core_state import CoreState
 from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
 
@@ -75,20 +76,31 @@ def gangs_as_found(state: LifecycleState) -> Found:
     }
 
 
+Why = Callable[[Workload], Explanation | None]
+"""Tells why a workload has no nodes yet; None where it has, or gets them now."""
+
+
 def gang_views(
-    state: CoreState, before: Found, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
+    state: CoreState,
+    before: Found,
+    *,
+    namespace: str | None = None,
+    waiting: bool = False,
+    degraded: bool = False,
+    why: Why = waits_for,
 ) -> tuple[GangView, ...]:
     """Return gangs as `gangs` does, of an engine that has decided.
 
     Args:
         state: What it knows now.
         before: What they were like before.
+        why: Tells why one waits.
         namespace: Of which they are; None: of any.
         waiting: Whether only those are returned that wait for nodes.
         degraded: Whether only those are returned that run with less than they need.
     """
     found = [
-        _gang(state, state.workloads[key], phase, nodes, lacks)
+        _gang(state, state.workloads[key], phase, nodes, lacks, why(state.workloads[key]))
         for key, (phase, nodes, lacks) in before.items()
         if key in state.workloads and namespace in (None, key[1])
     ]
@@ -96,9 +108,16 @@ def gang_views(
     return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))
 
 
-def _gang(state: CoreState, workload: Workload, phase: Phase, nodes: int, lacks: DegradedGang | None) -> GangView:
+def _gang(
+    state: CoreState,
+    workload: Workload,
+    phase: Phase,
+    nodes: int,
+    lacks: DegradedGang | None,
+    why: Explanation | None,
+) -> GangView:
     kind, namespace, name = workload.key
-    tally, why = workload.counts(), waits_for(workload)
+    tally = workload.counts()
     fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)
     return GangView(
         kind,

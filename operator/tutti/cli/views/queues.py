@@ -32,16 +32,18 @@ from tutti.cli.views.drawing import (
     bar,
     table,
 )
+from tutti.cli.views.gangs import Why
 from tutti.cli.views.order_texts import order_named, order_said
 from tutti.cli.views.queue_users import UserInQueue, draw_users, users_of
 from tutti.cli.views.what_if import FITS
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.pod_sets import pending_pod_sets
-from tutti.engine.records.workloads import ADMITTED, Workload
+from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadKey
 from tutti.engine.status import StatusState
 from tutti.engine.status.start_estimates import estimated_starts
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode, add_to, cohort_key
 
+_NOBODY: Mapping[WorkloadKey, float | None] = {}
 MOST_WAITING = 50
 """How many of those who wait at one queue are told of."""
 
@@ -158,8 +160,17 @@ def accelerators(roots: Collection[Branch]) -> list[str]:
     return sorted({use.resource for root in roots for use in root.uses if "/" in use.resource})
 
 
-def queue_details(state: StatusState, name: str) -> QueueDetails | None:
-    """Return one ClusterQueue with its workloads; None where there is none of that name."""
+def queue_details(
+    state: StatusState, name: str, *, why: Why | None = None, starts: Mapping[WorkloadKey, float | None] = _NOBODY
+) -> QueueDetails | None:
+    """Return one ClusterQueue with its workloads; None where there is none of that name.
+
+    Args:
+        name: Its name.
+        state: What an engine knows once it has decided; or before, with `why` and `starts` of one that has.
+        why: Tells why one waits; None: as the state has it.
+        starts: When workloads start, where that is not to be worked out from the state.
+    """
     node = state.ledger.tree.queues.get(name)
     if node is None:
         return None
@@ -171,13 +182,14 @@ def queue_details(state: StatusState, name: str) -> QueueDetails | None:
     running = sorted(mine, key=lambda one: (one.reserved_at or one.created, one.key))
     heads = state.queue_positions.heads(name, MOST_WAITING)
     queue = state.catalog.queues.get(name)
-    starts = {} if queue is None else estimated_starts(state, queue)
+    if why is None:
+        starts = {} if queue is None else estimated_starts(state, queue)
     return QueueDetails(
         _branch(state, node),
         tuple(_entry(state, one, 0) for one in running),
-        tuple(_entry(state, one, at, starts.get(one.key)) for at, one in enumerate(heads, 1)),
+        tuple(_entry(state, one, at, starts.get(one.key), why) for at, one in enumerate(heads, 1)),
         max(0, state.counts.of(name).pending - len(heads)),
-        tuple(_entry(state, one, 1) for one in checking),
+        tuple(_entry(state, one, 1, None, why) for one in checking),
         tuple(users_of(state, name, MOST_WAITING)),
     )
 
@@ -241,9 +253,15 @@ def _notes(state: StatusState, node: QuotaNode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _entry(state: StatusState, workload: Workload, position: int, starts_at: float | None = None) -> WorkloadInQueue:
+def _entry(
+    state: StatusState,
+    workload: Workload,
+    position: int,
+    starts_at: float | None = None,
+    explained: Why | None = None,
+) -> WorkloadInQueue:
     kind, namespace, name = workload.key
-    why = workload.explanation if position else None
+    why = None if not position else workload.explanation if explained is None else explained(workload)
     pending = pending_pod_sets(workload) if position else []
     required = [] if isinstance(pending, Explanation) else [one for one in pending if one.required]
     needs: dict[str, int] = {}

@@ -70,7 +70,8 @@ class ObservedCluster:
         at: The time that it is, Unix seconds.
         assumed: Why the operator may decide by another configuration; "" where this is the operator's.
         discreet: Whether those of other namespaces are told of by their uid, as in what the operator writes.
-        tried: One that was told all that is listed, and has decided; None: it is made whenever it is asked.
+        known: Tells of a workload why it would still wait as things are, None where it would not, where somebody has
+            found out; None: it is found out whenever it is asked.
     """
 
     listed: Listed
@@ -79,7 +80,7 @@ class ObservedCluster:
     plugins: Plugins = field(default_factory=dict)
     assumed: str = ""
     discreet: bool = False
-    tried: Engine | None = None
+    known: Callable[[WorkloadKey], Explanation | None] | None = None
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
@@ -92,11 +93,10 @@ class ObservedCluster:
 
     def what_if(self, seen: Iterable[AnyObservation], key: WorkloadKey) -> Explanation | None:
         """Return why a workload would still wait if this were what there is; None where it would be placed."""
-        if seen is self.listed.seen and self.tried is not None:
-            engine = self.tried
-        else:
-            engine = self.stock(seen)
-            engine.decide(self.at)
+        if seen is self.listed.seen and self.known is not None:
+            return self.known(key)
+        engine = self.stock(seen)
+        engine.decide(self.at)
         workload = engine.state.workloads.get(key)
         return None if workload is None else waits_for(workload)
 

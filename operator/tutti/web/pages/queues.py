@@ -134,7 +134,7 @@ def _figures(use: FlavorUse) -> tuple[Cells, ...]:
 
 def _local_queue_rows(asked: PageRequest) -> Iterator[tuple[PageRow, int, int]]:
     """Yield the LocalQueues that the viewer may see, with how many wait and run there."""
-    state = asked.answers.decided
+    state = asked.answers.lines
     for found in sorted(state.catalog.each(LocalQueue), key=lambda one: (one.metadata.namespace, one.metadata.name)):
         namespace, name = found.metadata.namespace, found.metadata.name
         if not asked.viewer.sees(namespace):
@@ -161,9 +161,13 @@ def queue_page(asked: PageRequest) -> PageDocument:
     Raises:
         NotShown: There is none of that name that the viewer may see.
     """
-    name, viewer, state = asked.names["name"], asked.viewer, asked.answers.decided
+    name, viewer, answers = asked.names["name"], asked.viewer, asked.answers
+    state = answers.lines
     mine = {one.metadata.namespace for one in state.catalog.each(LocalQueue) if one.spec.cluster_queue == name}
-    found = queue_details(state, name) if viewer.queues or any(map(viewer.sees, mine)) else None
+    found = None
+    if viewer.queues or any(map(viewer.sees, mine)):
+        lately = {"why": answers.why, "starts": answers.starts(name)} if answers.is_late else {}
+        found = queue_details(state, name, **lately)  # type: ignore[arg-type]
     if found is None:
         there = ", ".join(sorted(state.ledger.tree.queues)) if viewer.queues else ""
         raise NotShown(f"there is no ClusterQueue {name}{f'; there are: {there}' if there else ' that you may see'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +19,7 @@ from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.lookup import explained_by_status, find_workload
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, NodeRoom, QuotaUse, Remedy, RuledOutNodes
 from tutti.cli.views.node_map import levels_of, place_of
+from tutti.engine.cycle.state import State
 from tutti.engine.records.observations import ObjectSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.web.documents import (
@@ -65,7 +67,7 @@ def workload_page(asked: PageRequest) -> PageDocument:
     if asked.picture.lacks:
         return _as_told(asked, namespace, name)
     answers = asked.answers
-    key = _found(asked, namespace, name)
+    key = _found(asked, answers.untried, namespace, name)
     found = explanation_of(answers.asked, answers.untried, key, trying=False)
     found = found if asked.viewer.sees_all else _without_others(found)
     workload = answers.untried.workloads[key]
@@ -93,10 +95,10 @@ def remedies_document(asked: PageRequest) -> PageDocument:
     if not asked.viewer.sees_all or asked.picture.lacks:
         raise NotShown("only who may see all queues, nodes and workloads can have tried out what would help")
     namespace, name = _named(asked)
-    answers = asked.answers
-    key = _found(asked, namespace, name)
-    # Its own engines: this takes its time, and pages are drawn meanwhile.
-    found = explanation_of(answers.asked, answers.asked.stock().state, key)
+    # Its own engines, and nothing that was found out earlier: this takes its time, and pages are drawn meanwhile.
+    anew = replace(asked.answers.asked, known=None) if asked.answers.is_late else asked.answers.asked
+    state = anew.stock().state
+    found = explanation_of(anew, state, _found(asked, state, namespace, name))
     rows = tuple(
         PageRow(str(at), (_verdict(one), said(f"if {one.what}"), said(one.then, "waits") if one.then else _moves(one)))
         for at, one in enumerate(found.remedies)
@@ -129,8 +131,8 @@ def _named(asked: PageRequest) -> tuple[str, str]:
     return namespace, name
 
 
-def _found(asked: PageRequest, namespace: str, name: str) -> WorkloadKey:
-    state, kind = asked.answers.untried, asked.query.get("kind", "")
+def _found(asked: PageRequest, state: State, namespace: str, name: str) -> WorkloadKey:
+    kind = asked.query.get("kind", "")
     if kind in _KINDS and (kind, namespace, name) in state.workloads:
         return kind, namespace, name
     key = find_workload(state, asked.picture.listed, namespace, name)
