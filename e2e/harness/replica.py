@@ -30,6 +30,7 @@ class OperatorProcess:
     """An operator that runs as a process of its own, from the same command as `python -m tutti run`."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
+        log.touch()  # who reads what it says may do so before it has begun
         self._process = _FORKS.Process(target=_operate, args=(tuple(command), log), daemon=True)
         self._process.start()
 

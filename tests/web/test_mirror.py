@@ -18,6 +18,7 @@ from tutti.api.frameworks import KNOWN_KINDS
 from tutti.engine.records.observations import PodSeen
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
+from tutti.web.hub import PageHub
 from tutti.web.mirror import ClusterMirror
 
 
@@ -53,6 +54,25 @@ async def test_what_comes_and_goes_is_seen(tmp_path):
         await until(mirror, lambda: "new" in pods(mirror))
         await client.request("DELETE", "/api/v1/namespaces/vision/pods/new")
         await until(mirror, lambda: "new" not in pods(mirror))
+
+
+async def test_a_namespace_that_gets_a_queue_is_known_at_once_though_nobody_looks(tmp_path):
+    """Whoever signs in is asked about in namespaces with a queue: who came before his had one waits for nobody."""
+    queue = {
+        "apiVersion": "scheduling.tutti.dev/v1alpha1",
+        "kind": "LocalQueue",
+        "metadata": {"name": "new", "namespace": "new"},
+        "spec": {"clusterQueue": "research"},
+    }
+    async with cluster(tmp_path / "kubeconfig") as one, mirrored(one.url, one.token) as (mirror, client):
+        hub = PageHub(mirror)
+        before = await hub.namespaces()
+        assert "vision" in before
+        await scene.create(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}})
+        await scene.create(client, queue)
+        await until(mirror, lambda: mirror.queue_namespaces() == before | {"new"})
+        assert await hub.namespaces() == before | {"new"}
+        hub.close()
 
 
 async def test_what_the_operator_tells_is_seen_and_nothing_of_others(tmp_path):

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.web.roles import RBAC, VIEW, person, post
+from tests.web.roles import RBAC, make_roles, person, post
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.web.access import LONGEST_TOKEN, ClusterRights, Refused
@@ -26,7 +26,7 @@ async def people() -> AsyncIterator[tuple[EmbeddedCluster, Client]]:
             for name in SPACES:
                 made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await post(client, "/api/v1/namespaces", made)
-            await post(client, f"{RBAC}/clusterroles", VIEW)
+            await make_roles(client)
             yield cluster, client
 
 
@@ -49,7 +49,7 @@ async def test_a_viewer_may_see_what_he_may_list():
 async def test_who_may_list_nothing_is_told_what_would_let_him():
     async with people() as (_, client):
         token = await person(client, "nobody")
-        with pytest.raises(Refused, match="the role tutti-view, bound in a namespace") as refused:
+        with pytest.raises(Refused, match="the role view, bound in a namespace") as refused:
             await ClusterRights(client).viewer(token, SPACES)
 
     assert refused.value.status == HTTPStatus.FORBIDDEN
@@ -79,7 +79,7 @@ async def test_an_answer_is_kept_for_a_minute_and_a_refusal_for_seconds():
             await rights.viewer(token, SPACES)
 
         subjects = [{"kind": "ServiceAccount", "name": "tenant", "namespace": "default"}]
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tutti-view"}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
         bound = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "again"}}
         await post(
             client, f"{RBAC}/namespaces/speech/rolebindings", {**bound, "roleRef": reference, "subjects": subjects}

@@ -182,7 +182,7 @@ class ClusterRights:
         if not (queues or nodes or own is None or own):
             text = (
                 f"{user.username} may list neither queues, nor nodes, nor the workloads and pods of any namespace that "
-                "has a LocalQueue; the role tutti-view, bound in a namespace, lets somebody see what is in it"
+                "has a LocalQueue; the role view, bound in a namespace, lets somebody see what is in it"
             )
             return Refused(HTTPStatus.FORBIDDEN, text)
         return Viewer(user.username, queues, nodes, own)

@@ -21,7 +21,6 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tutti.api.kinds import LocalQueue
 from tutti.web.access import Refused, Viewer
 from tutti.web.addresses import PageAddress, made_page
 from tutti.web.documents import PageDocument, change_of
@@ -118,9 +117,9 @@ class PageHub:
         return sum(len(one.open) for one in self._channels.values())
 
     async def namespaces(self) -> frozenset[str]:
-        """Return the namespaces that have a LocalQueue; waits for a first picture."""
-        picture = await self.picture()
-        return picture_namespaces(picture)
+        """Return the namespaces that have a LocalQueue now, whether pictures are taken or not; waits for the first."""
+        await self._mirror.ready.wait()
+        return self._mirror.queue_namespaces()
 
     async def picture(self) -> Picture:
         """Return the latest picture; one is taken where there is none."""
@@ -259,13 +258,6 @@ class PageHub:
         self._worker.shutdown(wait=False, cancel_futures=True)
         self._trials.shutdown(wait=False, cancel_futures=True)
         self._kept.close()
-
-
-def picture_namespaces(picture: Picture) -> frozenset[str]:
-    """Return the namespaces that have a LocalQueue."""
-    found = (getattr(one, "raw", None) for one in picture.listed.seen if getattr(one, "kind", "") == LocalQueue.KIND)
-    metas = (raw.get("metadata") for raw in found if isinstance(raw, dict))
-    return frozenset(str(meta["namespace"]) for meta in metas if isinstance(meta, dict) and meta.get("namespace"))
 
 
 def _make(picture: Picture, channels: Iterable[_Channel]) -> list[tuple[_Channel, PageDocument]]:

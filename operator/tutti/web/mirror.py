@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 import structlog
 
+from tutti.api.kinds import LocalQueue
 from tutti.api.model import GROUP, VERSION
 from tutti.cli.views.configuration import KnownConfiguration, configuration_in
 from tutti.cli.views.listing import Listed
@@ -166,6 +167,11 @@ class ClusterMirror:
             [label for label in self._missing if not self._is_there(label)],
             [*unread, *([self._unmeasured] if self._unmeasured else [])],
         )
+
+    def queue_namespaces(self) -> frozenset[str]:
+        """Return the namespaces that have a LocalQueue now."""
+        queues = next(one for one in self._ours if one.resource == OUR_RESOURCES[LocalQueue.KIND])
+        return frozenset(key.namespace for key in queues.known)
 
     def _is_there(self, label: str) -> bool:
         """Whether a kind that was missing when it was looked for has come since."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.web.browser.test_pages import expect
-from tests.web.roles import RBAC, VIEW, person, post
+from tests.web.roles import make_roles, person
 from tests.web.serving import Loop
 from tutti.controller.web_view import WebViewTask
 from tutti.kube.client import Client
@@ -23,7 +23,7 @@ SETTINGS = {"ui": {"bindAddress": "127.0.0.1:0"}}
 def tokens(loop: Loop, scene: Path) -> dict[str, str]:
     async def made() -> dict[str, str]:
         async with Client(await Credentials.load(scene)) as client:
-            await post(client, f"{RBAC}/clusterroles", VIEW)
+            await make_roles(client)
             return {
                 "admin": await person(client, "admin", everywhere=True),
                 "vision": await person(client, "vision", in_=("vision",)),
@@ -92,7 +92,7 @@ def test_the_token_is_out_of_reach_of_scripts_and_addresses(window, beside, toke
 
 
 @pytest.mark.parametrize(
-    ("who", "said"), [("nobody", "the role tutti-view, bound in a namespace"), ("", "does not know this token")]
+    ("who", "said"), [("nobody", "the role view, bound in a namespace"), ("", "does not know this token")]
 )
 def test_who_may_see_nothing_is_told_why(window, beside, tokens, who, said, axe):
     page = signed_in(window, beside, tokens.get(who, "unknown<b>"))
