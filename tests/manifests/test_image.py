@@ -156,7 +156,9 @@ def environment(tmp_path_factory) -> Path:
     assert built.returncode == 0
     (wheel,) = folder.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(site)
-    (site / "sitecustomize.py").write_text(WATCHES.format(told=str(folder / "written")))
+    # Not sitecustomize: some distributions of Python have one of their own, which comes first.
+    (site / "told_of_writes.py").write_text(WATCHES.format(told=str(folder / "written")))
+    (site / "told_of_writes.pth").write_text("import told_of_writes\n")
     return folder
 
 

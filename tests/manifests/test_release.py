@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 
@@ -170,8 +169,8 @@ def test_krew_is_told_where_the_archive_is_and_what_is_in_it(standalone, tmp_pat
     assert len(spec["shortDescription"]) <= 50  # krew's index refuses more
     [platform] = spec["platforms"]
     assert platform["sha256"] == hashlib.sha256((tmp_path / "archive.tar.gz").read_bytes()).hexdigest()
-    with tarfile.open(tmp_path / "archive.tar.gz") as unpacked:
-        unpacked.extractall(tmp_path / "krew", filter="data")
+    (tmp_path / "krew").mkdir()
+    subprocess.run(["tar", "-xzf", str(tmp_path / "archive.tar.gz"), "-C", str(tmp_path / "krew")], check=True)
     assert {one["from"] for one in platform["files"]} == {file.name for file in (tmp_path / "krew").iterdir()}
     installed = tmp_path / "krew" / platform["bin"]
     assert installed.stat().st_mode & 0o111
