@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
+from tests.cli.views import scene
+from tests.engine.devices import resource_slice
+from tests.engine.hami_world import card
 from tests.web.browser.conftest import TOKEN
 from tests.web.serving import Loop, MadeUpMirror
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.hami import REGISTER
+from tutti.cli.views.configuration import KnownConfiguration
 from tutti.controller.serving import serving
+from tutti.engine.records.device_observations import SliceSeen
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.web.access import AddressToken
@@ -191,14 +200,44 @@ def test_names_and_messages_are_text_and_nothing_else(loop: Loop, window):
         page.goto("about:blank")  # before the server ends, of which a page would complain
 
 
-def _hostile() -> Any:
-    from contextlib import asynccontextmanager
+def test_devices_and_cards_are_shown_with_what_is_taken_and_what_ails_them(loop: Loop, window, axe):
+    """A pool whose driver has published a part only, and a card that its plugin calls unhealthy."""
+    told = [card(0, "gpu-1"), card(1, "gpu-1", health=False)]
+    node = scene.node("gpu-1", "T4", "r1")
+    node["metadata"]["annotations"] = {REGISTER: json.dumps(told)}
+    mirror = MadeUpMirror([node, scene.node("dra-1", "H100", "r1")])
+    half = resource_slice("dra-1", 4)
+    half = msgspec.structs.replace(
+        half,
+        spec=msgspec.structs.replace(half.spec, pool=msgspec.structs.replace(half.spec.pool, resource_slice_count=2)),
+    )
+    mirror.seen.append(SliceSeen(half))
+    mirror.configuration = KnownConfiguration(TuttiConfiguration(hami={}), {})  # type: ignore[arg-type]
+    page = window()
+    with loop.holding(_served(mirror)) as address:
+        page.goto(f"{address}/nodes?token={TOKEN}")
+        expect(page, "#devices", "gpu.example.com")
+        expect(page, "#devices tr:has-text('dra-1') .bad", re.compile("1 of 2"))
+        expect(page, "#cards", "Tesla T4")
+        expect(page, "#cards tr:has(.bad:not(:empty))", re.compile("gpu-1.*1.*unhealthy"))
+        page.evaluate(axe)
+        assert [(one["id"], one["nodes"][0]["html"]) for one in page.evaluate(RULES)] == []
+        page.set_viewport_size({"width": 320, "height": 640})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        page.goto("about:blank")  # before the server ends, of which a page would complain
 
+
+def _hostile() -> Any:
     from tests.web.hostility import hostile_events, hostile_objects
+
+    return _served(MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS)))
+
+
+def _served(mirror: MadeUpMirror) -> Any:
+    from contextlib import asynccontextmanager
 
     @asynccontextmanager
     async def served():
-        mirror = MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS))
         async with serving_pages(mirror) as (hub, _):
             settings = WebSettings([], "tutti-0", secure=False)
             app = web_application(hub, AddressToken(TOKEN), settings)
