@@ -16,6 +16,7 @@ from tutti.web.access import LONGEST_TOKEN, ClusterRights, Refused
 from tutti_sim.cluster import EmbeddedCluster
 
 SPACES = ("vision", "speech")
+NOT_ASKED = {"name": "away", "match": {"resources": ["tokenreviews"]}, "error": {"code": 503}}
 
 
 @asynccontextmanager
@@ -44,6 +45,26 @@ async def test_a_viewer_may_see_what_he_may_list():
     assert tenant.sees("vision")
     assert not tenant.sees("speech")
     assert not tenant.sees_all
+
+
+async def test_a_tenant_is_let_in_however_many_namespaces_come_before_his():
+    """Of up to 200 it was asked, in the order of names."""
+    others = [f"a-{number}" for number in range(300)]
+    async with people() as (_, client):
+        tenant = await ClusterRights(client).viewer(await person(client, "tenant", in_=("vision",)), [*others, *SPACES])
+    assert tenant.namespaces == {"vision"}
+
+
+async def test_to_refuse_somebody_of_many_namespaces_is_not_done_again_for_a_minute():
+    now, others = [0.0], [f"a-{number}" for number in range(300)]
+    async with people() as (_, client):
+        rights = ClusterRights(client, clock=lambda: now[0])
+        token = await person(client, "nobody")
+        for now[0] in (0.0, 59.0):
+            with pytest.raises(Refused) as refused:
+                await rights.viewer(token, others)
+            assert refused.value.status == HTTPStatus.FORBIDDEN
+            await client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [NOT_ASKED]}).encode())
 
 
 async def test_who_may_list_nothing_is_told_what_would_let_him():
@@ -91,8 +112,7 @@ async def test_an_answer_is_kept_for_a_minute_and_a_refusal_for_seconds():
 async def test_nobody_is_let_in_where_the_server_does_not_say():
     async with people() as (_, client):
         token = await person(client, "tenant", in_=("vision",))
-        rule = {"name": "away", "match": {"resources": ["tokenreviews"]}, "error": {"code": 503}}
-        await client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [rule]}).encode())
+        await client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [NOT_ASKED]}).encode())
         with pytest.raises(Refused) as refused:
             await ClusterRights(client).viewer(token, SPACES)
 

@@ -32,8 +32,10 @@ KEPT_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 5.0
 _MOST_KEPT: Final = 512
 _MOST_AT_ONCE: Final = 8
-MOST_NAMESPACES: Final = 200
+MOST_NAMESPACES: Final = 2_000
 """Of so many namespaces it is asked one by one whether somebody may list what is in them."""
+_MANY_NAMESPACES: Final = 200
+"""Of so many it costs the API server enough to be asked that a refusal is kept as long as an answer."""
 LONGEST_TOKEN: Final = 16 * 1024
 LONGEST_COOKIE: Final = 3_500
 """Browsers keep cookies of up to 4,096 bytes, name and attributes included (RFC 6265, 6.1)."""
@@ -203,4 +205,5 @@ class ClusterRights:
         self._kept.pop(key, None)
         while len(self._kept) >= _MOST_KEPT:
             self._kept.popitem(last=False)
-        self._kept[key] = self._clock() + (REFUSED_SECONDS if isinstance(found, Refused) else KEPT_SECONDS), found
+        is_brief = isinstance(found, Refused) and len(key[1]) <= _MANY_NAMESPACES
+        self._kept[key] = self._clock() + (REFUSED_SECONDS if is_brief else KEPT_SECONDS), found
