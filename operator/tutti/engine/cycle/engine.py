@@ -367,8 +367,7 @@ class Engine:
 
     def _note(self, workloads: Iterable[Workload]) -> None:
         """Have something reported of these workloads at the end of the turn."""
-        for workload in workloads:
-            self._changed[workload.key] = workload
+        self._changed.update((workload.key, workload) for workload in workloads)
 
     def _guard_open(self, workload: Workload, during: str, act: Callable[[State, Workload], object]) -> None:
         """Do something for a workload unless it is set aside."""
