@@ -17,6 +17,8 @@ REGISTER, LOCK, PHASE = "hami.io/node-nvidia-register", "hami.io/mutex.lock", "h
 TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
 NODE = "hami.io/vgpu-node"
 SHARED: dict[str, Any] = {"hami": {}}
+SLOTS = 20
+"""How many pods may share the two cards, ten each."""
 
 
 class Plugin:
@@ -24,7 +26,6 @@ class Plugin:
 
     def __init__(self, story: Story, node: str) -> None:
         self._story, self.node = story, node
-        self._had = story.core.read_node(node).status.allocatable[GPU]
 
     def register(self) -> None:
         """Tell of the cards."""
@@ -34,17 +35,10 @@ class Plugin:
             for at in range(2)
         ]  # fmt: skip
         self.annotate({REGISTER: json.dumps(cards)})
-        self._offer("20")
 
     def vanish(self) -> None:
         """Be no more: the node tells of nothing, and is locked for nobody."""
         self.annotate({REGISTER: None, LOCK: None})
-        self._offer(self._had)
-
-    def _offer(self, slots: str) -> None:
-        """Have the kubelet offer so many slots."""
-        amounts = {"capacity": {GPU: slots}, "allocatable": {GPU: slots}}
-        self._story.core.patch_node_status(self.node, {"status": amounts})
 
     def annotate(self, change: dict[str, str | None]) -> None:
         """Change annotations of the node."""
@@ -77,13 +71,18 @@ class Plugin:
 
 @pytest.fixture
 def plugin(story: Story) -> Iterator[Plugin]:
-    node = story.cluster.nodes[0]
-    story.label_nodes((node,), {"e2e.example.com/cards": story.namespace})
-    found = Plugin(story, node)
-    found.register()
-    yield found
-    found.vanish()
-    story.label_nodes((node,), {"e2e.example.com/cards": None})
+    """On a node that comes with slots for two cards: what a kubelet offers it writes anew whatever others wrote."""
+    machines, node = story.cluster.machines, f"{story.namespace}-cards"
+    if why := machines.can_come:
+        pytest.skip(why)
+    machines.add(node, gpus=SLOTS)
+    try:
+        story.label_nodes((node,), {"e2e.example.com/cards": story.namespace})
+        found = Plugin(story, node)
+        found.register()
+        yield found
+    finally:
+        machines.remove(node)
 
 
 def share(story: Story, name: str, memory: int, *, group: str = "", annotations: dict[str, str] | None = None) -> None:
