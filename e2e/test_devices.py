@@ -276,7 +276,7 @@ def test_who_runs_stays_where_a_driver_has_vanished_and_nobody_else_comes(story:
 @pytest.mark.parametrize("killed", [False, True], ids=["", "operator killed meanwhile"])
 def test_the_claim_of_a_pod_group_is_the_groups_and_goes_to_all_its_pods(story: Story, *, killed: bool) -> None:
     """KEP-5729, which real servers have behind a gate: `DRAWorkloadResourceClaims`."""
-    if story.cluster.kind not in {"embedded", "envtest"}:
+    if story.cluster.kind not in {"embedded", "envtest", "kubelets"}:
         pytest.skip("the claim controller has to have the gate as well")
     native = ("scheduling.k8s.io", "v1alpha2")
     serve(story.api, *native, "PodGroup")
@@ -306,6 +306,10 @@ def test_the_claim_of_a_pod_group_is_the_groups_and_goes_to_all_its_pods(story: 
         assert len(taken(story)) == 2
         if story.cluster.kubelets:
             story.wait(lambda: all(one.status.phase == "Running" for one in story.pods("train")), "all to run")
+            for pod in story.pods("train"):
+                story.core.delete_namespaced_pod(pod.metadata.name, story.namespace)
+            story.wait(lambda: not story.pods("train"), "its pods to end, which keep the group")
+            assert len(taken(story)) == 2
             story.custom.delete_namespaced_custom_object(*native, story.namespace, "podgroups", "train")
             story.wait(lambda: not taken(story), "the devices to go with the group")
 

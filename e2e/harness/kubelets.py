@@ -19,7 +19,7 @@ from kubernetes import client, config
 
 from e2e.harness.machines import GPUS
 from e2e.harness.processes import free_ports, launch, running, wait_for
-from e2e.harness.servers import Server
+from e2e.harness.servers import FEATURE_GATES, Server
 
 NEEDED = ("kube-apiserver", "etcd", "kube-controller-manager", "kubemark")
 GRACE_SECONDS = 20
@@ -104,7 +104,7 @@ def managed(server: Server, assets: Path) -> Iterator[None]:
     kubeconfig = str(server.kubeconfig_of("system:kube-controller-manager"))
     (port,) = free_ports(1)
     command = [
-        str(assets / "kube-controller-manager"), "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
+        str(assets / "kube-controller-manager"), "--feature-gates", FEATURE_GATES, "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
         "--authorization-kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", str(port),
         "--cert-dir", str(server.folder / "manager"), "--leader-elect=false", "--use-service-account-credentials",
         "--service-account-private-key-file", str(server.folder / "sa.key"),

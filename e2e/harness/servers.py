@@ -61,6 +61,10 @@ class Server:
         return kubeconfig
 
 
+FEATURE_GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
+"""What is off in Kubernetes 1.36 and read where it is served: pod groups, and claims of theirs."""
+
+
 @contextlib.contextmanager
 def served(folder: Path, assets: Path, arguments: Sequence[str] = ()) -> Iterator[Server]:
     """A kube-apiserver, with further arguments, and its etcd."""
@@ -83,7 +87,7 @@ def served(folder: Path, assets: Path, arguments: Sequence[str] = ()) -> Iterato
         "--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://kubernetes.default.svc",
         "--service-account-key-file", key, "--service-account-signing-key-file", key,
         "--token-auth-file", str(folder / "tokens.csv"),
-        "--feature-gates", "GenericWorkload=true,DRAWorkloadResourceClaims=true",
+        "--feature-gates", FEATURE_GATES,
         "--runtime-config", "scheduling.k8s.io/v1alpha2=true", *arguments,
     ]  # fmt: skip
     with (

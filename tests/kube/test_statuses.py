@@ -228,17 +228,18 @@ async def test_a_conflict_passes_and_is_tried_again_until_it_does(serve, kube):
     assert len(server.calls) == 10
 
 
-async def test_what_is_meant_for_another_pod_of_that_name_is_dropped(serve, kube):
-    """As a pod that was created anew answers (422, with a cause for its uid)."""
+@pytest.mark.parametrize("field", ["metadata.uid", "status.nominatedNodeName"])
+async def test_what_is_meant_for_another_pod_of_that_name_or_one_that_was_not_bound_is_dropped(serve, kube, field):
+    """As the server answers of a pod that was created anew, or bound while that was on its way (422, with a cause)."""
 
     async def handle(_):
-        causes = [{"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}]
+        causes = [{"reason": "FieldValueInvalid", "message": "refused", "field": field}]
         about = {"kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422, "details": {"causes": causes}}
         return web.json_response(about, status=422)
 
     server = await serve(handle)
     async with writing(server) as writer:
-        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="node-1")
         assert await writer.flush() == 0
     assert len(server.calls) == 1
     (counted,) = server.client.metrics.writes.collect()

@@ -164,3 +164,23 @@ def test_a_node_of_which_nobody_hears_is_shown_as_not_ready(ready, said):
     conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
     cells = {column.name: column.cell for column in NODE}
     assert cells["Status"]({"metadata": {}, "spec": {}, "status": {"conditions": conditions}}) == said
+
+
+async def test_no_node_is_nominated_for_a_pod_that_has_one(api):
+    """1.36, core/validation, ValidatePodStatusUpdate."""
+    await api.create(PODS, pod())
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    nominated = {"status": {"nominatedNodeName": "n"}}
+    await api.call("PATCH", f"{PODS}/p/status", nominated)
+    await api.call("POST", f"{PODS}/p/binding", binding, status=201)
+
+    refused = await api.call("PATCH", f"{PODS}/p/status", nominated, status=422)
+
+    assert refused["details"]["causes"] == [
+        {
+            "reason": "FieldValueForbidden",
+            "message": "Forbidden: may not be set on pods that are already bound to a node",
+            "field": "status.nominatedNodeName",
+        }
+    ]
+    await api.call("PATCH", f"{PODS}/p/status", {"status": {"nominatedNodeName": None, "phase": "Running"}})

@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 _DIGEST_BYTES: Final = 16
 _UID: Final = "metadata.uid"
 """The field that the server names where a patch of a pod is meant for another of that name (422, apiserver 1.36)."""
+_NOMINATED: Final = "status.nominatedNodeName"
+"""The field that it names where a node is nominated for a pod that is bound by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +311,7 @@ class StatusWriter:
                 slot.wanted = write
             return slot.backoff.next(retry_after(error))
         slot.backoff.reset()  # what is wanted next has as many tries
-        gone = isinstance(error, ApiError) and is_no_more(error)
+        gone = isinstance(error, ApiError) and (is_no_more(error) or _is_bound_by_now(error))
         self._count("gone" if gone else "refused")
         say = log.debug if gone else log.error
         say(
@@ -336,6 +338,11 @@ def is_no_more(error: ApiError) -> bool:
     """Whether there is no such object, or another of that name."""
     causes = error.details.causes or ()
     return error.status == HTTPStatus.NOT_FOUND or any(cause.field == _UID for cause in causes)
+
+
+def _is_bound_by_now(error: ApiError) -> bool:
+    """Whether a node was to be named for a pod that has been bound while that was on its way (1.36, pod validation)."""
+    return any(cause.field == _NOMINATED for cause in error.details.causes or ())
 
 
 def _precondition(target: StatusTarget) -> dict[str, Any]:

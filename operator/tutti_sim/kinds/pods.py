@@ -11,6 +11,7 @@ from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
 
 IMAGE = re.compile(r"[A-Za-z0-9.:/_-]+")
 IMAGE_LIMIT = 255
+ALREADY_BOUND = "may not be set on pods that are already bound to a node"
 CPU_CLASSES = ("cpu", "memory")
 
 
@@ -213,6 +214,13 @@ class PodStrategy(Strategy):
         if _frozen(new["spec"], gated=gated) != _frozen(old["spec"], gated=gated):
             errors.append(forbidden_field("spec", MAY_CHANGE))
         return errors
+
+    def validate_status(self, new: Json, old: Json) -> list[FieldError]:
+        """No node is nominated for a pod that has one (1.36, core/validation, ValidatePodStatusUpdate)."""
+        nominated = new.get("status", {}).get("nominatedNodeName", "")
+        if old["spec"].get("nodeName") and nominated not in ("", old.get("status", {}).get("nominatedNodeName", "")):
+            return [forbidden_field("status.nominatedNodeName", ALREADY_BOUND)]
+        return []
 
 
 def _frozen(spec: Json, *, gated: bool) -> Json:
