@@ -104,7 +104,8 @@ def managed(server: Server, assets: Path) -> Iterator[None]:
     kubeconfig = str(server.kubeconfig_of("system:kube-controller-manager"))
     (port,) = free_ports(1)
     command = [
-        str(assets / "kube-controller-manager"), "--feature-gates", FEATURE_GATES, "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
+        str(assets / "kube-controller-manager"), "--feature-gates", FEATURE_GATES,
+        "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
         "--authorization-kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", str(port),
         "--cert-dir", str(server.folder / "manager"), "--leader-elect=false", "--use-service-account-credentials",
         "--service-account-private-key-file", str(server.folder / "sa.key"),
