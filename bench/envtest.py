@@ -49,13 +49,13 @@ def main() -> int:
         contextlib.ExitStack() as stack,
     ):
         if makes_claims:
-            stack.enter_context(running(_claim_controller(Path(assets), up), Path(folder) / "claims.log"))
+            stack.enter_context(running(claim_controller(Path(assets), up), Path(folder) / "claims.log"))
         where = ["--kubeconfig", str(up.kubeconfig), "--operator", "--data-items-dir", str(RESULTS)]
         command = [sys.executable, "-m", "tutti", "bench", "run", *given, *where, *against]
         return subprocess.run(command, check=False).returncode
 
 
-def _claim_controller(assets: Path, cluster: Cluster) -> list[str]:
+def claim_controller(assets: Path, cluster: Cluster) -> list[str]:
     """The command that makes claims from templates, and frees those of pods that are gone, on a cluster."""
     kubeconfig = str(cluster.kubeconfig)
     return [

@@ -11,13 +11,14 @@ import msgspec
 
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import Head
-from tutti.kube.errors import ApiError
+from tutti.kube.errors import ApiError, WireError, is_retryable
 from tutti.kube.resources import PRIORITY_CLASSES, APIResource
-from tutti.kube.retry import Backoff, retrying
+from tutti.kube.retry import Backoff, retrying, settling
 from tutti_bench.templates import Object
 
 CREATORS: Final = 30
 """How many requests are in flight at once, as in scheduler_perf."""
+_TRIES: Final = 6
 LEAVE_SECONDS: Final = 120.0
 """After so long, what was deleted should be gone."""
 
@@ -158,18 +159,28 @@ class Objects:
         meta = {key: value for key, value in document.get("metadata", {}).items() if key != "namespace"}
         body = msgspec.json.encode({**document, "apiVersion": resource.api_version, "metadata": meta})
         query = {"fieldValidation": "Strict"} if strict else None
-        path = resource.path(where or None)
+        path, name = resource.path(where or None), str(meta.get("name") or "")
+        kept = self._made.setdefault((resource, where), []) if remember else []
+        if name:  # before it is asked for: whoever is cancelled meanwhile does not hear that it was made
+            kept.append(name)
         try:
             async with self._room:
                 at = asyncio.get_running_loop().time()
-                answer = await retrying(lambda: self.client.request("POST", path, query=query, body=body))
+                answer = await settling(
+                    lambda: self.client.request("POST", path, query=query, body=body),
+                    _unless_new_class,
+                    tries=_TRIES,
+                    backoff=Backoff(),
+                )
         except ApiError as error:
             if error.retryable:
                 raise
-            raise Refused(f"{document['kind']} {meta.get('name') or meta.get('generateName', '')}: {error}") from None
+            if name:
+                kept.remove(name)  # one that was there already is not ours
+            raise Refused(f"{document['kind']} {name or meta.get('generateName', '')}: {error}") from None
         made = msgspec.json.decode(answer, type=Head).metadata
-        if remember:
-            self._made.setdefault((resource, where), []).append(made.name)
+        if not name:
+            kept.append(made.name)
         return Created(made.name, made.uid), at
 
     async def _ranked(self, document: Object) -> Object:
@@ -307,6 +318,13 @@ class Objects:
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
+
+
+async def _unless_new_class(error: WireError) -> None:
+    """Have what may pass tried again, as which counts that admission does not know a PriorityClass made just now."""
+    is_new = isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN and "no PriorityClass" in str(error)
+    if not is_new and not is_retryable(error):
+        raise error
 
 
 async def _unless_gone(attempt: Callable[[], Awaitable[bytes]]) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.bench.conftest import SCHEDULER, benching
+from tutti.kube.errors import ApiError
 from tutti_bench.document import read_scenarios
 from tutti_bench.pods import Stalled
 from tutti_bench.run import Limits
@@ -339,6 +340,30 @@ async def test_a_priority_alone_gets_a_class_that_goes_with_the_workload(bench):
     assert [one["value"] for one in known.all() if one["metadata"]["name"] == "tutti-bench-minus-7"] == [-7]
 
 
+async def test_a_class_that_admission_does_not_know_yet_is_waited_for(bench, monkeypatch):
+    """A kube-apiserver looks for classes in a cache of its own, which is behind for a moment."""
+    refused: list[str] = []
+    request = bench.client.request
+
+    async def behind(method: str, path: str, **more):
+        if method == "POST" and path.endswith("/pods") and len(refused) < 2:
+            refused.append(path)
+            raise ApiError(
+                403, "Forbidden", 'pods "h-" is forbidden: no PriorityClass with name tutti-bench-7 was found'
+            )
+        return await request(method, path, **more)
+
+    monkeypatch.setattr(bench.client, "request", behind)
+    template = bench.template(
+        "high.yaml", "metadata: {generateName: h-}\nspec: {priority: 7, containers: [{name: c, image: i}]}\n"
+    )
+    await bench.run(file(
+        "  - {opcode: createNodes, count: 1}\n"
+        f"  - {{opcode: createPods, count: 3, collectMetrics: true, podTemplatePath: {template}}}\n"
+    ))  # fmt: skip
+    assert len(refused) == 2
+
+
 async def test_a_pod_is_updated_for_the_scheduler_it_was_created_for(bench):
     text = "metadata: {name: one, labels: {%s: x}}\nspec: {containers: [{name: c, image: i}], tolerations: [%s]}\n"
     before = bench.template("before.yaml", text % ("a", ""))
@@ -622,6 +647,51 @@ spec: {accessModes: [ReadOnlyMany], capacity: {storage: 1Gi}, csi: {driver: d.ex
         assert bound[of["name"]]["metadata"]["uid"] == of["uid"]
         assert bound[of["name"]]["spec"]["volumeName"] == one["metadata"]["name"]
         assert (one["status"]["phase"], bound[of["name"]]["status"]["phase"]) == ("Bound", "Bound")
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [("csi: {driver: d.example.com}", "volumeHandle"), ('awsElasticBlockStore: {volumeID: "<volume-id>"}', "volumeID")],
+)
+async def test_each_volume_is_one_of_its_own(bench, source, field):
+    """The templates of scheduler_perf give no handle, or all the same; its own process puts one in."""
+    volume = bench.template("pv.yaml", f"spec: {{accessModes: [ReadOnlyMany], capacity: {{storage: 1Gi}}, {source}}}\n")
+    claim = bench.template("pvc.yaml", "spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}\n")
+    async with Watcher(bench, "/api/v1/persistentvolumes") as volumes:
+        await bench.run(file(
+            "  - {opcode: createNodes, count: 1}\n"
+            f"  - {{opcode: createPods, count: 2, persistentVolumeTemplatePath: {volume}, persistentVolumeClaimTemplatePath: {claim}}}\n"
+        ))  # fmt: skip
+        await volumes.until(lambda all_: len(volumes.gone) == 2)
+    kind = source.partition(":")[0]
+    assert {one["spec"][kind][field] for one in volumes.all()} == {"namespace-1-vol-0", "namespace-1-vol-1"}
+
+
+async def test_what_was_on_its_way_when_another_was_refused_is_taken_away(bench, monkeypatch):
+    request, made = bench.client.request, asyncio.Event()
+
+    async def slow(method: str, path: str, **more):
+        """The first claim is made, and its answer does not come before that of the second, which is refused."""
+        if method != "POST" or not path.endswith("/persistentvolumeclaims"):
+            return await request(method, path, **more)
+        if b"pvc-0" in more["body"]:
+            await request(method, path, **more)
+            made.set()
+            await asyncio.Event().wait()
+        await made.wait()
+        raise ApiError(422, "Invalid", "it is refused")
+
+    monkeypatch.setattr(bench.client, "request", slow)
+    volume = bench.template(
+        "pv.yaml", "spec: {accessModes: [ReadOnlyMany], capacity: {storage: 1Gi}, csi: {driver: d.example.com}}\n"
+    )
+    claim = bench.template("pvc.yaml", "spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}\n")
+    with pytest.raises(WorkloadFailed, match="PersistentVolumeClaim pvc-1: 422 Invalid"):
+        await bench.run(file(
+            "  - {opcode: createNodes, count: 1}\n"
+            f"  - {{opcode: createPods, count: 2, persistentVolumeTemplatePath: {volume}, persistentVolumeClaimTemplatePath: {claim}}}\n"
+        ))  # fmt: skip
+    assert await bench.items("/api/v1/persistentvolumeclaims") == []
 
 
 async def test_a_workload_that_fails_leaves_nothing_behind(bench):

@@ -31,6 +31,8 @@ async def paced(things: Iterable[T], per_second: float) -> AsyncIterator[T]:
 
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "true"}
 _VOLUME: Final = "vol"
+_IDENTITY: Final = {"csi": "volumeHandle", "awsElasticBlockStore": "volumeID"}
+"""The fields of volumes that say which one it is, where templates give all the same, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Volumes:
         made = await objects.create(claim, self.namespace)
         volume = _named(fill(self.volume, params, i, count), "PersistentVolume", volume_name)
         of = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.namespace, "name": claim_name}
-        volume["spec"] = {**(volume.get("spec") or {}), "claimRef": {**of, "uid": made.uid}}
+        volume["spec"] = {**_identified(volume.get("spec") or {}, volume_name), "claimRef": {**of, "uid": made.uid}}
         await objects.create(volume)
         await objects.patch(PERSISTENT_VOLUMES, volume_name, {"status": {"phase": "Bound"}}, subresource="status")
         modes = volume["spec"].get("accessModes") or []
@@ -80,6 +82,12 @@ def volumes_of(operation: CreatePods, run: Run, namespace: str) -> Volumes | Non
     volume = run.template(operation.persistent_volume_template_path)
     claim = run.template(operation.persistent_volume_claim_template_path)
     return Volumes(run, namespace, volume, claim, operation)
+
+
+def _identified(spec: Object, name: str) -> Object:
+    """Return the spec of a volume that is one of its own: its driver knows it by its name."""
+    kinds = ((kind, key) for kind, key in _IDENTITY.items() if spec.get(kind) is not None)
+    return {**spec, **{kind: {**spec[kind], key: name} for kind, key in kinds}}
 
 
 def _named(document: Object, kind: str, name: str) -> Object:

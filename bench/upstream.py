@@ -1,0 +1,139 @@
+"""Kubernetes' own scheduler_perf files, unmodified, by Tutti and a kube-scheduler on one real API server; one table.
+
+`python -m bench.upstream FOLDER` takes the folder `test/integration/scheduler_perf` of Kubernetes' source, and the
+binaries from KUBEBUILDER_ASSETS (kube-apiserver, etcd, kube-controller-manager, kube-scheduler). Files are run one
+after the other, each on a server of its own, by one scheduler and then by the other, so that what else the machine does
+falls on both.
+Of each scenario one workload is run: of those with at most `--most` objects in all the one nearest to `--size`;
+with `--only REGEX` all of that name. Figures are pods per second over all the time, and processor time of the
+scheduler for each pod. With `--drain` the scheduler stands still while pods that are measured are created, so that the
+pace is its own; otherwise the API server and whoever creates the pods often set it. Neither client has a limit to
+its requests (`stage.py`), as in scheduler_perf.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.envtest import claim_controller
+from e2e.harness.clusters import envtest
+from e2e.harness.processes import running
+from tutti_bench.document import Scenario, Workload, load_scenarios
+from tutti_bench.measuring import CPU, OVERALL
+from tutti_bench.outcomes import SCHEDULER
+from tutti_bench.results import DataItem, DataItems, figure_text
+from tutti_bench.stage import KUBE_SCHEDULER
+
+NAME = "performance-config.yaml"
+SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true"
+"""Device taint rules, as scheduler_perf's own API server has them."""
+TAINT_RULES = "--feature-gates=DRADeviceTaintRules=true"
+MINE = "tutti"
+_WHO = MINE, KUBE_SCHEDULER
+OUT = Path("build/bench-upstream.md")
+
+
+def main() -> int:
+    """Run what was asked for, and print and write the table; 1 where a workload could not be run to its end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="test/integration/scheduler_perf, or a folder within it")
+    parser.add_argument("--drain", action="store_true")
+    parser.add_argument("--only", default="", metavar="REGEX", help="by <scenario>/<workload>")
+    parser.add_argument("--size", type=int, default=2000)
+    parser.add_argument("--most", type=int, default=16_000)
+    parser.add_argument("--alone", action="store_true", help="without kube-scheduler")
+    options = parser.parse_args()
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    if not (assets / "kube-scheduler").is_file():
+        lacking = "kube-apiserver, etcd, kube-scheduler and kube-controller-manager"
+        print(f"skipped: set KUBEBUILDER_ASSETS to a folder with {lacking}")  # noqa: T201
+        return 0
+    files = {file: list(_chosen(file, options)) for file in sorted(options.folder.rglob(NAME))}
+    files = {file: names for file, names in files.items() if names}
+    if not files:
+        parser.error(f"no {NAME} below {options.folder} has such a workload")
+    found: list[DataItem] = []
+    code = 0
+    for file, names in files.items():
+        items, ended = _run(file, names, assets, options)
+        found += items
+        code = max(code, ended)
+    text = "\n".join(_table(found)) + "\n"
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(text, encoding="utf-8")
+    print(text, end="")  # noqa: T201 - a command's output
+    return code
+
+
+def _run(file: Path, names: Sequence[str], assets: Path, options: argparse.Namespace) -> tuple[list[DataItem], int]:
+    """Run workloads of a file on an API server of their own; return what was found, and the exit code."""
+    command = [sys.executable, "-m", "tutti", "bench", "run", str(file), "--operator", "-o", "json"]
+    command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if options.drain else [])]
+    if not options.alone:
+        command += ["--against", f"{KUBE_SCHEDULER}={assets / 'kube-scheduler'}", f"--argument={TAINT_RULES}"]
+    with (
+        tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
+        envtest(Path(folder), assets, nodes=0, arguments=[SERVED, TAINT_RULES]) as up,
+        running(claim_controller(assets, up), Path(folder) / "claims.log"),
+    ):
+        command += ["--kubeconfig", str(up.kubeconfig)]
+        run = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    items: list[DataItem] = []
+    with contextlib.suppress(msgspec.DecodeError):  # nothing was found; what was wrong is on stderr
+        items = msgspec.json.decode(run.stdout, type=DataItems).data_items
+    return items, run.returncode
+
+
+def _chosen(file: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Give the names of the workloads of a file that are run."""
+    for scenario in load_scenarios(file):
+        workloads = [one for one in scenario.workloads if re.search(options.only, _name(scenario, one))]
+        if not options.only:
+            fit = [one for one in workloads if _objects(one) <= options.most]
+            workloads = [min(fit, key=lambda one: abs(math.log(_objects(one) / options.size)))] if fit else []
+        yield from (_name(scenario, one) for one in workloads)
+
+
+def _name(scenario: Scenario, workload: Workload) -> str:
+    return f"{scenario.name}/{workload.name}"
+
+
+def _objects(workload: Workload) -> int:
+    """How many objects a workload speaks of, more or less: the sum of its numbers."""
+    return sum(one for one in workload.params.values() if isinstance(one, int)) or 1
+
+
+def _table(found: list[DataItem]) -> Iterator[str]:
+    """Give the lines of the table, in Markdown."""
+    columns = [f"{who}, {unit}" if who else "ratio" for unit in ("pods/s", "ms/pod") for who in (*_WHO, "")]
+    yield f"| {' | '.join(['workload', *columns])} |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    figures = {(one.name, one.metric, _whose(one)): one.data.get("Average") for one in found}
+    for name in dict.fromkeys(one.name for one in found):
+        cells = [name]
+        for metric in (OVERALL, CPU):
+            mine, theirs = (figures.get((name, metric, who)) for who in _WHO)
+            ratio = mine / theirs if mine and theirs else None
+            cells += [*map(figure_text, (mine, theirs)), f"{ratio:.2f}" if ratio else "-"]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _whose(one: DataItem) -> str:
+    """Return whose figure it is: only where there is another scheduler, it says so."""
+    said = one.labels.get(SCHEDULER)
+    return said if said in _WHO else MINE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
