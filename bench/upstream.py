@@ -36,9 +36,8 @@ from tutti_bench.results import DataItem, DataItems, figure_text
 from tutti_bench.stage import KUBE_SCHEDULER
 
 NAME = "performance-config.yaml"
-SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true"
+SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true"
 """Device taint rules, as scheduler_perf's own API server has them."""
-TAINT_RULES = "--feature-gates=DRADeviceTaintRules=true"
 MINE = "tutti"
 _WHO = MINE, KUBE_SCHEDULER
 OUT = Path("build/bench-upstream.md")
@@ -81,10 +80,10 @@ def _run(file: Path, names: Sequence[str], assets: Path, options: argparse.Names
     command = [sys.executable, "-m", "tutti", "bench", "run", str(file), "--operator", "-o", "json"]
     command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if options.drain else [])]
     if not options.alone:
-        command += ["--against", f"{KUBE_SCHEDULER}={assets / 'kube-scheduler'}", f"--argument={TAINT_RULES}"]
+        command += ["--against", f"{KUBE_SCHEDULER}={assets / 'kube-scheduler'}"]
     with (
         tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
-        envtest(Path(folder), assets, nodes=0, arguments=[SERVED, TAINT_RULES]) as up,
+        envtest(Path(folder), assets, nodes=0, arguments=[SERVED]) as up,
         running(claim_controller(assets, up), Path(folder) / "claims.log"),
     ):
         command += ["--kubeconfig", str(up.kubeconfig)]
