@@ -21,8 +21,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -49,8 +50,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="test/integration/scheduler_perf, or a folder within it")
     parser.add_argument("--drain", action="store_true")
     parser.add_argument("--only", default="", metavar="REGEX", help="by <scenario>/<workload>")
-    parser.add_argument("--size", type=int, default=2000)
-    parser.add_argument("--most", type=int, default=16_000)
+    parser.add_argument("--size", type=int, default=1200)
+    parser.add_argument("--most", type=int, default=7000)
     parser.add_argument("--alone", action="store_true", help="without kube-scheduler")
     options = parser.parse_args()
     assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
@@ -62,16 +63,14 @@ def main() -> int:
     files = {file: names for file, names in files.items() if names}
     if not files:
         parser.error(f"no {NAME} below {options.folder} has such a workload")
-    found: list[DataItem] = []
-    code = 0
-    for file, names in files.items():
-        items, ended = _run(file, names, assets, options)
-        found += items
-        code = max(code, ended)
-    text = "\n".join(_table(found)) + "\n"
     OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(text, encoding="utf-8")
-    print(text, end="")  # noqa: T201 - a command's output
+    code = 0
+    with OUT.open("w", encoding="utf-8") as out:
+        _tell(_heading(), out)
+        for file, names in files.items():
+            items, ended = _run(file, names, assets, options)
+            _tell(_lines(items), out)
+            code = max(code, ended)
     return code
 
 
@@ -113,11 +112,22 @@ def _objects(workload: Workload) -> int:
     return sum(one for one in workload.params.values() if isinstance(one, int)) or 1
 
 
-def _table(found: list[DataItem]) -> Iterator[str]:
-    """Give the lines of the table, in Markdown."""
+def _tell(lines: Iterable[str], out: TextIO) -> None:
+    """Print lines, and write them, as soon as they are there."""
+    text = "".join(f"{line}\n" for line in lines)
+    out.write(text)
+    out.flush()
+    print(text, end="", flush=True)  # noqa: T201 - a command's output
+
+
+def _heading() -> Iterator[str]:
     columns = [f"{who}, {unit}" if who else "ratio" for unit in ("pods/s", "ms/pod") for who in (*_WHO, "")]
     yield f"| {' | '.join(['workload', *columns])} |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
+
+
+def _lines(found: Sequence[DataItem]) -> Iterator[str]:
+    """Give a line of the table, in Markdown, for each measurement."""
     figures = {(one.name, one.metric, _whose(one)): one.data.get("Average") for one in found}
     for name in dict.fromkeys(one.name for one in found):
         cells = [name]
