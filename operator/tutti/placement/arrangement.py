@@ -27,7 +27,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.domains import Domains
-from tutti.placement.framework import Counts, Mask, Reserving, Rows
+from tutti.placement.framework import Counts, Mask, Rows, reserves
 from tutti.placement.gang import Ask, has_room_together, place_ask, required_amounts
 from tutti.placement.node_choice import NodeChoice, discriminating_scores, reserve_given
 from tutti.placement.plugins.inter_pod_affinity import means
@@ -119,9 +119,7 @@ class Backtracking:
 
     def _put(self, ask: Ask, row: int) -> None:
         """Place one pod of an ask on a row that is open for it, with what filters give to such a pod."""
-        giving = [
-            one for one in pre_filter(ask.pod_class, self.nodes, ask.where, self.profile) if isinstance(one, Reserving)
-        ]
+        giving = [one for one in pre_filter(ask.pod_class, self.nodes, ask.where, self.profile) if reserves(one)]
         for one in giving:
             one.add(row)
         self.transaction.put(np.array([row]), _ONE, ask.pod_class)

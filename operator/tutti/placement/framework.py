@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from functools import lru_cache
+from typing import Final, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -117,7 +118,6 @@ class PreFilterState(Protocol):
         ...
 
 
-@runtime_checkable
 class LimitingPerNode(Protocol):
     """A state that can say beforehand how many pods of the class each node takes."""
 
@@ -141,7 +141,6 @@ class Excluding(Protocol):
         ...
 
 
-@runtime_checkable
 class Reserving(Protocol):
     """A state that has given something to each pod it was told of."""
 
@@ -196,7 +195,9 @@ class NarrowableState(Protocol):
         ...
 
 
-@runtime_checkable
+_NARROWING: Final = ("features", "at", "add_around")
+
+
 class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
     """A filter's state that can be narrowed to some rows."""
 
@@ -205,7 +206,6 @@ class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
         ...
 
 
-@runtime_checkable
 class NarrowableScoreState(NarrowableState, Protocol):
     """A score's state that can be narrowed to some rows."""
 
@@ -216,6 +216,32 @@ class NarrowableScoreState(NarrowableState, Protocol):
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         ...
+
+
+def is_narrowable_filter(state: PreFilterState) -> TypeGuard[NarrowableFilterState]:
+    """Whether a filter's state can be narrowed."""
+    return _has_all(type(state), (*_NARROWING, "refused"))
+
+
+def is_narrowable_score(state: PreScoreState) -> TypeGuard[NarrowableScoreState]:
+    """Whether a score's state can be narrowed."""
+    return _has_all(type(state), _NARROWING)
+
+
+def limits_per_node(state: PreFilterState) -> TypeGuard[LimitingPerNode]:
+    """Whether a state is `LimitingPerNode`."""
+    return _has_all(type(state), ("room",))
+
+
+def reserves(state: PreFilterState) -> TypeGuard[Reserving]:
+    """Whether a state is `Reserving`."""
+    return _has_all(type(state), ("settle",))
+
+
+@lru_cache(maxsize=1024)
+def _has_all(kind: type, methods: tuple[str, ...]) -> bool:
+    """Whether a class has methods: what `isinstance` says of a protocol, which looks into all of it each time."""
+    return all(hasattr(kind, name) for name in methods)
 
 
 class InterPodScorer(Protocol):

@@ -18,7 +18,7 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Reserving, Rows
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, reserves
 from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
 from tutti.placement.plugins.devices import has_faults
 from tutti.placement.plugins.inter_pod_affinity import means
@@ -149,7 +149,7 @@ def feasible_capacity(
     moving = [one for one in filters if one.changes_on_add]
     mask = static_filter_result(pod_class, nodes, ask.where, profile).mask
     if filters:  # what is given away stays so
-        mask = feasible(mask, [one for one in filters if not one.changes_on_add or isinstance(one, Reserving)])
+        mask = feasible(mask, [one for one in filters if not one.changes_on_add or reserves(one)])
     if within is not None:
         mask = mask & within
     room = profile.fit.capacity(nodes, pod_class, mask, most=1 if any(one.one_per_node for one in filters) else most)

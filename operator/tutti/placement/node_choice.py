@@ -24,14 +24,14 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import (
     Counts,
-    LimitingPerNode,
     Mask,
     NodeScorer,
     PreFilterState,
     PreScoreState,
-    Reserving,
     Rows,
     Scores,
+    limits_per_node,
+    reserves,
 )
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
@@ -248,7 +248,7 @@ class NodeChoice:
 def limited_per_node(room: Counts, states: Sequence[PreFilterState]) -> Counts:
     """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
     for state in states:
-        if isinstance(state, LimitingPerNode):
+        if limits_per_node(state):
             room = np.minimum(room, state.room(int(room.max(initial=0))))
     return room
 
@@ -256,7 +256,7 @@ def limited_per_node(room: Counts, states: Sequence[PreFilterState]) -> Counts:
 def reserve_given(states: Sequence[PreFilterState], transaction: Transaction) -> None:
     """Keep in a transaction what filters have given to the pods that were put in it."""
     for state in states:
-        if isinstance(state, Reserving):
+        if reserves(state):
             state.settle(transaction)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import islice
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from tutti.placement.framework import (
     PreScoreState,
     Rows,
     Scores,
+    is_narrowable_filter,
+    is_narrowable_score,
     scaled,
 )
 from tutti.placement.plugins.accelerator_packing import Gathering
@@ -52,29 +55,33 @@ class NodeKinds:
     _branches: dict[tuple[int, int], int]
 
     @classmethod
-    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features]) -> NodeKinds:
-        """Sort rows into kinds.
+    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features], *, wanted: int) -> NodeKinds | None:
+        """Sort rows into kinds; None where there are more than are worth telling apart.
 
         Args:
             rows: int64[k], in order.
             fill: int64[k], their scores by how full they are.
             features: int64[rows] each, at least 0; rows that are equal in all of them are of one kind.
+            wanted: How many rows will be taken out at most; of each kind so many of the best are kept.
         """
-        code = np.zeros(len(rows), dtype=np.int64)
-        for column in features:
-            mine = column[rows]
-            size = int(mine.max(initial=0)) + 1
-            if size > 1:
-                _, code = np.unique(code * size + mine, return_inverse=True)
-        _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-        order = np.lexsort((-fill, kind))
-        pairs = list(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
-        ends = np.cumsum(sizes).tolist()
-        heaps = [pairs[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+        at, kind, sizes = _told_apart(rows, features)
+        if len(sizes) > MOST_KINDS:
+            return None
+        order = _by_kind_and_fill(kind, len(sizes), fill)
+        ends, kept = np.cumsum(sizes).tolist(), np.minimum(sizes, wanted).tolist()
+        spans = [(end - size, most) for end, size, most in zip(ends, sizes.tolist(), kept, strict=True)]
+        if len(rows) > sum(kept):
+            order = np.concatenate([order[begin : begin + most] for begin, most in spans])
+        pairs = iter(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
+        heaps = [list(islice(pairs, most)) for most in kept]
         tops = np.array([heap[0] for heap in heaps], dtype=np.int64).reshape(-1, 2)
         origin = [(kind, 0) for kind in range(len(heaps))]
         branches = {one: kind for kind, one in enumerate(origin)}
         return cls(rows[at], sizes, -tops[:, 0], tops[:, 1], heaps, origin, branches)
+
+    def kept(self) -> Rows:
+        """Return int64[m]: the rows that may be taken out, in order."""
+        return np.sort(np.array([row for heap in self._heaps for _, row in heap], dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self._heaps)
@@ -123,6 +130,39 @@ class NodeKinds:
             self.top[kind] = -fill
 
 
+def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts, Counts]:
+    """Return int64[kinds], where in `rows` each kind is first; int64[k], the kind of each; int64[kinds], how many."""
+    code, bound = np.zeros(len(rows), dtype=np.int64), 1
+    dense = _DENSE * len(rows) + MOST_KINDS
+    for column in features:
+        mine = column[rows]
+        size = int(mine.max(initial=0)) + 1
+        if size == 1:
+            continue
+        if bound * size > dense:
+            values, code = np.unique(code, return_inverse=True)
+            bound = len(values)
+        code, bound = code * size + mine, bound * size
+    if bound > dense:
+        _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        return at, kind, sizes
+    counts = np.bincount(code, minlength=bound)
+    there = counts > 0
+    kind = (np.cumsum(there) - 1)[code]
+    at = np.empty(int(np.count_nonzero(there)), dtype=np.int64)
+    at[kind[::-1]] = np.arange(len(rows) - 1, -1, -1)  # of several, the last that is written stays
+    return at, kind, counts[there]
+
+
+def _by_kind_and_fill(kind: Counts, kinds: int, fill: Scores) -> Rows:
+    """Return int64[k], the order by kind, then by fill from the highest, then as they are."""
+    least, most = int(fill.min(initial=0)), int(fill.max(initial=0))
+    width = most - least + 1
+    if kinds * width <= np.iinfo(np.uint16).max:  # small numbers are sorted by radix
+        return np.argsort((kind * width + (most - fill)).astype(np.uint16), kind="stable")
+    return np.lexsort((-fill, kind))
+
+
 Points = Sequence[tuple[NodeScorer, Scores]]
 WeightedScorers = Sequence[tuple[InterPodScorer, PreScoreState]]
 
@@ -130,6 +170,9 @@ MOST_KINDS = 1024
 """With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
 
 _DEPTH = 4
+_DENSE = 4
+"""Features are numbered by counting where there are no more numbers than so many for each row."""
+_FIRST = np.array([1], dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -188,20 +231,33 @@ class SequentialChoice:
 
     def by_kind(self, wanted: int) -> list[int] | None:
         """Place up to so many pods; returns the row of each in turn, or None where kinds are of no use."""
-        told: list[NarrowableFilterState | NarrowableScoreState] = []
-        for state in (*self.states, *(state for _, state in self.weighted)):
-            if not isinstance(state, NarrowableFilterState | NarrowableScoreState):
-                return None
-            told.append(state)
+        if wanted == 1:
+            return self.alone()
+        filters = [one for one in self.states if is_narrowable_filter(one)]
+        scorers = [one for _, one in self.weighted if is_narrowable_score(one)]
+        if len(filters) + len(scorers) < len(self.states) + len(self.weighted):
+            return None
         rows = np.flatnonzero(self.room)
         if not len(rows):
             return []
-        levels = AllocationScores.of(rows, self.fill, most=int(self.room.max()))
+        told = [*filters, *scorers]
         features: list[Features] = [column for one in told for column in one.features()]
-        kinds = NodeKinds.of(rows, levels.first, [*features, *(points for _, points in self.points)])
-        if len(kinds) > MOST_KINDS:
+        features += [points for _, points in self.points]
+        kinds = NodeKinds.of(rows, self.fill(rows, _FIRST)[0], features, wanted=wanted)
+        if kinds is None:
             return None
-        return self._place(wanted, kinds, levels, [one.at(kinds.first) for one in told])
+        levels = AllocationScores.of(kinds.kept(), self.fill, most=int(self.room.max()))
+        at = kinds.first
+        return self._place(wanted, kinds, levels, [one.at(at) for one in filters], [one.at(at) for one in scorers])
+
+    def alone(self) -> list[int]:
+        """Place one pod; returns its row, or nothing where none is open to it."""
+        rows = np.flatnonzero(feasible(self.room > 0, self.states))
+        if not len(rows):
+            return []
+        row = int(rows[int((self._worth(rows) + self.fill(rows, _FIRST)[0]).argmax())])
+        self._add(row)
+        return [row]
 
     def by_row(self, wanted: int, gathering: Gathering | None, ties: Rows | None = None) -> list[int]:
         """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn.
@@ -218,11 +274,7 @@ class SequentialChoice:
             rows = ordered(np.flatnonzero(feasible(self.room > placed, self.states)), ties)
             if not len(rows):
                 break
-            worth = preferred_scores(self.points, rows)
-            for scorer, state in self.weighted:
-                scores = state.scores(rows)
-                if scores is not None:
-                    worth += scores * scorer.weight
+            worth = self._worth(rows)
             if gathering is None:
                 worth += fill[rows]
             else:
@@ -233,25 +285,37 @@ class SequentialChoice:
             placed[row] += 1
             if placed[row] < self.room[row]:
                 fill[row] = levels.of_next(row, int(placed[row]))
-            for one in self.states:
-                one.add(row)
-            for _, state in self.weighted:
-                state.add(row)
+            self._add(row)
         return order
+
+    def _worth(self, rows: Rows) -> Scores:
+        """Return int64[k], what rows are worth now, however full they are."""
+        worth = preferred_scores(self.points, rows)
+        for scorer, state in self.weighted:
+            scores = state.scores(rows)
+            if scores is not None:
+                worth += scores * scorer.weight
+        return worth
+
+    def _add(self, row: int) -> None:
+        """Tell all of one more pod on a row."""
+        for one in self.states:
+            one.add(row)
+        for _, state in self.weighted:
+            state.add(row)
 
     def _place(
         self,
         wanted: int,
         kinds: NodeKinds,
         levels: AllocationScores,
-        told: list[NarrowableFilterState | NarrowableScoreState],
+        filters: list[NarrowableFilterState],
+        scorers: list[NarrowableScoreState],
     ) -> list[int]:
         order: list[int] = []
         placed = np.zeros(len(self.room), dtype=np.int64)
-        own = any(one.own for one in told)
+        own = any(one.own for one in (*filters, *scorers))
         preferred = [(one, points[kinds.first]) for one, points in self.points]
-        filters = [one for one in told if isinstance(one, NarrowableFilterState)]
-        scorers = [one for one in told if isinstance(one, NarrowableScoreState)]
         weights = [scorer.weight for scorer, _ in self.weighted]
         for _ in range(wanted):
             open_ = kinds.sizes > 0

@@ -55,7 +55,9 @@ class DomainCounts:
     def is_single(self, nodes: NodeColumns) -> bool:
         """Whether every node is a domain of its own."""
         codes = self.domains.codes[nodes.present]
-        return bool((codes >= 0).all()) and len(codes) == len(np.unique(codes))
+        if not len(codes):
+            return True
+        return len(codes) <= self.domains.size and int(codes.min()) >= 0 and int(np.bincount(codes).max()) == 1
 
 
 ManyCounts = list[DomainCounts]

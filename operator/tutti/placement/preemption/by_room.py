@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
-from tutti.placement.framework import Counts, LimitingPerNode, Mask, Rows
+from tutti.placement.framework import Counts, Mask, Rows, limits_per_node
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.devices import DeviceRoom
 from tutti.placement.preemption.device_wish import DeviceWish
@@ -207,7 +207,7 @@ def has_inter_pod_constraints(cluster: Cluster, ask: Ask, profile: Profile) -> b
     return ask.pod_class.needs_other_pods or any(
         state.changes_on_add
         or state.one_per_node
-        or isinstance(state, LimitingPerNode)
+        or limits_per_node(state)
         or any(rejection.rows.any() for rejection in state.rejections())
         for state in pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
         if not isinstance(state, DeviceRoom)
@@ -218,8 +218,7 @@ def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) 
     """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
     found = pre_filter(ask.pod_class, cluster.nodes, ask.where, profile)
     return ask.pod_class.needs_other_pods or any(
-        state.changes_on_add or (isinstance(state, LimitingPerNode) and not isinstance(state, DeviceRoom))
-        for state in found
+        state.changes_on_add or (limits_per_node(state) and not isinstance(state, DeviceRoom)) for state in found
     )
 
 
