@@ -1,17 +1,22 @@
-"""How long the engine takes for pods that mind where others are: no API server, no I/O. `core.py` runs them.
+"""How long the engine takes for pods that mind where others are, or claim devices, as a multiple of plain ones.
 
-Each shape beside the plain one: the same pods, without the constraint.
+No API server, no I/O. `core.py` runs them. Each shape is measured in turn with the same pods without the constraint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from bench.decide import GROUP, HOST, NOW, ZONE, cluster, pod_group, pods, timed
+from bench import devices
+from bench.decide import GROUP, HOST, NOW, ZONE, cluster, pods, see, timed
+from tutti.engine.records.device_observations import DeviceClaimSeen
+from tutti.engine.records.observations import PodSeen
 
 _SELECTOR: Final = {"matchLabels": {"app": "x"}}
+_ROUNDS: Final = 3
 
 
 def _near(kind: str, key: str) -> dict[str, Any]:
@@ -26,7 +31,6 @@ def _spread(when: str) -> dict[str, Any]:
 
 SHAPES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "plain": {},
         "affinity": _near("podAffinity", ZONE),
         "antiaffinity": _near("podAntiAffinity", HOST),
         "spread": _spread("DoNotSchedule"),
@@ -34,19 +38,54 @@ SHAPES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     }
 )
 """What the specification of a pod says, by name; all pods have the label `app: x`."""
+_PLAIN: Final[Mapping[str, Any]] = MappingProxyType({})
+_RACK: Final = {"schedulingConstraints": {"topology": [{"key": "rack", "mode": "Required"}]}}
 
 
-def singles(shape: str, nodes: int, count: int) -> float:
-    """Milliseconds per pod of the decide() that binds equal single pods of a shape."""
-    engine = cluster(nodes)
-    pods(engine, count, {"app": "x"}, **SHAPES[shape])
-    return timed(lambda: engine.decide(NOW + 1), count) / count
+def singles(shape: str, nodes: int, count: int, *, different: bool = False) -> float:
+    """Single pods, each with another request or all equal."""
+
+    def once(spec: Mapping[str, Any]) -> float:
+        engine = cluster(nodes)
+        pods(engine, count, {"app": "x"}, different=different, **spec)
+        return timed(lambda: engine.decide(NOW + 1), count)
+
+    return _in_turn(lambda: once(_PLAIN), lambda: once(SHAPES[shape]))
 
 
 def gangs(shape: str, nodes: int, count: int, size: int) -> float:
-    """Milliseconds per pod of the decide() that binds gangs of equal pods of a shape."""
-    engine = cluster(nodes)
-    for i in range(count):
-        pod_group(engine, size, name=f"gang-{i}")
-        pods(engine, size, {GROUP: f"gang-{i}", "app": "x"}, **SHAPES[shape])
-    return timed(lambda: engine.decide(NOW + 1), count * size) / (count * size)
+    """Gangs of equal pods; of the shape `topology`, each in one rack of 16 nodes with 8 GPUs."""
+
+    def once(spec: Mapping[str, Any], group: Mapping[str, Any]) -> float:
+        engine = cluster(nodes)
+        for i in range(count):
+            see(engine, "PodGroup", f"gang-{i}", {"schedulingPolicy": {"gang": {"minCount": size}}, **group}, "team")
+            pods(engine, size, {GROUP: f"gang-{i}", "app": "x"}, **spec)
+        return timed(lambda: engine.decide(NOW + 1), count * size)
+
+    spec, group = (_PLAIN, _RACK) if shape == "topology" else (SHAPES[shape], _PLAIN)
+    return _in_turn(lambda: once(_PLAIN, _PLAIN), lambda: once(spec, group))
+
+
+def claims(nodes: int, count: int) -> float:
+    """Equal single pods, each of which claims a device of the eight of a node; plain ones ask for a GPU."""
+
+    def plain() -> float:
+        engine = cluster(nodes)
+        pods(engine, count, {})
+        return timed(lambda: engine.decide(NOW + 1), count)
+
+    def claiming() -> float:
+        engine = devices.with_gpus(nodes)
+        for i in range(count):
+            engine.observe(DeviceClaimSeen(devices.claim(f"p{i}", f"p{i}", 1)))
+            engine.observe(PodSeen(devices.pod(f"p{i}")))
+        return devices.until_written(engine, count)
+
+    return _in_turn(plain, claiming)
+
+
+def _in_turn(plain: Callable[[], float], mine: Callable[[], float]) -> float:
+    """Measure both in turn, so that the machine's other work falls on both; return the ratio of the medians."""
+    rounds = [(plain(), mine()) for _ in range(_ROUNDS)]
+    return statistics.median(took for _, took in rounds) / statistics.median(took for took, _ in rounds)

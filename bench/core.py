@@ -13,13 +13,14 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, decide, devices, numa, preemption, reclaim, signals, topology, wake
+from bench import admissions, company, decide, devices, numa, preemption, reclaim, signals, topology, wake
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -51,7 +52,41 @@ def on_nodes(name: str, what: str, unit: str, run: Callable[[int], float], aim: 
     }
 
 
+def beside_plain() -> dict[str, Measure]:
+    """Rows of pods that mind where others are, as multiples of plain ones, 5,000 nodes."""
+    out: dict[str, Measure] = {}
+    for shape in company.SHAPES:
+        out[f"single_{shape}_nodes5000_times"] = Measure(
+            f"1,000 equal single pods, {shape}", "times", partial(company.singles, shape, 5000, 1000), 2, slow=True
+        )
+        out[f"different_{shape}_nodes5000_times"] = Measure(
+            f"300 different single pods, {shape}",
+            "times",
+            partial(company.singles, shape, 5000, 300, different=True),
+            2,
+            slow=True,
+        )
+    for shape in (*company.SHAPES, "topology"):
+        for size in (10, 100):
+            out[f"gang{size}_{shape}_nodes5000_times"] = Measure(
+                f"gangs of {size}, {shape}",
+                "times",
+                partial(company.gangs, shape, 5000, 500 // size, size),
+                2,
+                slow=True,
+            )
+    out["single_claims_nodes1000_times"] = Measure(
+        "1,000 equal single pods that claim a device, 1,000 nodes",
+        "times",
+        partial(company.claims, 1000, 1000),
+        2,
+        slow=True,
+    )
+    return out
+
+
 MEASURES: dict[str, Measure] = {
+    **beside_plain(),
     **on_nodes("gang1000_nodes{}_ms", "gang of 1,000 equal pods", "ms", lambda nodes: decide.gang(nodes, 1000), 5),
     "gang1000_nodes5000_queue_ms": Measure(
         "the same from a queue, 5,000 nodes", "ms", lambda: decide.gang(5000, 1000, "queue")

@@ -121,12 +121,12 @@ def gang(nodes: int, size: int, queue: str = "", *, bound: int = 0) -> float:
     return timed(lambda: engine.decide(NOW + 1), size)
 
 
-def pod_group(engine: Engine, size: int, queue: str = "", *, name: str = "gang") -> None:
-    """Tell the engine of a PodGroup."""
+def pod_group(engine: Engine, size: int, queue: str = "") -> None:
+    """Tell the engine of the PodGroup `gang`."""
     spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": size}}}
     if queue:
         spec["queueName"] = queue
-    see(engine, "PodGroup", name, spec, "team")
+    see(engine, "PodGroup", "gang", spec, "team")
 
 
 def spread(nodes: int, size: int, when: str) -> float:

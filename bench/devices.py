@@ -132,7 +132,7 @@ def gang(nodes: int, size: int, *, match: str = ISLAND, before: bool = False) ->
             mine = f"{name}-{rank}"
             engine.observe(DeviceClaimSeen(claim(mine, mine, GPUS, match=match)))
             engine.observe(PodSeen(pod(mine, labels={"scheduling.tutti.dev/pod-group": name})))
-        took = _timed(engine, size)
+        took = until_written(engine, size)
     return took
 
 
@@ -142,10 +142,11 @@ def singles(nodes: int, count: int) -> float:
     for i in range(count):
         engine.observe(DeviceClaimSeen(claim(f"p{i}", f"p{i}", 1, model=f"m{i}")))
         engine.observe(PodSeen(pod(f"p{i}")))
-    return count / _timed(engine, count) * 1e3
+    return count / until_written(engine, count) * 1e3
 
 
-def _timed(engine: Engine, claims: int) -> float:
+def until_written(engine: Engine, claims: int) -> float:
+    """Milliseconds of deciding until so many claims are to be written."""
     start = clock()
     decided = [*engine.decide(NOW + 1)]
     while sum(isinstance(one, WriteDeviceClaim) for one in decided) < claims:
@@ -226,7 +227,7 @@ def network(nodes: int, pools: int, pods: int) -> float:
         asked = msgspec.convert({"spec": {"devices": {"requests": requests}}}, ResourceClaim)
         engine.observe(DeviceClaimSeen(msgspec.structs.replace(asked, metadata=meta)))
         engine.observe(PodSeen(pod(f"p{i}")))
-    return pods / _timed(engine, pods) * 1e3
+    return pods / until_written(engine, pods) * 1e3
 
 
 def _slice(name: str, where: dict[str, Any], devices: list[dict[str, Any]]) -> ResourceSlice:
