@@ -118,7 +118,7 @@ class PreFilterState(Protocol):
         ...
 
 
-class LimitingPerNode(Protocol):
+class LimitingPerNode(PreFilterState, Protocol):
     """A state that can say beforehand how many pods of the class each node takes."""
 
     def room(self, most: int) -> NDArray[np.int64]:
@@ -141,7 +141,7 @@ class Excluding(Protocol):
         ...
 
 
-class Reserving(Protocol):
+class Reserving(PreFilterState, Protocol):
     """A state that has given something to each pod it was told of."""
 
     def settle(self, transaction: Transaction) -> None:
