@@ -62,7 +62,7 @@ def throttled(state: AdmissionState, needs: Sequence[PodSetRequest]) -> Explanat
     book = state.throttles
     if not book:
         return None
-    whole = _whole(state, needs)
+    whole = wanted_of(state, needs)
     if not whole:
         return None
     stuck = next((key for key in whole if book.is_stuck(key)), None)
@@ -123,7 +123,22 @@ def _room_for(state: AdmissionState, need: PodSetRequest, taken: Sequence[tuple[
     return max(0, most)
 
 
-def _whole(state: AdmissionState, needs: Sequence[PodSetRequest]) -> dict[ThrottleKey, Load]:
+def concerning(state: AdmissionState, needs: Sequence[PodSetRequest]) -> set[ThrottleKey]:
+    """Return the throttles that are about any pods of some needs, required or not."""
+    classes = [need.pod_class for need in needs]
+    return {key for one in classes for key in state.throttles.of(one.namespace, one.labels)}
+
+
+def lets(state: AdmissionState, key: ThrottleKey, whole: Load) -> bool:
+    """Whether a throttle lets a workload start that is so much to it."""
+    book = state.throttles
+    limits, used, reserved = book.limits[key], book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
+    cluster = book.throttles[key].is_cluster
+    return check(limits, used, reserved, whole, cluster=cluster) is ThrottleStatus.NOT_THROTTLED
+
+
+def wanted_of(state: AdmissionState, needs: Sequence[PodSetRequest]) -> dict[ThrottleKey, Load]:
+    """Return what the required pods of some needs are together to each throttle that is about any of them."""
     return _together(state, [(need, need.required) for need in needs if need.required])
 
 
@@ -163,7 +178,8 @@ def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wante
     what = _short_of(limits, used + reserved, wanted)
     where = f"{namespace}/{name}" if namespace else name
     limit, in_use, needed = (_amount(what, _of(what, one)) for one in (limits, used + reserved, wanted))
-    if limits.over(wanted, on_equal=False).hit(wanted):
+    comes = next(_rising(state, key, what), None)
+    if comes is None and limits.over(wanted, on_equal=False).hit(wanted):
         text = f"{kind} {where} never allows more than {limit} at once, and it needs {needed}"
     else:
         text = f"{kind} {where} allows {limit} at once: {in_use} in use, and it needs {needed}"
@@ -177,7 +193,6 @@ def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wante
         "reserved": _amount(what, _of(what, reserved)),
         "needed": needed,
     }
-    comes = next(_rising(state, key, what), None)
     if comes is not None:
         at, more = comes
         text += f"; it allows {_amount(what, more)} from {timestamp(at)} on"
@@ -187,37 +202,6 @@ def _told(state: AdmissionState, status: ThrottleStatus, key: ThrottleKey, wante
     if others:
         text += f"; {counted(others, 'more throttle')} {agreeing(others, HAS)} no room either"
     return Explanation(Gate.THROTTLE, THROTTLED, text, details)
-
-
-def allowed_from(state: AdmissionState, needs: Sequence[PodSetRequest]) -> float | None:
-    """Return from when on all throttles let a workload start, if nobody ends or starts meanwhile, Unix seconds.
-
-    None where none of the overrides that lie ahead, as far as they are looked at, raises enough.
-    """
-    book, latest = state.throttles, state.now
-    for key, whole in _whole(state, needs).items():
-        if _hit(state, key, needs, whole) is None:
-            continue
-        later = (at for at, limits in book.changes(key, state.now) if _lets(state, key, limits, needs, whole))
-        at = next(later, None)
-        if at is None:
-            return None
-        latest = max(latest, at)
-    return latest
-
-
-def _lets(state: AdmissionState, key: ThrottleKey, limits: Limits, needs: Sequence[PodSetRequest], whole: Load) -> bool:
-    """Whether a throttle would let a workload start with another threshold in force."""
-    book = state.throttles
-    used, reserved = book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)
-    for need in needs:
-        pod_class = need.pod_class
-        if need.required and key in book.of(pod_class.namespace, pod_class.labels):
-            pod = load_of(pod_class.requests)
-            rest, cluster = whole - pod, book.throttles[key].is_cluster
-            if check(limits, used, reserved, pod, rest=rest, cluster=cluster) is not ThrottleStatus.NOT_THROTTLED:
-                return False
-    return True
 
 
 def _short_of(limits: Limits, held: Load, wanted: Load) -> str:

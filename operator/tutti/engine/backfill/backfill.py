@@ -15,6 +15,9 @@ With fair sharing the head of any queue is kept for whose turn would never come 
 (`overdue_heads.py`): so that nobody leaves for that, what is their own is not kept from others where they would lack
 it, and who lacks only what is kept takes nobody out.
 
+What throttles allow is kept as quota is, from whom they are about (`throttle_shadow.py`). For a head that waits for
+nothing else, and of which nobody knows when it starts, that is all that is kept.
+
 A reservation stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
 
@@ -27,10 +30,10 @@ from functools import partial
 
 from tutti.api.conditions import timestamp
 from tutti.api.messages import followed_by
-from tutti.engine.admission import quota_holdback
+from tutti.engine.admission import quota_holdback, throttling
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import assign_flavors
-from tutti.engine.backfill import BackfillState, overdue_heads
+from tutti.engine.backfill import BackfillState, overdue_heads, throttle_shadow
 from tutti.engine.backfill.start_time import (
     StartEstimate,
     estimate_start,
@@ -51,7 +54,12 @@ from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue
 
 WOULD_DELAY = "WouldDelay"
-_PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason), (Gate.QUEUE, WOULD_DELAY)
+_PASSES = (
+    (Gate.PLACEMENT, "Unschedulable"),
+    (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason),
+    (Gate.QUEUE, WOULD_DELAY),
+    (Gate.THROTTLE, throttling.THROTTLED),
+)
 """What a head may wait for: what never comes is not waited for."""
 
 
@@ -172,7 +180,7 @@ def _keeping(
     with state.cluster.transaction() as kept:
         for one in reservations:
             kept.withhold(*kept_room(state, one))
-        with state.ledger.withheld(quota):
+        with state.ledger.withheld(quota), throttle_shadow.keeping(state, entry, reservations):
             yield reservations
 
 
@@ -182,8 +190,9 @@ def why_kept_off(
     """Return why a workload could not be admitted: because it would delay the heads of these reservations, if so."""
     if not reservations or not any(need.required for need in entry.needs):
         return why
-    if not isinstance(look(state, entry), list):
-        return why
+    found = look(state, entry)
+    if not isinstance(found, list):
+        return found if why.gate is Gate.THROTTLE else why  # what a throttle has kept from it is not to be told
     first = min(reservations, key=lambda one: one.number)
     more = f" and {len(reservations) - 1} more" if len(reservations) > 1 else ""
     name = workload_named_by_key(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
@@ -205,8 +214,8 @@ def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) 
         entry.workload.out_of_turn = False
         _pause(state, queue, entry.workload.key)
         return
-    overdue_heads.note_head(state, entry)
-    owed = overdue_heads.has_turn(state, queue.name, entry.workload.key)
+    is_throttled = why.gate is Gate.THROTTLE
+    owed = not is_throttled and _has_turn(state, entry, queue)  # by shares, of which a throttle knows nothing
     if not (owed or _is_kept_for(entry)):
         return
     mine = reservations.of.get(queue.name)
@@ -218,17 +227,23 @@ def reserve_for_head(state: BackfillState, entry: QueueEntry, why: Explanation) 
     elif mine is None and not owed and _is_behind(state, entry):
         return
     beside = [one for one in reservations.of.values() if one is not mine and _goes_before(one, entry, mine)]
-    if mine is not None and _stays(state, entry, beside, mine):
+    if mine is not None and _stays(state, entry, beside, mine, is_throttled=is_throttled):
         return
-    found = estimate_start(state, entry, beside)
+    found = estimate_start(state, entry, beside, of_throttles=is_throttled)
     now = None if found is None else _reservation_of(state, entry, found, mine, why)
     if mine is not None and (now is None or not now.keeps_as(mine)):
         _give_up(state, mine)
     if now is not None:
         reservations.of[queue.name] = now
         quota_holdback.drop_holdback(state, entry.workload.key, queue.name)
-    elif owed:
+    elif owed or is_throttled:
         _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
+
+
+def _has_turn(state: BackfillState, entry: QueueEntry, queue: Queue) -> bool:
+    """Note whom a queue has as its head; returns whether it is its turn against the order of shares."""
+    overdue_heads.note_head(state, entry)
+    return overdue_heads.has_turn(state, queue.name, entry.workload.key)
 
 
 def explain_reservations(state: BackfillState) -> list[Workload]:
@@ -330,11 +345,19 @@ def _needs_its_quota(state: BackfillState, reservation: BackfillReservation, ent
 
 
 def _stays(
-    state: BackfillState, entry: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation
+    state: BackfillState,
+    entry: QueueEntry,
+    beside: list[BackfillReservation],
+    mine: BackfillReservation,
+    *,
+    is_throttled: bool,
 ) -> bool:
     """Whether what is kept for a head is what it wants, can be had as promised, and not sooner."""
-    if (mine.shape, mine.seen) != (entry.equivalence.shape, _seen(state)):
+    wanted = throttling.wanted_of(state, entry.needs) if state.throttles else {}
+    if (mine.shape, mine.seen, mine.throttled) != (entry.equivalence.shape, _seen(state), wanted):
         return False
+    if mine.starts_at is None and bool(mine.nodes) is is_throttled:
+        return False  # what it lacks is another thing by now
     return still_fits(state, mine) and not fits_before(state, entry, beside, mine)
 
 
@@ -378,6 +401,7 @@ def _reservation_of(
         nodes=nodes,
         wanted=found.wanted,
         usage=found.usage,
+        throttled=found.throttled,
         seen=_seen(state),
         why=_promise(why, found.starts_at, until, nodes),
         owed=not queue.reserves,
@@ -390,8 +414,9 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
     where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
     details = {**why.details, "keptNodes": str(len(nodes))}
     if starts_at is None:
+        what = f"becomes free on {where}" if nodes else "throttles come to allow"
         text = (
-            f"nobody knows when: what becomes free on {where} is kept for it until {timestamp(until)} "
+            f"nobody knows when: what {what} is kept for it until {timestamp(until)} "
             "(reservationSeconds); give what runs there maximumExecutionTimeSeconds"
         )
         details["keptUntil"] = timestamp(until)

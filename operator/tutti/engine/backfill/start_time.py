@@ -2,16 +2,18 @@
 
 Ends are those that `maximumExecutionTimeSeconds` promises. Where these do not make room, workloads whose end nobody
 knows are taken to end, too, node by node; pods that belong to no workload are taken to stay. Where the quotas of a
-window hold by then (`temporaryQuotas`), it is these that count.
+window hold by then (`temporaryQuotas`), it is these that count; and so it is with the thresholds of throttles.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +22,14 @@ from tutti.cluster.classes import Feature
 from tutti.cluster.placed_pods import Slots
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
-from tutti.engine.backfill import BackfillState
+from tutti.engine.admission.throttles_ahead import CountedPods, InForce, Loads, ThrottlesAhead, throttles_ahead
+from tutti.engine.backfill import BackfillState, throttle_shadow
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
 from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import UNLIMITED, Usage, add_to
-from tutti.quota.windows import Quotas, QuotaStep
+from tutti.quota.windows import Quotas
 
 Room = tuple[NDArray[np.int64], NDArray[np.int64]]
 """int64[k] rows and int64[k, resources], how much of each."""
@@ -41,16 +44,30 @@ class StartEstimate:
         rows: int64[k], on which nodes.
         wanted: int64[k, resources], what it takes there.
         usage: What it uses of quota.
+        throttled: What it is to throttles.
     """
 
     starts_at: float | None
     rows: NDArray[np.int64]
     wanted: NDArray[np.int64]
     usage: Usage
+    throttled: Loads
+
+    def of_throttles(self) -> StartEstimate:
+        """Return the same without room and quota: what it is to throttles is all that is kept for it."""
+        return StartEstimate(self.starts_at, self.rows[:0], self.wanted[:0], {}, self.throttled)
+
+
+class _Turn(NamedTuple):
+    """From when on queues have other quotas, throttles other thresholds than now, Unix seconds; None, {}: none has."""
+
+    at: float
+    quotas: Mapping[str, Quotas] | None = None
+    limits: InForce = MappingProxyType({})
 
 
 def estimate_start(
-    state: BackfillState, entry: QueueEntry, beside: Sequence[BackfillReservation]
+    state: BackfillState, entry: QueueEntry, beside: Sequence[BackfillReservation], *, of_throttles: bool = False
 ) -> StartEstimate | None:
     """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
 
@@ -58,12 +75,14 @@ def estimate_start(
         state: The engine's memory; it is as before afterwards.
         entry: The workload.
         beside: What is kept for others who go before it.
+        of_throttles: Whether it lacks nothing else: where nobody knows when it starts, it needs no room and quota yet.
 
     Returns:
         The earliest time at which it fits for certain; else, without a time, where it would fit soonest; None where it
         would not fit even if all workloads had ended.
     """
-    return _search(state, entry, beside, _known(state)) or _search(state, entry, beside, _all(state))
+    found = _search(state, entry, beside, _known(state)) or _search(state, entry, beside, _all(state))
+    return found.of_throttles() if of_throttles and found is not None and found.starts_at is None else found
 
 
 def fits_before(
@@ -73,14 +92,15 @@ def fits_before(
     slots, at = _known(state), math.inf if reservation.starts_at is None else reservation.starts_at
     if at <= state.now:
         return False
-    quotas: Mapping[str, Quotas] | None = None
-    for step in state.quota_steps(reservation.queue):
-        if step.at >= at:
+    ahead = throttles_ahead(state, entry.needs)
+    held = _Turn(state.now)
+    for turn in _turns(state, reservation.queue, ahead):
+        if turn.at >= at:
             break
-        if _fits_until(state, entry, beside, slots, step.at, quotas):
+        if _fits_until(state, entry, beside, slots, turn.at, held, ahead):
             return True
-        quotas = step.quotas
-    return _fits_until(state, entry, beside, slots, at, quotas)
+        held = turn
+    return _fits_until(state, entry, beside, slots, at, held, ahead)
 
 
 def _fits_until(
@@ -89,13 +109,40 @@ def _fits_until(
     beside: Sequence[BackfillReservation],
     slots: Slots,
     at: float,
-    quotas: Mapping[str, Quotas] | None,
+    held: _Turn,
+    ahead: ThrottlesAhead | None,
 ) -> bool:
-    """Whether a workload fits with the quotas that hold just before some time, without those who have gone by then."""
+    """Whether a workload fits with what holds just before some time, without those who have gone by then."""
     gone = slots[_ends(state, slots) < at]
     given = _given_back(state, entry.equivalence.line.name[0], at, sooner=True)
-    with state.ledger.other_quotas(quotas):
+    counted = None if ahead is None else CountedPods.of(state.throttles, state.cluster.pod_columns.at(gone))
+    then = _throttles_then(ahead, held.limits, counted, np.ones(len(gone), dtype=np.bool_), beside)
+    with state.ledger.other_quotas(held.quotas), then:
         return _had(state, entry, beside, gone, given) is not None
+
+
+def _turns(state: BackfillState, queue: str, ahead: ThrottlesAhead | None) -> list[_Turn]:
+    """Return when other quotas and thresholds hold, the first time first."""
+    quotas = {step.at: step.quotas for step in state.quota_steps(queue)}
+    limits = {} if ahead is None else {step.at: step.limits for step in ahead.steps}
+    turns, last = list[_Turn](), _Turn(state.now)
+    for at in sorted({*quotas, *limits}):
+        last = _Turn(at, quotas.get(at, last.quotas), limits.get(at, last.limits))
+        turns.append(last)
+    return turns
+
+
+def _throttles_then(
+    ahead: ThrottlesAhead | None,
+    limits: InForce,
+    counted: CountedPods | None,
+    gone: NDArray[np.bool_],
+    beside: Sequence[BackfillReservation],
+) -> AbstractContextManager[None]:
+    """Have other thresholds in force, without those of the pods that have `gone`: bool[m], and with those beside."""
+    if ahead is None or counted is None:
+        return nullcontext()
+    return ahead.then(limits, counted.total(gone), [one.throttled for one in beside])
 
 
 def still_fits(state: BackfillState, reservation: BackfillReservation) -> bool:
@@ -108,11 +155,13 @@ def still_fits(state: BackfillState, reservation: BackfillReservation) -> bool:
     free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
     lacks = {what: amount - node.available(what) for what, amount in reservation.usage.items()}
     is_there = not ((wanted > 0) & (free < wanted)).any() and all(lack <= 0 for lack in lacks.values())
+    is_there = is_there and throttle_shadow.lets(state, reservation.throttled, state.now)
     if is_there and reservation.starts_at <= state.now:
         return False  # it could have it now, but for something that was not foreseen
     short = (wanted > 0) & (free + _gone(state, reservation, rows) < wanted)
     given = quota_given(state, reservation)
-    return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
+    has_quota = all(lack <= given.get(what, 0) for what, lack in lacks.items())
+    return has_quota and not short.any() and throttle_shadow.lets(state, reservation.throttled, reservation.starts_at)
 
 
 def kept_room(state: BackfillState, reservation: BackfillReservation) -> Room:
@@ -176,46 +225,51 @@ def _search(
     held = columns.held(slots, nodes.resource_index)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
     head = "" if entry.queue is None else entry.queue.name
-    ahead = state.quota_steps(head)
+    throttles = throttles_ahead(state, entry.needs)
+    ahead = _turns(state, head, throttles)
     order = departures(_ends(state, slots), row, part, state.now, [one.at for one in ahead])
     late = order.step > len(order.times)
     charges = _Charges.of(state, slots[late])
+    counted = None if throttles is None else CountedPods.of(state.throttles, columns.at(slots))
 
-    def look_at(step: int, quotas: Mapping[str, Quotas] | None) -> list[Taken] | None:
+    def look_at(step: int, then: _Turn) -> list[Taken] | None:
         gone, given = order.step <= step, dict[str, Usage]()
         if step and len(order.times):
             given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
         given = _both(given, charges.only(gone[late]).total())
-        with state.ledger.other_quotas(quotas):
+        allowed = _throttles_then(throttles, then.limits, counted, gone, beside)
+        with state.ledger.other_quotas(then.quotas), allowed:
             return _had(state, entry, beside, slots[gone], given)
 
-    for first, last, quotas in _stretches(order, ahead):
-        found = earliest(first, last, partial(look_at, quotas=quotas))
+    for first, last, then in _stretches(order, [_Turn(state.now), *ahead]):
+        found = earliest(first, last, partial(look_at, then=then))
         if found is not None:
-            return _estimate(state, order, *found)
+            return _estimate(state, order, *found, {} if throttles is None else throttles.wanted)
     return None
 
 
-def _stretches(order: Departures, ahead: Sequence[QuotaStep]) -> Iterator[tuple[int, int, Mapping[str, Quotas] | None]]:
-    """Yield from which step to which the same quotas hold; None for those of now.
+def _stretches(order: Departures, turns: Sequence[_Turn]) -> Iterator[tuple[int, int, _Turn]]:
+    """Yield from which step to which the same holds; of `turns` the first is that of now.
 
-    Nobody knows when the last steps are, so that any of these quotas may hold then; those of now are looked at first.
+    Nobody knows when the last steps are, so that what holds after any of the turns may hold then; that of now is looked
+    at first.
     """
-    if not ahead:
-        yield 0, order.steps, None
+    if len(turns) == 1:
+        yield 0, order.steps, turns[0]
         return
-    turns = [int(np.searchsorted(order.times, one.at)) + 1 for one in ahead]
-    quotas = [None, *(one.quotas for one in ahead)]
-    for first, last, held in zip([0, *turns], [*(turn - 1 for turn in turns), len(order.times)], quotas, strict=True):
-        yield first, last, held
-    looked_at: list[Mapping[str, Quotas] | None] = []
-    for held in quotas if order.steps > len(order.times) else []:
-        if held not in looked_at:
-            looked_at.append(held)
-            yield len(order.times) + 1, order.steps, held
+    firsts = [0, *(int(np.searchsorted(order.times, one.at)) + 1 for one in turns[1:])]
+    lasts = [*(first - 1 for first in firsts[1:]), len(order.times)]
+    yield from zip(firsts, lasts, turns, strict=True)
+    looked_at: list[tuple[Mapping[str, Quotas] | None, InForce]] = []
+    for turn in turns if order.steps > len(order.times) else []:
+        if turn[1:] not in looked_at:
+            looked_at.append(turn[1:])
+            yield len(order.times) + 1, order.steps, turn
 
 
-def _estimate(state: BackfillState, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
+def _estimate(
+    state: BackfillState, order: Departures, step: int, taken: Sequence[Taken], throttled: Loads
+) -> StartEstimate:
     nodes = state.cluster.nodes
     rows = np.unique(np.concatenate([one.rows for one in taken]))
     wanted = np.zeros((len(rows), len(nodes.resource_index)), dtype=np.int64)
@@ -226,7 +280,7 @@ def _estimate(state: BackfillState, order: Departures, step: int, taken: Sequenc
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
         if one.charge:
             add_to(usage, one.charge.usage, len(one.rows))
-    return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage)
+    return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage, throttled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class ParkedClasses:
             self.for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
         if why.reason == ASKING:
             self.for_answers[equals] = None
-        if why.gate is Gate.THROTTLE:
+        if why.gate is Gate.THROTTLE or (why.reason == backfill.WOULD_DELAY and state.throttles):
             self.for_throttles.setdefault(entry.workload.key[1], {})[equals] = None
 
     def unthrottled(self, namespaces: Collection[str]) -> Iterator[Classes]:

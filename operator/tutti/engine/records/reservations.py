@@ -21,12 +21,14 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
 from tutti.engine.records.queue_entries import QueueKey
+from tutti.engine.records.throttled_pods import ThrottleKey
 from tutti.engine.records.timers import ExpectedReleases
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
 from tutti.quota.ledger import HandedOver
 from tutti.quota.ordering import EntryKey
 from tutti.quota.proportion import PendingRequests
+from tutti.quota.throttles import Load
 from tutti.quota.tree import FlavorResource, Usage
 
 
@@ -213,6 +215,7 @@ class BackfillReservation:
         nodes: Where its required pods go then.
         wanted: int64[nodes, resources], what they take there, in scheduling units.
         usage: What they use of the queue's quota.
+        throttled: What they are to the throttles that are about them.
         seen: The version of the node columns when it was worked out.
         why: What its workload is told.
         owed: Whether it is kept because its turn would never come by the order of shares.
@@ -235,15 +238,15 @@ class BackfillReservation:
     seen: tuple[int, int]
     why: Explanation
     kind: ClassVar = ReservationKind.BACKFILL
+    throttled: Mapping[ThrottleKey, Load] = field(default_factory=dict)
     owed: bool = False
     news: bool = True
 
     def keeps_as(self, other: BackfillReservation) -> bool:
         """Whether it keeps the same as another, so that nobody else gains by the change."""
-        mine = (self.starts_at, self.promised, self.nodes, self.usage)
-        return mine == (other.starts_at, other.promised, other.nodes, other.usage) and bool(
-            np.array_equal(self.wanted, other.wanted)
-        )
+        mine = (self.starts_at, self.promised, self.nodes, self.usage, self.throttled)
+        theirs = (other.starts_at, other.promised, other.nodes, other.usage, other.throttled)
+        return mine == theirs and bool(np.array_equal(self.wanted, other.wanted))
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tutti.api.throttles import CLUSTER_KIND, spec_of
@@ -28,7 +29,7 @@ _MOST_ANSWERS = 4096
 _MOST_NAMESPACES = 4096
 
 
-class _Counted(NamedTuple):
+class Counted(NamedTuple):
     """What is counted of a pod, and where."""
 
     keys: tuple[ThrottleKey, ...]
@@ -79,7 +80,7 @@ class ThrottleBook:
         self._changes_at: dict[ThrottleKey, float] = {}
         self._next: list[tuple[float, ThrottleKey]] = []
         self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
-        self._counted: dict[PodKey | Hold, _Counted] = {}
+        self._counted: dict[PodKey | Hold, Counted] = {}
         self._answers: dict[str, dict[_Labels, tuple[ThrottleKey, ...]]] = {}
         self._stale: dict[ThrottleKey, None] = {}
 
@@ -163,7 +164,7 @@ class ThrottleBook:
         if self.throttles and record.place and record.scheduler in self._schedulers:
             keys = self.of(record.namespace, record.pod_signature.labels)
         load = load_of(record.pod_class.requests) if keys else NOTHING
-        self._count(record.key, _Counted(keys, load, bool(record.node)) if keys else None)
+        self._count(record.key, Counted(keys, load, bool(record.node)) if keys else None)
 
     def seen_all(self, records: Sequence[PodRecord]) -> None:
         """Count pods that have got a place, those alike together."""
@@ -177,7 +178,7 @@ class ThrottleBook:
             first, counted = pods[0], None
             if first.scheduler in self._schedulers:
                 keys = self.of(first.namespace, first.pod_signature.labels)
-                counted = _Counted(keys, load_of(first.pod_class.requests), is_used=False) if keys else None
+                counted = Counted(keys, load_of(first.pod_class.requests), is_used=False) if keys else None
             new = 0
             for one in pods:
                 if counted is None or one.node or one.key in self._counted:
@@ -192,13 +193,13 @@ class ThrottleBook:
         """Count room that is kept for a pod of a class which is yet to be made."""
         keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
         if keys:
-            self._count(hold, _Counted(keys, load_of(pod_class.requests), is_used=False))
+            self._count(hold, Counted(keys, load_of(pod_class.requests), is_used=False))
 
     def gone(self, about: PodKey | Hold) -> None:
         """Count a pod that is gone, or room that is kept no more, as nothing."""
         self._count(about, None)
 
-    def _count(self, about: PodKey | Hold, now: _Counted | None) -> None:
+    def _count(self, about: PodKey | Hold, now: Counted | None) -> None:
         before = self._counted.get(about)
         if before == now:
             return
@@ -211,7 +212,7 @@ class ThrottleBook:
         if before is not None and (now is None or before.keys != now.keys):
             self._helped.update(dict.fromkeys(key[1] for key in before.keys))
 
-    def _add(self, counted: _Counted, sign: int) -> None:
+    def _add(self, counted: Counted, sign: int) -> None:
         amounts = self.used if counted.is_used else self.reserved
         for key in counted.keys:
             if key not in self.throttles:
@@ -290,6 +291,34 @@ class ThrottleBook:
         """Return in which namespaces some who are throttled may start by now, and forget that; "": in any."""
         helped, self._helped = self._helped, {}
         return helped
+
+    def counted(self, about: PodKey | Hold) -> Counted | None:
+        """Return what is counted of a pod, and where; None where nothing is."""
+        return self._counted.get(about)
+
+    @contextmanager
+    def supposing(
+        self,
+        limits: Mapping[ThrottleKey, Limits],
+        used: Mapping[ThrottleKey, Load],
+        reserved: Mapping[ThrottleKey, Load],
+    ) -> Iterator[None]:
+        """Have other thresholds in force of some, and other amounts used and reserved, until the end of the block."""
+        places: Sequence[tuple[dict[ThrottleKey, Any], Mapping[ThrottleKey, Any]]] = (
+            (self.limits, limits),
+            (self.used, used),
+            (self.reserved, reserved),
+        )
+        before = [{key: mine.get(key) for key in supposed} for mine, supposed in places]
+        for mine, supposed in places:
+            mine.update(supposed)
+        try:
+            yield
+        finally:
+            for (mine, _), known in zip(places, before, strict=True):
+                mine.update((key, one) for key, one in known.items() if one is not None)
+                for key in [key for key, one in known.items() if one is None]:
+                    del mine[key]
 
     def changes(self, key: ThrottleKey, now: float) -> Iterator[tuple[float, Limits]]:
         """Yield the thresholds that come after that in force, each with from when on, Unix seconds: the next ones."""
