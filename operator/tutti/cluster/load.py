@@ -163,17 +163,23 @@ class LoadColumns:
     def come_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Count pods that were just promised nodes, which no measurement holds: `records[i]` on row `rows[i]`."""
         rows_of: dict[int, tuple[PodClass, ExpectedUse, list[int]]] = {}
+        last, node = None, ""
+        here: dict[PodKey, ExpectedUse] = {}
+        came: dict[PodKey, float] = {}
         for record, row in zip(records, rows, strict=True):
-            node, key, pod_class = record.assumed, record.key, record.pod_class
-            here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
-            if key in here:
+            if record.assumed != node:
+                node = record.assumed
+                here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
+            if record.key in here:
                 self.come(record, node)
+                node = ""  # it may have replaced what is kept of the node
                 continue
-            alike = rows_of.get(id(pod_class))
-            if alike is None:
-                alike = rows_of[id(pod_class)] = (pod_class, self.use_of(pod_class), [])
-            here[key], came[key] = alike[1], math.inf
-            alike[2].append(row)
+            pod_class = record.pod_class
+            if last is None or pod_class is not last:
+                last = pod_class
+                _, use, mine = rows_of.setdefault(id(pod_class), (pod_class, self.use_of(pod_class), []))
+            here[record.key], came[record.key] = use, math.inf
+            mine.append(row)
         for pod_class, _, mine in rows_of.values():
             at, counts = np.unique(np.array(mine, dtype=np.int64), return_counts=True)
             self.take(at, counts, pod_class, 1)

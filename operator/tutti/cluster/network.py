@@ -11,6 +11,7 @@ All of this is kept only where the configuration has `network` (`NetworkState.on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -216,20 +217,24 @@ class NetworkState:
     def come_all(self, records: Sequence[PodRecord]) -> None:
         """Count pods that were just promised nodes."""
         alike: dict[int, list[PodRecord]] = {}
+        signature, pods = None, list[PodRecord]()
         for record in records:
-            alike.setdefault(id(record.pod_signature), []).append(record)
+            if record.pod_signature is not signature:
+                signature = record.pod_signature
+                pods = alike.setdefault(id(signature), [])
+            pods.append(record)
         for pods in alike.values():
             labels, namespace = pods[0].pod_signature.labels, pods[0].namespace
-            name, workload, counts = labels.get(GROUP_LABEL), labels.get(WORKLOAD_LABEL, ""), dict[str, int]()
-            for record in pods if name else ():
-                key, node = record.key, record.assumed
-                if key in self._there:
-                    self.come(record, node)
-                    continue
-                self._there[key] = (namespace, str(name)), workload, node
-                counts[node] = counts.get(node, 0) + 1
-            if counts:
-                self.take(namespace, labels, counts, 1)
+            name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
+            if not name:
+                continue
+            if not self._there.keys().isdisjoint([record.key for record in pods]):
+                for record in pods:
+                    self.come(record, record.assumed)
+                continue
+            home = (namespace, name)
+            self._there.update({record.key: (home, workload, record.assumed) for record in pods})
+            self.take(namespace, labels, Counter([record.assumed for record in pods]), 1)
 
     def leave(self, key: PodKey) -> None:
         """Count a pod no more."""

@@ -129,7 +129,7 @@ def concerning(state: AdmissionState, needs: Sequence[PodSetRequest]) -> set[Thr
     return {key for one in classes for key in state.throttles.of(one.namespace, one.labels)}
 
 
-def lets(state: AdmissionState, key: ThrottleKey, whole: Load) -> bool:
+def lets_whole(state: AdmissionState, key: ThrottleKey, whole: Load) -> bool:
     """Whether a throttle lets a workload start that is so much to it."""
     book = state.throttles
     limits, used, reserved = book.limits[key], book.used.get(key, NOTHING), book.reserved.get(key, NOTHING)

@@ -155,13 +155,15 @@ def still_fits(state: BackfillState, reservation: BackfillReservation) -> bool:
     free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
     lacks = {what: amount - node.available(what) for what, amount in reservation.usage.items()}
     is_there = not ((wanted > 0) & (free < wanted)).any() and all(lack <= 0 for lack in lacks.values())
-    is_there = is_there and throttle_shadow.lets(state, reservation.throttled, state.now)
+    is_there = is_there and throttle_shadow.will_let(state, reservation.throttled, state.now)
     if is_there and reservation.starts_at <= state.now:
         return False  # it could have it now, but for something that was not foreseen
     short = (wanted > 0) & (free + _gone(state, reservation, rows) < wanted)
     given = quota_given(state, reservation)
     has_quota = all(lack <= given.get(what, 0) for what, lack in lacks.items())
-    return has_quota and not short.any() and throttle_shadow.lets(state, reservation.throttled, reservation.starts_at)
+    return (
+        has_quota and not short.any() and throttle_shadow.will_let(state, reservation.throttled, reservation.starts_at)
+    )
 
 
 def kept_room(state: BackfillState, reservation: BackfillReservation) -> Room:

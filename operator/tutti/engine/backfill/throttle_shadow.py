@@ -21,7 +21,7 @@ from tutti.engine.records.throttled_pods import ThrottleKey
 from tutti.quota.throttles import NOTHING, Limits, Load
 
 
-def lets(state: BackfillState, wanted: Loads, at: float) -> bool:
+def will_let(state: BackfillState, wanted: Loads, at: float) -> bool:
     """Whether throttles will let a workload start at a time, Unix seconds, if nobody starts before.
 
     Args:
@@ -37,7 +37,7 @@ def lets(state: BackfillState, wanted: Loads, at: float) -> bool:
         return False
     gone = _gone_by(state, at) if at > state.now else NOBODY_GONE
     with ahead.then(ahead.limits_at(at), gone):
-        return all(throttling.lets(state, key, load) for key, load in known.items())
+        return all(throttling.lets_whole(state, key, load) for key, load in known.items())
 
 
 def keeping(

@@ -29,7 +29,7 @@ _MOST_ANSWERS = 4096
 _MOST_NAMESPACES = 4096
 
 
-class Counted(NamedTuple):
+class ThrottledAs(NamedTuple):
     """What is counted of a pod, and where."""
 
     keys: tuple[ThrottleKey, ...]
@@ -80,7 +80,7 @@ class ThrottleBook:
         self._changes_at: dict[ThrottleKey, float] = {}
         self._next: list[tuple[float, ThrottleKey]] = []
         self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
-        self._counted: dict[PodKey | Hold, Counted] = {}
+        self._counted: dict[PodKey | Hold, ThrottledAs] = {}
         self._answers: dict[str, dict[_Labels, tuple[ThrottleKey, ...]]] = {}
         self._stale: dict[ThrottleKey, None] = {}
 
@@ -164,42 +164,44 @@ class ThrottleBook:
         if self.throttles and record.place and record.scheduler in self._schedulers:
             keys = self.of(record.namespace, record.pod_signature.labels)
         load = load_of(record.pod_class.requests) if keys else NOTHING
-        self._count(record.key, Counted(keys, load, bool(record.node)) if keys else None)
+        self._count(record.key, ThrottledAs(keys, load, bool(record.node)) if keys else None)
 
     def seen_all(self, records: Sequence[PodRecord]) -> None:
         """Count pods that have got a place, those alike together."""
         if not self.throttles:
             return
-        alike: dict[tuple[int, int, str], list[PodRecord]] = {}
+        alike: dict[tuple[int, int], list[PodRecord]] = {}
+        last, pods = None, list[PodRecord]()
         for record in records:
-            which = (id(record.pod_signature), id(record.pod_class), record.scheduler)
-            alike.setdefault(which, []).append(record)
+            if last is None or record.pod_signature is not last.pod_signature or record.pod_class is not last.pod_class:
+                pods = alike.setdefault((id(record.pod_signature), id(record.pod_class)), [])
+            last = record
+            pods.append(record)
         for pods in alike.values():
-            first, counted = pods[0], None
-            if first.scheduler in self._schedulers:
-                keys = self.of(first.namespace, first.pod_signature.labels)
-                counted = Counted(keys, load_of(first.pod_class.requests), is_used=False) if keys else None
-            new = 0
-            for one in pods:
-                if counted is None or one.node or one.key in self._counted:
+            keys = self.of(pods[0].namespace, pods[0].pod_signature.labels)
+            are_new = self._counted.keys().isdisjoint([one.key for one in pods])
+            if are_new and not keys:
+                continue
+            ours = [one.key for one in pods if not one.node and one.scheduler in self._schedulers]
+            if not are_new or len(ours) < len(pods):
+                for one in pods:
                     self.seen(one)
-                else:
-                    self._counted[one.key] = counted
-                    new += 1
-            if counted is not None and new:
-                self._add(counted._replace(load=counted.load.times(new)), 1)
+                continue
+            counted = ThrottledAs(keys, load_of(pods[0].pod_class.requests), is_used=False)
+            self._counted.update(dict.fromkeys(ours, counted))
+            self._add(counted._replace(load=counted.load.times(len(ours))), 1)
 
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Count room that is kept for a pod of a class which is yet to be made."""
         keys = self.of(pod_class.namespace, pod_class.labels) if self.throttles else ()
         if keys:
-            self._count(hold, Counted(keys, load_of(pod_class.requests), is_used=False))
+            self._count(hold, ThrottledAs(keys, load_of(pod_class.requests), is_used=False))
 
     def gone(self, about: PodKey | Hold) -> None:
         """Count a pod that is gone, or room that is kept no more, as nothing."""
         self._count(about, None)
 
-    def _count(self, about: PodKey | Hold, now: Counted | None) -> None:
+    def _count(self, about: PodKey | Hold, now: ThrottledAs | None) -> None:
         before = self._counted.get(about)
         if before == now:
             return
@@ -212,7 +214,7 @@ class ThrottleBook:
         if before is not None and (now is None or before.keys != now.keys):
             self._helped.update(dict.fromkeys(key[1] for key in before.keys))
 
-    def _add(self, counted: Counted, sign: int) -> None:
+    def _add(self, counted: ThrottledAs, sign: int) -> None:
         amounts = self.used if counted.is_used else self.reserved
         for key in counted.keys:
             if key not in self.throttles:
@@ -292,7 +294,7 @@ class ThrottleBook:
         helped, self._helped = self._helped, {}
         return helped
 
-    def counted(self, about: PodKey | Hold) -> Counted | None:
+    def counted(self, about: PodKey | Hold) -> ThrottledAs | None:
         """Return what is counted of a pod, and where; None where nothing is."""
         return self._counted.get(about)
 

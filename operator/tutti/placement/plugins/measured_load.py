@@ -88,8 +88,8 @@ class MeasuredLoad:
 
     def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
         """Return int64[m, k] in 0..MAX_SCORE, or None where no node has figures that count."""
-        known = self.is_known(nodes)
-        if not known.any():
+        known = self._known(pod_class, nodes)
+        if known is None:
             return None
         if self.policy == "Peaks":
             return self._by_power(pod_class, nodes, rows, nth, known)
@@ -99,6 +99,15 @@ class MeasuredLoad:
             usual = self._usual(pod_class, nodes, np.flatnonzero(known))
             points = np.where(here, points, usual)
         return points.astype(np.int64)
+
+    def _known(self, pod_class: PodClass, nodes: NodeColumns) -> NDArray[np.bool_] | None:
+        """Return bool[rows], which nodes have figures that count, for as long as that holds; None where none has."""
+
+        def found() -> NDArray[np.bool_] | None:
+            known = self.is_known(nodes)
+            return known if known.any() else None
+
+        return pod_class.keep(("known load", self), (nodes.load.version, nodes.load.now, nodes.version), found)
 
     def is_known(self, nodes: NodeColumns) -> NDArray[np.bool_]:
         """Return bool[rows]: which nodes have figures that are young enough and that the policy goes by."""
