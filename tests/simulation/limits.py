@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.pods import GPU, GROUP, gpus_of, lives
 from tests.simulation.server import Json, Server
 
-LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6, "cq4": 4, "cq5": 4, "cq6": 4}
+LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6, "cq4": 4, "cq5": 4, "cq6": 4, "cq7": 4, "cq8": 4}
 """GPUs that may be used of each ClusterQueue, with what it may borrow."""
 COHORT = ("cq1", "cq2")
 OF_COHORT = 8

@@ -12,6 +12,7 @@ from typing import Any
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pods import lives
 from tests.simulation.server import Json, Server
+from tutti.api.network import ZONE
 from tutti_sim.hollow.nodes import is_off, switched
 from tutti_sim.store.collection import Version
 
@@ -36,7 +37,7 @@ class Machines:
     async def do_node(self, name: str, gpus: int, rack: str) -> None:
         """Have a machine, as it was if it has been there before."""
         self._homes[name] = {"name": name, "gpus": gpus, "rack": rack}
-        await self._server.put_node(name, gpus, {"rack": rack})
+        await self._server.put_node(name, gpus, {"rack": rack, **({ZONE: rack} if self._server.serves_guests else {})})
 
     async def do_lose_node(self, name: str) -> None:
         """A machine is taken away, with its node."""

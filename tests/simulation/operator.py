@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from tests.engine.invariants import Invariants
 from tests.simulation.loop import OWNER, VirtualLoop
 from tests.simulation.wire import Network, Wire
-from tutti.api.configuration import TuttiConfiguration
+from tutti.api.configuration import NetworkSettings, ThrottlesSettings, TuttiConfiguration, UsersSettings
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.controller.cycle import Journal
 from tutti.controller.engine_run import OperatorContext
@@ -51,6 +51,15 @@ CONFIGURATION = TuttiConfiguration(
     on_member_loss=OnMemberLoss(window_seconds=LOSS_WINDOW),
 )
 
+
+POLICIES = CONFIGURATION.model_copy(
+    update={
+        "throttles": ThrottlesSettings(name="kube-throttler"),
+        "users": UsersSettings(by="Annotation"),
+        "network": NetworkSettings(bandwidth=True),
+    }
+)
+"""The same where throttles, users and the network count."""
 
 Journals = Callable[[TuttiConfiguration], Journal]
 """Gives what a life of a process records what it sees and decides in."""
@@ -145,11 +154,11 @@ class CheckedEngine(Invariants, Engine):
         return None
 
     def _strict_heads(self) -> dict[str, Workload]:
-        """Who is first of those that stand in line at each strict queue."""
+        """Who is first of those that stand in line at each strict queue that goes by priority and time alone."""
         heads: dict[str, Workload] = {}
         for standing in self._queue._entries.values():
             queue, workload = standing.queue, standing.workload
-            if queue is not None and queue.strict and workload.phase is Phase.WAITING:
+            if queue is not None and queue.strict and queue.order is None and workload.phase is Phase.WAITING:
                 first = heads.setdefault(queue.name, workload)
                 heads[queue.name] = min(first, workload, key=lambda one: one.order)
         return heads

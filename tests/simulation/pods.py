@@ -24,6 +24,7 @@ def pod_of(about: Json, member: Json) -> Json:
             annotations |= {f"{PFNET}-name": about["gang"], f"{PFNET}-size": str(about["size"])}
     if about["how"] in ("pfnet", "Pod") and about["queue"]:
         labels[f"{GROUP}/queue-name"] = about["queue"]
+    labels |= member.get("labels", {})
     annotations |= member.get("annotations", {})
     whole = plain(member["name"], member["gpus"], member["seconds"], labels=labels, annotations=annotations)
     whole["spec"] |= member.get("spec", {})

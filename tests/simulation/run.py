@@ -14,7 +14,7 @@ import structlog
 
 from tests.simulation import ending
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.operator import CONFIGURATION
+from tests.simulation.operator import CONFIGURATION, POLICIES
 from tests.simulation.scenario import Scenario
 from tests.simulation.server import Json
 from tests.simulation.world import World
@@ -71,6 +71,8 @@ def play(
 
 
 async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfiguration, prepare: Prepare) -> World:
+    if configuration is CONFIGURATION and scenario.has_policies:
+        configuration = POLICIES
     world = World(loop, scenario.seed, configuration)
     prepare(world)
     world.network.slowness = scenario.slowness

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.mistakes import BAD, STRAYS
+from tests.simulation.policy_steps import policy_steps
 from tests.simulation.waiting_steps import waiting_steps
 
 WRITES = (
@@ -77,6 +78,11 @@ class Scenario(msgspec.Struct, frozen=True):
     heal_at: float
     slowness: float = 1.0
 
+    @property
+    def has_policies(self) -> bool:
+        """Whether throttles, users and the network are configured in it."""
+        return any(step.do == "policies" for step in self.steps)
+
     def lines(self) -> str:
         """The scenario as a journal: a step to a line."""
         head = f"seed {self.seed}, faults are over at {self.heal_at:g} s, messages take {self.slowness:g} times as long"
@@ -109,7 +115,7 @@ def drawn(seed: int) -> Scenario:
     steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
     apart = random.Random(f"{seed}/devices")
     steps += _devices(apart) if apart.random() < CLAIMS else []
-    steps += [Step(at, do, args) for at, do, args in waiting_steps(seed)]
+    steps += [Step(at, do, args) for at, do, args in (*waiting_steps(seed), *policy_steps(seed))]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 

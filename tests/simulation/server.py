@@ -54,6 +54,14 @@ PLURALS = {
 }
 
 
+GUESTS = {
+    "Throttle": ("schedule.k8s.everpeace.github.com", "v1alpha1", "throttles"),
+    "AppGroup": ("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups"),
+    "NetworkTopology": ("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies"),
+}
+"""Kinds of other projects, which are served where policies are about them."""
+
+
 @dataclass
 class HttpRequest:
     """What the server's handlers read of a request."""
@@ -85,13 +93,28 @@ def _nothing_wrong(obj: Json, old: Json | None) -> list[Any]:
     return []
 
 
-@lru_cache(maxsize=2)
-def _established(*, strict: bool) -> tuple[Registry, list[Json]]:
+def _guest(kind: str) -> Json:
+    """The definition of a kind of another project, as far as it is needed here."""
+    group, version, plural = GUESTS[kind]
+    anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    one = {"name": version, "served": True, "storage": True, "schema": anything, "subresources": {"status": {}}}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [one]},
+    }
+
+
+@lru_cache(maxsize=4)
+def _established(*, strict: bool, guests: bool) -> tuple[Registry, list[Json]]:
     """Built-in kinds and ours, and the definitions of ours as they are stored.
 
     Args:
         strict: Whether objects of ours are held to their schemas and it is noted who manages which fields, as a real
             server does; half of a run's time goes into that.
+        guests: Whether kinds of other projects are served as well.
     """
     registry = Registry(resources())
     backend = Backend(Store(), registry, random.Random(0), admission=list(PLUGINS), checks=list(CHECKS))
@@ -102,6 +125,8 @@ def _established(*, strict: bool) -> tuple[Registry, list[Json]]:
     async def install() -> None:
         for path in sorted(folder.glob("scheduling.tutti.dev_*.yaml")):
             await Local(backend, "user").create(definitions, "", yaml.safe_load(path.read_text()))
+        for kind in GUESTS if guests else ():
+            await Local(backend, "user").create(definitions, "", _guest(kind))
 
     loop = VirtualLoop(random.Random(0))
     loop.run_until_complete(install())
@@ -119,13 +144,15 @@ class Server:
     Attributes:
         history: Forgets what has happened when `forget` is called, as a server does that starts anew.
         strict: Whether it checks schemas.
+        serves_guests: Whether it serves kinds of other projects, and nodes are in zones.
         streams_lists: Whether a watch may begin with all that exists; every second seed's server cannot do that.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, guests: bool = False) -> None:
+        self.serves_guests = guests
         self.streams_lists = seed % 2 == 0
         self.strict = seed % STRICT_EVERY == 0
-        registry, definitions = _established(strict=self.strict)
+        registry, definitions = _established(strict=self.strict, guests=guests)
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS), checks=list(CHECKS))
         for resource in registry:
             self.backend.store.open(resource.storage)

@@ -46,7 +46,7 @@ def waiting_steps(seed: int) -> Drawn:
 def checks(queues: list[str], *, seconds: float, retries: int) -> Drawn:
     """A check, and a queue of its own that asks it."""
     said = {"seconds": seconds, "retries": retries, "queues": queues}
-    return [(0.0, "check", said), *_queue("cq4", "q4", 4, **CHECKS)]
+    return [(0.0, "check", said), *queue_of("cq4", "q4", 4, **CHECKS)]
 
 
 def follower(at: float, then: float, *, seconds: float) -> Drawn:
@@ -62,12 +62,12 @@ def held_jobs(jobs: list[tuple[float, int, float]], *, drains: float | None, che
     """Suspended Jobs of a queue whose flavor has a label, and which is drained for a while."""
     quotas: dict[str, Any] = {"manage": "Suspend", **(CHECKS if checked else {})}
     steps: Drawn = [(0.0, "put", {"kind": "ResourceFlavor", "name": "racked", "spec": {"nodeLabels": {"rack": "r0"}}})]
-    steps += _queue("cq5", "q5", 4, flavor="racked", **quotas)
+    steps += queue_of("cq5", "q5", 4, flavor="racked", **quotas)
     for number, (at, pods, seconds) in enumerate(jobs):
         steps.append((at, "job", {"name": f"job{number}", "pods": pods, "gpus": 1, "seconds": seconds}))
     if drains is not None:
-        steps += _queue("cq5", "q5", 4, at=drains, flavor="racked", stopPolicy="HoldAndDrain", **quotas)[:1]
-        steps += _queue("cq5", "q5", 4, at=drains + 15, flavor="racked", **quotas)[:1]
+        steps += queue_of("cq5", "q5", 4, at=drains, flavor="racked", stopPolicy="HoldAndDrain", **quotas)[:1]
+        steps += queue_of("cq5", "q5", 4, at=drains + 15, flavor="racked", **quotas)[:1]
     return steps
 
 
@@ -76,7 +76,7 @@ def window(opens: float, *, at: float) -> Drawn:
     begin = datetime.fromtimestamp(EPOCH + opens, UTC).isoformat()
     flavors = [{"name": "default", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4"}]}]
     later = {"temporaryQuotas": [{"name": "later", "begin": begin, "end": FOREVER, "flavors": flavors}]}
-    steps: Drawn = [(0.0, "window", {"at": opens}), *_queue("cq6", "q6", 0, **later)]
+    steps: Drawn = [(0.0, "window", {"at": opens}), *queue_of("cq6", "q6", 0, **later)]
     return steps + waiting_gang("early", 2, at=at, how="PodGroup", queue="q6")
 
 
@@ -92,7 +92,8 @@ def waiting_gang(
     return [(at, "gang", about), *((at, "member", one) for one in members)]
 
 
-def _queue(name: str, local: str, gpus: int, *, at: float = 0.0, flavor: str = "default", **spec: Any) -> Drawn:
+def queue_of(name: str, local: str, gpus: int, *, at: float = 0.0, flavor: str = "default", **spec: Any) -> Drawn:
+    """Steps that make a ClusterQueue with so many GPUs, and a LocalQueue to it."""
     resources = [
         {"name": "nvidia.com/gpu", "nominalQuota": str(gpus)},
         {"name": "cpu", "nominalQuota": "1000"},

@@ -18,6 +18,7 @@ from tests.simulation.machines import Machines
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Journals, Operator
 from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
+from tests.simulation.policies import Policies
 from tests.simulation.server import Json, Server
 from tests.simulation.waits import Waits
 from tests.simulation.wire import Network, Sent, Trouble
@@ -53,11 +54,12 @@ class World:
 
     def __init__(self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION) -> None:
         self.loop = loop
-        self.server = Server(seed)
+        self.server = Server(seed, guests=configuration.throttles is not None)
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
         self.devices = Devices(self.server, loop, self.complain)
         self.waits = Waits(self.server, loop, self.complain, self._about)
+        self.policies = Policies(self.server, loop, self.complain)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
@@ -95,7 +97,7 @@ class World:
         """Carry out a step."""
         doer: Any = next(
             one
-            for one in (self.mistakes, self.machines, self.devices, self.waits, self)
+            for one in (self.mistakes, self.machines, self.devices, self.waits, self.policies, self)
             if hasattr(one, f"do_{action}")
         )
         await getattr(doer, f"do_{action}")(**args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, Amounts, parse_requests
@@ -65,6 +65,7 @@ class PodRecord:
            ^------forget------'
 
     Attributes:
+        key: Its namespace and name.
         node: Where the API server says it is bound, or "".
         assumed: Where we have reserved room for it, until it is seen bound, or "".
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
@@ -107,6 +108,10 @@ class PodRecord:
     slot: int = -1
     phase_counts: PhaseCounts | None = None
     counted: PodPhase = PodPhase.WAITING
+    key: PodKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = (self.namespace, self.name)  # one for all that go by it, which keep it as theirs
 
     @classmethod
     def of(
@@ -115,11 +120,6 @@ class PodRecord:
         """Begin the record of a pod that has no place yet, as one of its class."""
         who = (meta.namespace, meta.name, meta.uid)
         return cls(*who, pod_class, pod_class.requests, pod_signature, pod_class.weight, uses, created=meta.created)
-
-    @property
-    def key(self) -> PodKey:
-        """Namespace and name."""
-        return (self.namespace, self.name)
 
     @property
     def terminated(self) -> bool:
