@@ -217,3 +217,25 @@ def test_a_trace_may_be_gzipped_and_one_that_nobody_knows_is_refused(tmp_path: P
         read_trace(unknown, "auto", cpus_per_pod=1)
     with pytest.raises(TraceError, match="no job in it that can be read as swf; the first: line 1"):
         read_trace(unknown, "swf", cpus_per_pod=1)
+
+
+@pytest.mark.parametrize(
+    "name", ["campus.swf", "openb_pod_list.csv", "helios_cluster_log.csv", "philly_cluster_job_log.json"]
+)
+def test_a_mark_before_the_first_line_and_other_line_ends_change_nothing(tmp_path: Path, name: str):
+    plain = (EXAMPLES / name).read_bytes()
+    other = tmp_path / name
+    other.write_bytes(b"\xef\xbb\xbf" + plain.replace(b"\n", b"\r\n"))
+    found, usual = (read_trace(path, "auto", cpus_per_pod=32) for path in (other, EXAMPLES / name))
+    assert (found.jobs, found.skipped) == (usual.jobs, usual.skipped)
+
+
+def test_what_is_packed_is_told_by_how_it_begins_and_what_is_cut_off_says_so(tmp_path: Path):
+    packed, cut = tmp_path / "campus.swf", tmp_path / "cut.swf.gz"
+    whole = gzip.compress((EXAMPLES / "campus.swf").read_bytes())
+    packed.write_bytes(whole)
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert len(read_trace(packed, "auto", cpus_per_pod=32).jobs) == 300
+    for kind in ("auto", "swf"):
+        with pytest.raises(TraceError, match="it ends in the middle, or is damaged"):
+            read_trace(cut, kind, cpus_per_pod=32)

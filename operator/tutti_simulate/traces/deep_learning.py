@@ -6,6 +6,7 @@ github.com/S-Lab-System-Group/HeliosData (data/CLUSTER/cluster_log.csv, whose fi
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ def read_philly(file: BinaryIO) -> Trace:
     if len(data) > _LARGEST_BYTES:
         raise TraceError("it is larger than 2 GiB; give a part of it")
     try:
-        entries = msgspec.json.decode(data, type=list[msgspec.Raw])
+        entries = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=list[msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError) as error:
         raise TraceError(f"it is no JSON array of jobs: {error}") from None
     builder = TraceBuilder("entry")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,8 @@ FORMATS: Mapping[str, str] = MappingProxyType(
     }
 )
 _BEGINNING = 4096
+_PACKED = b"\x1f\x8b"
+"""How every gzip file begins (RFC 1952, 2.3.1)."""
 
 
 def read_trace(path: Path, kind: str, *, cpus_per_pod: int) -> Trace:
@@ -41,6 +44,13 @@ def read_trace(path: Path, kind: str, *, cpus_per_pod: int) -> Trace:
         TraceError: Nothing of it can be used.
         OSError: It cannot be opened.
     """
+    try:
+        return _read(path, kind, cpus_per_pod)
+    except (EOFError, zlib.error) as error:
+        raise TraceError(f"{path}: it ends in the middle, or is damaged ({error}); fetch it once more") from None
+
+
+def _read(path: Path, kind: str, cpus_per_pod: int) -> Trace:
     kind = guessed(path) if kind == "auto" else kind
     with ExitStack() as stack:
         if kind == "pai":
@@ -91,5 +101,7 @@ def guessed(path: Path) -> str:
 
 
 def _opened(path: Path) -> BinaryIO:
-    packed = path.suffix == ".gz"
-    return cast("BinaryIO", gzip.open(path, "rb")) if packed else path.open("rb")
+    """Open a file, and what is packed in it, whatever its name says."""
+    file = path.open("rb")
+    packed = file.peek(2)[:2] == _PACKED
+    return cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file

@@ -24,7 +24,10 @@ class TraceError(ValueError):
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[tuple[int, str | None]]:
-    """Yield each line of a file with its number, from 1; None in place of one that is too long or no UTF-8."""
+    """Yield each line of a file with its number, from 1; None in place of one that is too long or no UTF-8.
+
+    The mark that some tools write before the first line is no part of it.
+    """
     for number in range(1, 2**62):
         line = file.readline(LONGEST_LINE + 1)
         if not line:
@@ -35,7 +38,7 @@ def bounded_lines(file: BinaryIO) -> Iterator[tuple[int, str | None]]:
             yield number, None
             continue
         try:
-            yield number, line.decode("utf-8").rstrip("\r\n")
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             yield number, None
 
