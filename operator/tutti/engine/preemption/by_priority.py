@@ -177,8 +177,8 @@ def _units(state: PreemptionState, workload: Workload, priority: int, borrowing:
             singles[member.pod.slot] = False
     for other in state.workloads.values():
         below = other.priority < workload.priority
-        if other is workload or other.phase not in ADMITTED or (other.key[0] == "Pod" and below and not other.queue):
-            continue
+        if (below and not other.queue and other.key[0] == "Pod") or other is workload or other.phase not in ADMITTED:
+            continue  # the first of these holds of nearly all, and is asked for at once
         protected = protected_until(state, other)
         if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
             _except(singles, (member.pod for member in other.members()))
