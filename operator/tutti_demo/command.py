@@ -129,10 +129,10 @@ class _Demo:
             self._playing = False
             kubectl = f"kubectl --kubeconfig {performance.kubeconfig}"
             self._show.say(f"The cluster goes on until Ctrl-C: {kubectl} get pods,podgroups -A")
-            self._show.say(f"Its pages: {await performance.pages()}")
+            self._show.say(f"Its pages: {performance.pages}")
             await self._enough.wait()
         elif not self._as_json:
-            self._show.say("To look around in it, keep it: make demo KEEP=1 ends with the address of its pages")
+            self._show.say(f"Its pages were {performance.pages} while it ran; make demo KEEP=1 keeps both")
 
     def _heed_signals(self) -> None:
         """Have a signal end the play, or the time that is left for a look."""

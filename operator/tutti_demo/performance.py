@@ -185,7 +185,11 @@ def operator_configuration() -> str:
 
 
 class Performance:
-    """One run of the demo, in a directory of its own for logs, kubeconfig and configuration."""
+    """One run of the demo, in a directory of its own for logs, kubeconfig and configuration.
+
+    Attributes:
+        pages: The address of its pages, from the first act until everything is taken down; "" before.
+    """
 
     def __init__(self, options: Options, *, directory: Path, show: Show) -> None:
         self.kubeconfig = directory / "kubeconfig"
@@ -194,19 +198,7 @@ class Performance:
         self._show = show
         self._clock = time.monotonic
         self._picture = Picture(compose(seed=options.seed, speed=options.speed))
-        self._children: Children | None = None
-
-    async def pages(self) -> str:
-        """Serve pages of the cluster until everything is taken down; return their address.
-
-        Raises:
-            ChildDied: The process that serves them ended on its own.
-        """
-        assert self._children is not None  # it is called while everything runs
-        files = ("--kubeconfig", str(self.kubeconfig), "--config", str(self._directory / "tutti.yaml"))
-        child = await self._children.start("pages", "ui", *files, "--no-browser")
-        await child.until(lambda: "http://" in tail(child.log))
-        return next(line for line in tail(child.log).split() if line.startswith("http://"))
+        self.pages = ""
 
     async def run(self, afterwards: Callable[[Summary], Awaitable[None]]) -> Summary:
         """Play, call `afterwards` with the outcome while everything still runs, and take everything down.
@@ -219,12 +211,12 @@ class Performance:
         deadline = asyncio.get_running_loop().time() + STAGE_SECONDS
         try:
             async with Children(self._directory) as children:
-                self._children = children
                 cluster = await self._start_cluster(children, deadline)
                 operator = await self._start_operator(children)
+                pages = await self._start_pages(children)
                 async with asyncio.TaskGroup() as group:
-                    watches = [group.create_task(child.supervise()) for child in (cluster, operator)]
-                    summary = await self._perform(operator, deadline)
+                    watches = [group.create_task(child.supervise()) for child in (cluster, operator, pages)]
+                    summary = await self._perform(operator, pages, deadline)
                     await afterwards(summary)
                     for watch in watches:
                         watch.cancel()
@@ -248,7 +240,18 @@ class Performance:
         files = ("--kubeconfig", str(self.kubeconfig), "--config", str(configuration))
         return await children.start("operator", "run", *files, "--log-format", "console")
 
-    async def _perform(self, operator: Child, deadline: float) -> Summary:
+    async def _start_pages(self, children: Children) -> Child:
+        files = ("--kubeconfig", str(self.kubeconfig), "--config", str(self._directory / "tutti.yaml"))
+        return await children.start("pages", "ui", *files, "--no-browser")
+
+    async def _find_pages(self, child: Child, deadline: float) -> None:
+        """Tell where pages are served, once they are."""
+        async with _in_time(deadline, "the pages are not served", child.log):
+            await child.until(lambda: "http://" in tail(child.log))
+        self.pages = next(word for word in tail(child.log).split() if word.startswith("http://"))
+        self._show.tell_pages(self.pages)
+
+    async def _perform(self, operator: Child, pages: Child, deadline: float) -> Summary:
         """Set the stage, until the deadline at the latest, and play."""
         credentials = await Credentials.load(self.kubeconfig)
         async with Client(credentials) as client, asyncio.TaskGroup() as group:
@@ -258,6 +261,7 @@ class Performance:
                 await set_stage(client, self._picture.scenario)
                 behind = [group.create_task(observer.run(), name="observe")]
                 await play.ready()
+            await self._find_pages(pages, deadline)
             started_at = self._clock()
             behind += [group.create_task(one) for one in self._beside(play, operator, observer, started_at)]
             limit = self._options.limit_seconds

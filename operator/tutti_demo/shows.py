@@ -121,7 +121,9 @@ _LEAST_NEWS = 3
 _OPERATOR_SECONDS = 4.0
 
 
-def render(picture: Picture, *, at: float, started_at: float, width: int, height: int) -> RenderableType:
+def render(
+    picture: Picture, *, at: float, started_at: float, width: int, height: int, pages: str = ""
+) -> RenderableType:
     """The whole screen.
 
     Args:
@@ -130,15 +132,17 @@ def render(picture: Picture, *, at: float, started_at: float, width: int, height
         started_at: When the first act began, by the same clock.
         width: Columns of the terminal.
         height: Lines of the terminal.
+        pages: Where the same is shown in a browser; "" for nowhere.
     """
     racks = Racks.of(picture, width=width)
     queues_height = len(picture.scenario.teams) + _FRAME
-    left = height - _HEADER_LINES - racks.height - queues_height
+    left = height - _HEADER_LINES - bool(pages) - racks.height - queues_height
     gangs = sum(len(act.gangs) for act in picture.scenario.acts) + 1 + _FRAME
     gangs_height = min(left, gangs)
     marked = pair_of(picture) if picture.act is not None and any(job.pinned for job in picture.act.jobs) else ()
     parts = [
         Layout(_header(picture, at=at, started_at=started_at, width=width), size=_HEADER_LINES),
+        Layout(_address(pages, width), size=bool(pages)),
         Layout(nodes_panel(picture, racks, marked=marked), size=racks.height),
         Layout(queues_panel(picture, width=width), size=queues_height),
         Layout(gangs_panel(picture, at=at, width=width, rows=gangs_height - _FRAME), size=gangs_height),
@@ -166,6 +170,12 @@ def _header(picture: Picture, *, at: float, started_at: float, width: int) -> Re
     return Group(first, Padding(hint, (0, 1)))
 
 
+def _address(pages: str, width: int) -> Text:
+    """Where the pages are, on one line and not cut: it is to be clicked, or copied."""
+    before = " In a browser: "
+    return Text.assemble((before if len(before) + len(pages) <= width else " ", QUIET), pages)
+
+
 def _news(picture: Picture, *, started_at: float, lines: int) -> RenderableType:
     """The last things that have happened, the newest at the bottom."""
     told = [happening for happening in picture.happenings[-3 * lines :] if worth_telling(happening)]
@@ -189,6 +199,9 @@ class Show(Protocol):
     def say(self, text: str) -> None:
         """Tell what is done before and after the play."""
 
+    def tell_pages(self, address: str) -> None:
+        """Tell where the play can be seen in a browser, before it begins."""
+
     async def follow(self, observer: Observer, *, started_at: float, clock: Callable[[], float]) -> None:
         """Show what is observed until cancelled."""
 
@@ -210,6 +223,10 @@ class PlainShow:
         """Tell what is done before and after the play."""
         self._console.print(text, soft_wrap=True, markup=False, highlight=False)
 
+    def tell_pages(self, address: str) -> None:
+        """Tell where the play can be seen in a browser, before it begins."""
+        self.say(f"See it in a browser, while it runs: {address}")
+
     async def follow(self, observer: Observer, *, started_at: float, clock: Callable[[], float]) -> None:  # noqa: ARG002 - as the live show
         """Print what happens until cancelled, and then what is left."""
         teller = Teller(self._console, observer.picture, started_at=started_at)
@@ -226,17 +243,24 @@ class LiveShow:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._pages = ""
 
     def say(self, text: str) -> None:
         """Tell what is done before and after the play."""
         self._console.print(text, soft_wrap=True, markup=False, highlight=False, style="bright_black")
+
+    def tell_pages(self, address: str) -> None:
+        """Tell where the play can be seen in a browser, before it begins, and on the screen while it goes on."""
+        self._pages = address
+        self.say(f"See it in a browser, while it runs: {address}")
 
     async def follow(self, observer: Observer, *, started_at: float, clock: Callable[[], float]) -> None:
         """Draw the screen with each change, and for the clock, until cancelled."""
         with Live(console=self._console, screen=True, auto_refresh=False) as live:
             while True:
                 width, height = self._console.size
-                screen = render(observer.picture, at=clock(), started_at=started_at, width=width, height=height)
+                sizes = {"width": width, "height": height}
+                screen = render(observer.picture, at=clock(), started_at=started_at, pages=self._pages, **sizes)
                 live.update(screen, refresh=True)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_TICK_SECONDS):

@@ -86,6 +86,19 @@ async def test_the_demo_finishes_everything_and_keeps_every_promise(
     assert left_in(tmp_path) == []
 
 
+async def test_the_pages_of_a_demo_are_there_while_it_runs_and_its_last_line_says_how_to_keep_them(tmp_path: Path):
+    async with demo_with("--plain", "--speed", "20", directory=tmp_path) as demo:
+        address = (await line_with(b"See it in a browser", demo)).decode().partition("runs: ")[2].strip()
+        async with aiohttp.ClientSession() as session, session.get(address, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+        out, _ = await demo.communicate()
+
+    last = out.decode().splitlines()[-1]
+    assert address in last
+    assert "make demo KEEP=1 keeps both" in last
+    assert processes_of(tmp_path) == []
+
+
 async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
     async with demo_with("--speed", "5", directory=tmp_path) as demo:
         await line_with(b"Act 1", demo)

@@ -48,9 +48,9 @@ def second_act() -> Picture:
     return picture
 
 
-def screen(picture: Picture, width: int, height: int) -> list[str]:
+def screen(picture: Picture, width: int, height: int, pages: str = "") -> list[str]:
     on = console(width, height)
-    on.print(render(picture, at=115.0, started_at=100.0, width=width, height=height), height=height)
+    on.print(render(picture, at=115.0, started_at=100.0, width=width, height=height, pages=pages), height=height)
     return text_of(on).splitlines()
 
 
@@ -134,6 +134,13 @@ def screen_at(picture: Picture, at: float) -> str:
     on = console(120, 24)
     on.print(render(picture, at=at, started_at=100.0, width=120, height=24), height=24)
     return text_of(on)
+
+
+@pytest.mark.parametrize(("width", "before"), [(80, " "), (120, " In a browser: ")])
+def test_the_screen_has_the_whole_address_of_its_pages_on_one_line(width: int, before: str):
+    address = f"http://127.0.0.1:65535/?token={'x' * 43}"
+
+    assert screen(second_act(), width, 24, address)[3].rstrip() == before + address
 
 
 def test_a_screen_can_be_drawn_before_anything_has_been_seen():
