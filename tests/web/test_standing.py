@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.cli.views import scene
 from tests.web.serving import KNOWN
 from tutti.cli.views.listing import Listed
-from tutti.engine.records.observations import AnyObservation, PodGone, PodSeen
-from tutti.web import picture as pictures
+from tutti.engine.records.observations import AnyObservation, ObjectSeen, PodGone, PodSeen
+from tutti.web import standing
 from tutti.web.access import EVERYTHING
 from tutti.web.addresses import made_page, page_address
 from tutti.web.documents import PageDocument
-from tutti.web.picture import KeptAnswers, Picture
+from tutti.web.picture import Picture
+from tutti.web.standing import KeptAnswers
 
 PAGES = ("/", "/queue/vision", "/nodes", "/gangs", "/workload/vision/train-1")
 
@@ -55,6 +59,9 @@ class Following:
 
     def settled(self) -> Picture:
         """The picture after everybody has been tried once more: what is worked out is waited for."""
+        if self.kept.open._anew is not None:  # of a picture before
+            self.kept.open._anew.result(30)
+            _ = self.picture().open
         self.now += 3600
         _ = self.picture().open
         found = self.kept.open._anew
@@ -86,9 +93,19 @@ def page(one: Picture, path: str) -> PageDocument:
     return made_page(one, address, EVERYTHING)
 
 
+def waiting_gate(one: PageDocument) -> tuple[str, str]:
+    gates = next(section for section in one.sections if section.id == "gates")
+    (row,) = [row for row in gates.rows if row.mark == "Waits"]
+    return row.key, row.cells[2][0].text
+
+
+def _named(one: ObjectSeen) -> str:
+    return str(one.raw["metadata"]["name"])
+
+
 @pytest.fixture
 def following(monkeypatch):
-    monkeypatch.setattr(pictures, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(standing, "QUICK_SECONDS", 0.0)
     found = Following()
     yield found
     found.kept.close()
@@ -126,11 +143,9 @@ def test_who_comes_later_stands_in_line_until_all_are_tried(following):
     now = following.picture()
 
     found = page(now, "/workload/speech/late?kind=Pod")
-    (waits,) = [
-        row for section in found.sections if section.id == "gates" for row in section.rows if row.mark == "Waits"
-    ]
-    assert waits.key == "Queue"
-    assert "stands in line" in waits.cells[2][0].text
+    gate, text = waiting_gate(found)
+    assert gate == "Queue"
+    assert "stands in line" in text
     assert page(following.settled(), "/workload/speech/late?kind=Pod") != found
 
 
@@ -148,11 +163,72 @@ def test_who_got_nodes_meanwhile_waits_for_nothing(following):
 
 def test_after_what_nobody_followed_all_is_found_out_anew(following):
     _ = following.picture().open
-    assert following.picture().open.is_late
-    assert not following.picture(anything=True).open.is_late
+    assert following.settled().open.decided is not None
+    found = following.picture(anything=True).open
+    assert found.decided is None
+    assert members(following.picture()) == members(anew(following.picture()))
+    assert following.settled().open.decided is not None
+
+
+@pytest.fixture
+def trying(monkeypatch) -> Iterator[threading.Event]:
+    """Nobody is tried before this is set."""
+    may, try_all = threading.Event(), standing.engine_answers
+
+    def tried(*asked: Any) -> standing.Answers:
+        assert may.wait(30)
+        return try_all(*asked)
+
+    monkeypatch.setattr(standing, "engine_answers", tried)
+    yield may
+    may.set()
+
+
+def test_the_first_pictures_wait_for_nobody_to_be_tried_and_say_what_the_operator_has_told(following, trying):
+    group = next(one for one in following.seen if isinstance(one, ObjectSeen) and _named(one) == "train-2")
+    said = {"gate": "Quota", "reason": "WaitingForQuota", "message": "needs 8 nvidia.com/gpu in a100; 0 free now"}
+    told = {"reasons": [said], "position": 1, "estimatedStart": "2100-01-01T00:00:00Z"}
+    at = following.seen.index(group)
+    following.seen[at] = ObjectSeen(group.kind, group.raw | {"status": {"pendingReason": told}})
+    told_pod = scene.pod("vision", "alone", 8)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has room"}
+    told_pod["status"] = {"phase": "Pending", "conditions": [condition]}
+    following.comes(told_pod)
+
+    for _ in range(2):
+        now = following.picture()
+        (gang,) = [one for one in now.open.gangs if one.name == "train-2"]
+        assert (gang.gate, gang.reason, gang.why) == tuple(said.values())
+        line = next(one for one in page(now, "/queue/vision").sections if one.id == "waiting")
+        cells = {row.cells[1][0].text: row.cells for row in line.rows}["vision/train-2"]
+        assert cells[6][0].at == 4102444800.0
+        assert waiting_gate(page(now, "/workload/vision/alone?kind=Pod")) == ("Placement", "no node has room")
+    trying.set()
+    assert following.settled().open.decided is not None
+
+
+def test_a_pod_whose_condition_says_no_gate_stands_in_line_until_it_is_tried(following, trying):
+    made = scene.pod("vision", "alone", 8)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "<b>", "message": "made up"}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    following.comes(made)
+    gate, text = waiting_gate(page(following.picture(), "/workload/vision/alone?kind=Pod"))
+    assert gate == "Queue"
+    assert "stands in line" in text
+
+
+def test_what_fails_to_be_tried_is_tried_again(following, monkeypatch):
+    try_all = standing.engine_answers
+    monkeypatch.setattr(standing, "engine_answers", lambda *asked: 1 / 0)
+    _ = following.picture().open
+    assert isinstance(following.kept.open._anew.exception(30), ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        _ = following.picture().open
+    monkeypatch.setattr(standing, "engine_answers", try_all)
+    assert following.settled().open.decided is not None
 
 
 def test_what_takes_no_time_is_found_out_anew_each_time(following, monkeypatch):
-    monkeypatch.setattr(pictures, "QUICK_SECONDS", 1e9)
+    monkeypatch.setattr(standing, "QUICK_SECONDS", 1e9)
     assert not following.picture().open.is_late
     assert not following.picture().open.is_late

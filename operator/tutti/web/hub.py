@@ -27,7 +27,8 @@ from tutti.web.documents import PageDocument, change_of
 from tutti.web.mirror import ClusterMirror
 from tutti.web.pages.asking import NotShown, PageRequest
 from tutti.web.pages.workload import remedies_document
-from tutti.web.picture import KeptAnswers, Picture
+from tutti.web.picture import Picture
+from tutti.web.standing import KeptAnswers
 
 log = structlog.get_logger(__name__)
 

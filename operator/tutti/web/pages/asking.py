@@ -10,7 +10,8 @@ from tutti.api.resources import PODS
 from tutti.cli.views.drawing import amount
 from tutti.web.access import Viewer
 from tutti.web.documents import BarPart, Cells, PageCell, said
-from tutti.web.picture import Answers, Picture
+from tutti.web.picture import Picture
+from tutti.web.standing import Answers
 
 
 @dataclass(frozen=True, slots=True)
