@@ -5,11 +5,12 @@ In Debian's Chromium, of the scene that the terminal views are drawn of.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.cli.views.staging import staged
 from tests.web.browser.conftest import CHROMIUM, TOKEN
@@ -24,7 +25,10 @@ SCREENS = {
     "web-workload": "/workload/vision/train-2",
     "web-nodes": "/nodes",
     "web-gangs": "/gangs",
+    "web-decisions": "/decisions",
 }
+DEMO_AT, DEMO_PAGE = "train-3", "/workload/vision/train-3"
+"""The page of the demo that is shown, and what has to have been told of before."""
 WIDTH = 1180
 
 
@@ -47,8 +51,26 @@ def main(folder: Path) -> None:
                     page.click("text=Try what would help")
                     page.wait_for_selector("text=tried, of which")
                 page.screenshot(path=folder / f"{name}.png", full_page=True)
+            _take_demo(browser, folder / "web-demo.png")
             browser.close()
     loop.close()
+
+
+def _take_demo(browser: Browser, file: Path) -> None:
+    """Take a page of a running demo, at the address that it prints, of a gang that waits."""
+    command = (sys.executable, "-m", "tutti", "demo", "--plain", "--limit", "100")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        try:
+            address = next(line for line in demo.stdout if "in a browser" in line).split()[-1]
+            next(line for line in demo.stdout if DEMO_AT in line and "waiting" in line)
+            page = browser.new_page(viewport={"width": WIDTH, "height": 400})
+            page.goto(address)
+            page.goto(address.partition("/?")[0] + DEMO_PAGE)
+            page.wait_for_selector(".gate-Waits")
+            page.screenshot(path=file, full_page=True)
+        finally:
+            demo.terminate()
 
 
 if __name__ == "__main__":

@@ -71,6 +71,9 @@ class MadeUpMirror:
     def changes(self) -> None:
         """Anything may have changed."""
 
+    def queue_namespaces(self) -> frozenset[str]:
+        return frozenset({"vision", "speech"})
+
     def listed(self) -> Listed:
         return Listed(self.seen, "default", self.refused)
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.web.serving import MadeUpMirror
 from tutti.controller.serving import serving
+from tutti.web import application
 from tutti.web import hub as hubs
 from tutti.web.access import AddressToken, Doorkeeper
 from tutti.web.application import HEADERS, WebSettings, web_application
@@ -62,7 +63,8 @@ async def site(doorkeeper: Doorkeeper | None = None) -> AsyncIterator[Site]:
     async with serving_pages(mirror) as (hub, _):
         hosts: list[str] = []
         app = web_application(hub, doorkeeper or AddressToken(TOKEN), WebSettings(hosts, "tutti-0", secure=False))
-        async with serving(app, host="127.0.0.1", port=0, cancels=True) as port, aiohttp.ClientSession() as session:
+        way = serving(app, host="127.0.0.1", port=0, cancels=True, patience=application.HEADERS_SECONDS)
+        async with way as port, aiohttp.ClientSession() as session:
             hosts.append(f"127.0.0.1:{port}")
             yield Site(f"http://127.0.0.1:{port}", session, mirror, hub)
 

@@ -228,6 +228,12 @@ def test_what_fails_to_be_tried_is_tried_again(following, monkeypatch):
     assert following.settled().open.decided is not None
 
 
+def test_a_picture_that_is_made_while_all_ends_is_made_to_its_end(following):
+    last = following.picture()
+    following.kept.close()
+    assert members(last) == members(anew(last))
+
+
 def test_what_takes_no_time_is_found_out_anew_each_time(following, monkeypatch):
     monkeypatch.setattr(standing, "QUICK_SECONDS", 1e9)
     assert not following.picture().open.is_late

@@ -19,12 +19,14 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, cast
 
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -188,7 +190,13 @@ async def _metrics(registry: CollectorRegistry, measured_in: OtherLoop | None) -
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, *, host: str, port: int, context: ssl.SSLContext | None = None, cancels: bool = False
+    app: web.Application,
+    *,
+    host: str,
+    port: int,
+    context: ssl.SSLContext | None = None,
+    cancels: bool = False,
+    patience: float | None = None,
 ) -> AsyncIterator[int]:
     """Serve `app` until the block ends and yield the port it listens on.
 
@@ -198,20 +206,60 @@ async def serving(
         port: 0 takes a free one.
         context: by which HTTPS is served; None for plain HTTP.
         cancels: whether an answer is cancelled when nobody waits for it any longer.
+        patience: how many seconds a connection may take to ask for something first; None: as long as it likes.
 
     Raises:
         OSError: the port cannot be listened on.
     """
+    newcomers = _Newcomers(patience)
+    app.middlewares.append(newcomers.heard)
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, shutdown_timeout=1.0, handler_cancellation=cancels
     )
     await runner.setup()
+    assert runner.server is not None  # it was set up
+    listening = None
     try:
         listener = _listen(host, port)
-        await web.SockSite(runner, listener, ssl_context=context).start()
+        listening = await asyncio.get_running_loop().create_server(
+            partial(newcomers.met, runner.server), sock=listener, ssl=context, backlog=128
+        )
         yield int(listener.getsockname()[1])
     finally:
+        if listening is not None:
+            listening.close()
         await runner.cleanup()
+
+
+class _Newcomers:
+    """Connections that have asked for nothing yet: who holds them open without a word is not waited for.
+
+    aiohttp waits for a first request for ever.
+    """
+
+    def __init__(self, patience: float | None) -> None:
+        self._patience = patience
+        self._waiting: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
+
+    def met(self, server: web.Server) -> asyncio.BaseProtocol:
+        """Return what speaks on a new connection."""
+        found = server()
+        if self._patience is not None:
+            self._waiting[found] = asyncio.get_running_loop().call_later(self._patience, self._leave, found)
+        return found
+
+    @web.middleware
+    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note that somebody has asked for something."""
+        waiting = self._waiting.pop(request.protocol, None)
+        if waiting is not None:
+            waiting.cancel()
+        return await handler(request)
+
+    def _leave(self, found: web.RequestHandler) -> None:
+        del self._waiting[found]
+        if found.transport is not None:
+            found.transport.abort()
 
 
 def _listen(host: str, port: int) -> socket.socket:

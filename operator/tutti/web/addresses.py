@@ -18,6 +18,7 @@ from tutti.web.picture import Picture
 
 _LONGEST: Final = 2_048
 _LONGEST_WORD: Final = 320
+_MOST_FIELDS: Final = 32
 _ASKED: Final[frozenset[str]] = frozenset(
     {"resources", "resource", "topology", "model", "node", "namespace", "name", "state", "reason", "from", "kind"}
 )
@@ -42,12 +43,16 @@ class PageAddress(NamedTuple):
 
 def page_address(text: str) -> PageAddress | None:
     """Return which page a path with a query leads to; None where it is none. What no page asks for is left out."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or not text.isprintable():
         return None
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        asked = parse_qsl(parts.query, max_num_fields=_MOST_FIELDS)
+    except ValueError:  # brackets that are no IPv6 address, or too many fields
+        return None
     if parts.scheme or parts.netloc or not any(pattern.fullmatch(parts.path) for pattern, _ in _PAGES):
         return None
-    query = {name: value for name, value in parse_qsl(parts.query, max_num_fields=32) if name in _ASKED and value}
+    query = {name: value for name, value in asked if name in _ASKED and value}
     return PageAddress(parts.path, tuple(sorted((name, value[:_LONGEST_WORD]) for name, value in query.items())))
 
 

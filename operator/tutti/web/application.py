@@ -50,6 +50,9 @@ _BEAT_SECONDS: Final = 15.0
 _RIGHTS_SECONDS: Final = 60.0
 """How often it is asked again whether somebody who looks still may."""
 _SLOWEST_SECONDS: Final = 30.0
+"""Whoever takes longer to read a message, or to send a form, is not waited for."""
+HEADERS_SECONDS: Final = 20.0
+"""How long a connection may take to ask for something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,8 @@ class _Application:
         if "token" in request.query and not self._doorkeeper.signs_in:
             await self._viewer(request.query["token"])
             rest = [(name, value) for name, value in request.query.items() if name != "token"]
-            answer = _to(f"{request.path}?{urlencode(rest)}" if rest else request.path)
+            path = request.rel_url.raw_path
+            answer = _to(f"{path}?{urlencode(rest)}" if rest else path)
             self._remember(answer, request.query["token"])
             return answer
         try:
@@ -220,10 +224,17 @@ class _Application:
             answer = web.StreamResponse(headers=headers)
             await answer.prepare(request)
             await self._send(answer, b"retry: 1000\n\n")
-            await self._tell(answer, subscription, token, viewer)
+            await self._tell(request, answer, subscription, token, viewer)
         return answer
 
-    async def _tell(self, answer: web.StreamResponse, subscription: Subscription, token: str, viewer: Viewer) -> None:
+    async def _tell(
+        self,
+        request: web.Request,
+        answer: web.StreamResponse,
+        subscription: Subscription,
+        token: str,
+        viewer: Viewer,
+    ) -> None:
         """Send what comes until nobody hears it, or he may not any more."""
         loop = asyncio.get_running_loop()
         asked = loop.time()
@@ -240,8 +251,12 @@ class _Application:
                         if not await self._still(token, viewer):
                             await self._send(answer, b"event: over\ndata: {}\n\n")
                             return
-            except (ConnectionError, TimeoutError):
+            except ConnectionError:
                 return  # whoever looked has gone
+            except TimeoutError:  # he does not read: what was written for him would lie there for ever
+                if request.transport is not None:
+                    request.transport.abort()
+                return
             finally:
                 coming.cancel()
                 await asyncio.wait({coming})
@@ -277,8 +292,15 @@ class _Application:
 
     async def _login(self, request: web.Request) -> web.Response:
         """Take a token, if it may see anything."""
-        form = await request.post()
-        token = str(form.get("token", "")).strip()
+        try:
+            async with asyncio.timeout(_SLOWEST_SECONDS):
+                form = await request.post()
+        except TimeoutError:
+            return _plain(HTTPStatus.REQUEST_TIMEOUT, "the form did not come to its end")
+        except (LookupError, ValueError) as error:  # of a charset that is none, or parts without a boundary
+            return _plain(HTTPStatus.BAD_REQUEST, f"this is no form: {error}")
+        given = form.get("token", "")
+        token = given.strip() if isinstance(given, str) else ""
         onward = _onward(request.query.get("next", "/"))
         if len(token) > LONGEST_COOKIE:
             text = f"this token has {len(token)} characters, and browsers keep {LONGEST_COOKIE}"
@@ -316,4 +338,6 @@ def _to(where: str) -> web.Response:
 
 def _onward(where: str) -> str:
     """Return where to go after signing in: a page of ours, and nowhere else."""
-    return where if page_address(where) is not None and not where.startswith(("//", "/\\")) else "/"
+    if page_address(where) is None or where.startswith(("//", "/\\")):
+        return "/"
+    return quote(where, safe="/%?&=+,:;@!$'()*~-._")

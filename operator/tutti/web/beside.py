@@ -31,7 +31,7 @@ from tutti.kube.certificate import Certificate
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.web.access import ClusterRights
-from tutti.web.application import WebSettings, web_application
+from tutti.web.application import HEADERS_SECONDS, WebSettings, web_application
 from tutti.web.home import serving_pages
 from tutti.web.mirror import ClusterMirror
 
@@ -64,7 +64,9 @@ async def pages_beside(task: WebViewTask) -> AsyncIterator[tuple[int, asyncio.Ta
             hosts = [one.lower() for one in settings.hosts]
             app = web_application(hub, ClusterRights(client), WebSettings(hosts, _COOKIE, secure=True))
             context = _context(settings, host)
-            async with serving(app, host=host, port=int(port), context=context, cancels=True) as served:
+            async with serving(
+                app, host=host, port=int(port), context=context, cancels=True, patience=HEADERS_SECONDS
+            ) as served:
                 yield served, work
 
 

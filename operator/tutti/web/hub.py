@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 MOST_STREAMS: Final = 200
 """So many pages may be open at once."""
+MOST_STREAMS_OF_ONE: Final = 30
+"""So many of these may be of one who has signed in."""
 MOST_TRIED: Final = 4
 """So many may wait at once for what is tried out for them."""
 _LEAST_REST_SECONDS: Final = 0.5
@@ -101,6 +103,7 @@ class PageHub:
         self._mirror = mirror
         self._clock = clock
         self._channels: dict[tuple[PageAddress, object], _Channel] = {}
+        self._of: Counter[str] = Counter()  # open pages by who looks
         self._picture: Picture | None = None
         self._generation = 0
         self._looked = asyncio.Event()  # somebody has come for whom no page was made yet
@@ -140,14 +143,18 @@ class PageHub:
         """Follow a page within the block.
 
         Raises:
-            Refused: Too many pages are open.
+            Refused: Too many pages are open, or too many of his.
         """
         if self.streams >= MOST_STREAMS:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_STREAMS} pages are open, and that is the most")
+        if viewer.name and self._of[viewer.name] >= MOST_STREAMS_OF_ONE:
+            text = f"{viewer.name} has {MOST_STREAMS_OF_ONE} pages open, and that is the most for one: close some"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text)
         key = address, viewer.scope
         channel = self._channels.setdefault(key, _Channel(address, viewer))
         one = Subscription()
         channel.open.add(one)
+        self._of[viewer.name] += 1
         if channel.document is None:
             self._looked.set()
         else:
@@ -156,6 +163,9 @@ class PageHub:
             yield one
         finally:
             channel.open.discard(one)
+            self._of[viewer.name] -= 1
+            if not self._of[viewer.name]:
+                del self._of[viewer.name]
             if not channel.open and self._channels.get(key) is channel:
                 del self._channels[key]
 

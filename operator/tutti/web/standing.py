@@ -208,7 +208,7 @@ class StandingAnswers:
                 return self._whole(asked)
             if self._anew is None and self._clock() >= self._not_before:
                 self._since = []
-                self._anew = self._worker.submit(self._worked_out, asked, None)
+                self._begin(self._worked_out, asked, None)
             return self._carried_on(self._standing, asked)
 
     def _whole(self, asked: ObservedCluster) -> Answers:
@@ -217,13 +217,20 @@ class StandingAnswers:
         engine = asked.stock()
         if asked.at == self._at and self._clock() - begun >= QUICK_SECONDS:
             self._standing, self._untold, self._since = engine, [], []
-            self._anew = self._worker.submit(self._tried, asked)
+            self._begin(self._tried, asked)
             return self._carried_on(engine, asked)
         found = engine_answers(asked, engine)
         if asked.at == self._at and self._clock() - begun >= QUICK_SECONDS:
             self._since = []
-            self._anew = self._worker.submit(self._worked_out, asked, found)
+            self._begin(self._worked_out, asked, found)
         return found
+
+    def _begin(self, work: Callable[..., tuple[Answers, Engine | None, float]], *of: object) -> None:
+        """Have something found out in the other thread."""
+        try:
+            self._anew = self._worker.submit(work, *of)
+        except RuntimeError:  # it was closed while this picture was made: there will be no other
+            self._anew = None
 
     def _tried(self, asked: ObservedCluster) -> tuple[Answers, Engine | None, float]:
         """Try everybody for the first time; the engine that stands is as new."""

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tutti.api.messages import shortened
 from tutti.kube.resources import APIResource
 from tutti.kube.store import Change, Deletion, ObjectKey
 
@@ -20,6 +21,8 @@ REPORTED_BY_US: Final = "reportingComponent=tutti"
 """As `controller/dispatch.py` writes them."""
 LASTS_SECONDS: Final = 3600.0
 _MOST: Final = 20_000
+_LONGEST_NAME: Final = 253
+"""Of any kind, reason and name (kubernetes 1.36, apimachinery/pkg/util/validation: DNS1123SubdomainMaxLength)."""
 
 
 class _Who(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,31 +95,43 @@ def told_event(found: EventView) -> ToldEvent:
     about = found.involved_object
     times = max(1, found.count or 0, 0 if series is None else series.count)
     key = f"{found.metadata.namespace}/{found.metadata.name}"
-    return ToldEvent(
-        key, at, about.kind, about.namespace, about.name, found.reason, found.message, found.type == "Warning", times
+    kind, namespace, name, reason = (
+        text[:_LONGEST_NAME] for text in (about.kind, about.namespace, about.name, found.reason)
     )
+    return ToldEvent(key, at, kind, namespace, name, reason, shortened(found.message), found.type == "Warning", times)
 
 
 class ToldEvents:
-    """The events of the last hour; at most so many, of which the oldest are forgotten first."""
+    """The events of the last hour; at most so many. The oldest of the namespace that has most is forgotten first.
+
+    Whoever may write events in a namespace can write any number there, in anybody's name: it costs him his own.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: dict[ObjectKey, ToldEvent] = {}
+        self._known: dict[str, dict[ObjectKey, ToldEvent]] = {}
+        self._count = 0
 
     def take(self, changes: Sequence[Change[EventView]]) -> None:
         """Take in what has changed."""
         for change in changes:
-            self._known.pop(change.key, None)
+            known = self._known.setdefault(change.key.namespace, {})
+            self._count -= known.pop(change.key, None) is not None
             if not isinstance(change, Deletion):
-                self._known[change.key] = told_event(change.obj)
-        for key in list(self._known)[: max(0, len(self._known) - _MOST)]:
-            del self._known[key]
+                known[change.key] = told_event(change.obj)
+                self._count += 1
+            elif not known:
+                del self._known[change.key.namespace]
+            if self._count > _MOST:
+                most = max(self._known.values(), key=len)
+                del most[next(iter(most))]
+                self._count -= 1
 
     def latest(self) -> list[ToldEvent]:
         """Return those of the last hour, the latest first."""
         since = self._clock() - LASTS_SECONDS
-        return sorted((one for one in self._known.values() if one.at >= since), key=lambda one: (-one.at, one.key))
+        those = (one for known in self._known.values() for one in known.values() if one.at >= since)
+        return sorted(those, key=lambda one: (-one.at, one.key))
 
 
 def about(events: Iterable[ToldEvent], namespace: str, names: frozenset[str]) -> list[ToldEvent]:

@@ -64,6 +64,22 @@ def test_everybody_can_use_a_page(window, address, axe, path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_no_short_word_is_broken_in_two(page, address):
+    """A state, a gate or a name stands on one line, however much is said beside it."""
+    for path, words in {
+        "/gangs": ("Scheduled", "Placement", "serving", "warmup"),
+        "/queue/vision": ("Quota", "Gather"),
+    }.items():
+        page.goto(f"{address}{path}")
+        for word in words:
+            cell = page.get_by_text(word, exact=True).first
+            cell.wait_for()
+            heights = cell.evaluate(
+                "one => [one.getBoundingClientRect().height, parseFloat(getComputedStyle(one).lineHeight)]"
+            )
+            assert heights[0] < 1.9 * heights[1], (path, word)
+
+
 def test_a_bar_says_in_words_what_it_shows(page):
     bar = page.locator("tr", has_text="speech").locator("svg.bar").first
     assert bar.get_attribute("aria-label") == "all of its own 16 used, and 8 borrowed"

@@ -24,6 +24,10 @@ ALL = "all"
 MOST_ROWS = 200
 """So many who run are listed by name."""
 _RESOURCES = "resources"
+_BAR_NOTE = (
+    "A bar is as long as what a queue could have at most; the line in it is where its own quota ends. "
+    "Plain: used of its own; stripes that rise: borrowed; stripes that fall: lent to others."
+)
 
 
 def queues_page(asked: PageRequest) -> PageDocument:
@@ -54,7 +58,7 @@ def queues_page(asked: PageRequest) -> PageDocument:
                     "Notes",
                     numbers=("Used", "Own", "Most", "Waiting", "Running"),
                 ),
-                note="A bar is as long as what a queue could have at most; the line in it is where its own quota ends.",
+                note=_BAR_NOTE,
                 empty="There are no ClusterQueues.",
             )
         )

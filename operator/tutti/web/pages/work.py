@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tutti.api.messages import counted
 from tutti.cli.views.degraded import degraded_end, degraded_members
 from tutti.cli.views.gangs import GangView
@@ -22,6 +24,8 @@ from tutti.web.told import ToldEvent
 
 MOST_SHOWN = 200
 """So many are on one page; the filters find the others."""
+MOST_CHOICES = 250
+"""So many are offered to choose from; an address may name any."""
 _STATES = (("", "all"), ("waiting", "waiting"), ("running", "running"), ("degraded", "degraded"))
 _GANGS = ("Workload", "PodGroup", "Pod")
 _TONES: dict[str, Tone] = {
@@ -57,10 +61,10 @@ def gangs_page(asked: PageRequest) -> PageDocument:
         note = f"{first + 1} to {first + len(shown)} of {len(chosen)}; the fields above find others."
     section = PageSection("gangs", "table", "Gangs", rows, titles, note, "There are no gangs to show.")
     waiting = sum(bool(one.why) for one in mine)
-    spaces = sorted({one.namespace for one in mine})
+    spaces = {one.namespace for one in mine}
     filters = [
         PageFilter("state", "State", state, _STATES),
-        PageFilter("namespace", "Namespace", namespace, (("", "all"), *((one, one) for one in spaces))),
+        PageFilter("namespace", "Namespace", namespace, choices(spaces, namespace)),
         PageFilter("name", "Name", words),
     ]
     if len(chosen) > MOST_SHOWN:
@@ -128,15 +132,21 @@ def decisions_page(asked: PageRequest) -> PageDocument:
     empty = "The operator has told nothing in the last hour, or its events may not be listed."
     section = PageSection("decisions", "table", "Decisions of the last hour", rows, titles, note, empty)
     filters = (
-        PageFilter("reason", "What", reason, _choices(one.reason for one in mine)),
-        PageFilter("namespace", "Namespace", namespace, _choices(one.namespace for one in mine if one.namespace)),
+        PageFilter("reason", "What", reason, choices((one.reason for one in mine), reason)),
+        PageFilter(
+            "namespace", "Namespace", namespace, choices((one.namespace for one in mine if one.namespace), namespace)
+        ),
     )
     total = f"{counted(len(mine), 'thing')} told in the last hour"
     return PageDocument("Decisions", total, (section,), filters, asked.problems())
 
 
-def _choices(of: object) -> tuple[tuple[str, str], ...]:
-    return ("", "all"), *((one, one) for one in sorted(set(of)))  # type: ignore[call-overload]
+def choices(of: Iterable[str], chosen: str) -> tuple[tuple[str, str], ...]:
+    """Return what can be chosen of a filter, what is chosen included; where that is much, the first of it."""
+    first = sorted(set(of))
+    shown = sorted({*first[:MOST_CHOICES], *([chosen] if chosen else [])})
+    more = f" (and {len(first) - MOST_CHOICES} that are not listed)" if len(first) > MOST_CHOICES else ""
+    return ("", f"all{more}"), *((one, one) for one in shown)
 
 
 def _decision_row(one: ToldEvent) -> PageRow:

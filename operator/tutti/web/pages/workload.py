@@ -38,6 +38,8 @@ from tutti.web.told import ToldEvent, about
 
 MOST_MEMBERS = 200
 """So many nodes with members are listed."""
+MOST_ENTRIES = 200
+"""So much of what has happened is told."""
 _KINDS = ("Workload", "PodGroup", "Pod")
 _TONES: Mapping[str, Tone] = {
     GateOutcome.PASSED: "good",
@@ -285,10 +287,12 @@ def _timeline_section(asked: PageRequest, workload: Workload, found: ExplainedWo
         entries[event.at, event.key] = event.reason, f"{who}{event.message}{times}", "waits" if event.warning else ""
     rows = [
         PageRow(f"{at:.3f}/{key}", (moment(at), said(what, tone), said(why)))
-        for (at, key), (what, why, tone) in sorted(entries.items(), reverse=True)
+        for (at, key), (what, why, tone) in sorted(entries.items(), reverse=True)[:MOST_ENTRIES]
     ]
     titles = columns("When", "What", "Why")
     note = "Conditions, and what the operator has told in the last hour."
+    if len(entries) > MOST_ENTRIES:
+        note += f" The latest {MOST_ENTRIES} of {len(entries)}."
     return PageSection("timeline", "table", "What has happened", tuple(rows), titles, note, "Nothing is known.")
 
 

@@ -70,6 +70,7 @@ function bar(cell) {
 }
 
 const DOTS = 16;
+const LONGEST_WORD = 24;
 
 function dots(cell) {
   const [bound, waiting, missing] = cell.dots;
@@ -89,9 +90,12 @@ function one(cell) {
   if (cell.dots !== undefined) return dots(cell);
   if (cell.at !== undefined) return cell.text ? element("span", {}, `${cell.text} `, moment(cell)) : moment(cell);
   const text = cell.text ?? "";
-  const tone = cell.tone ? { class: cell.tone } : {};
-  if (cell.href && isOurs(cell.href)) return element("a", { href: cell.href, ...tone }, text);
-  return cell.tone ? element("span", tone, text) : document.createTextNode(text);
+  // A short word is not broken in two, however narrow its column; a long one may be.
+  const word = text.length <= LONGEST_WORD && !/\s/.test(text) ? "word" : "";
+  const named = [cell.tone, word].filter(Boolean).join(" ");
+  const styled = named ? { class: named } : {};
+  if (cell.href && isOurs(cell.href)) return element("a", { href: cell.href, ...styled }, text);
+  return named ? element("span", styled, text) : document.createTextNode(text);
 }
 
 // Fills a place with cells, unless they are there already; who has the focus in it keeps it.
