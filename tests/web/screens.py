@@ -25,10 +25,10 @@ SCREENS = {
     "web-workload": "/workload/vision/train-2",
     "web-nodes": "/nodes",
     "web-gangs": "/gangs",
-    "web-decisions": "/decisions",
 }
-DEMO_AT, DEMO_PAGE = "train-3", "/workload/vision/train-3"
-"""The page of the demo that is shown, and what has to have been told of before."""
+DEMO_AT = "train-3"
+DEMO_SCREENS = {"web-demo": f"/workload/vision/{DEMO_AT}", "web-decisions": "/decisions"}
+"""Pages of the demo, once it has told of a gang that it waits."""
 WIDTH = 1180
 
 
@@ -51,24 +51,25 @@ def main(folder: Path) -> None:
                     page.click("text=Try what would help")
                     page.wait_for_selector("text=tried, of which")
                 page.screenshot(path=folder / f"{name}.png", full_page=True)
-            _take_demo(browser, folder / "web-demo.png")
+            _take_demo(browser, folder)
             browser.close()
     loop.close()
 
 
-def _take_demo(browser: Browser, file: Path) -> None:
-    """Take a page of a running demo, at the address that it prints, of a gang that waits."""
+def _take_demo(browser: Browser, folder: Path) -> None:
+    """Take pages of a running demo, at the address that it prints, while a gang waits."""
     command = (sys.executable, "-m", "tutti", "demo", "--plain", "--limit", "100")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         try:
             address = next(line for line in demo.stdout if "in a browser" in line).split()[-1]
-            next(line for line in demo.stdout if DEMO_AT in line and "waiting" in line)
+            next(line for line in demo.stdout if DEMO_AT in line and "waits" in line)
             page = browser.new_page(viewport={"width": WIDTH, "height": 400})
             page.goto(address)
-            page.goto(address.partition("/?")[0] + DEMO_PAGE)
-            page.wait_for_selector(".gate-Waits")
-            page.screenshot(path=file, full_page=True)
+            for name, path in DEMO_SCREENS.items():
+                page.goto(address.partition("/?")[0] + path)
+                page.wait_for_selector("main[data-generation]")
+                page.screenshot(path=folder / f"{name}.png", full_page=True)
         finally:
             demo.terminate()
 

@@ -64,12 +64,15 @@ class MadeUpMirror:
         self.events = Events(events)
         self.seen: list[AnyObservation] = list(scene.told(made, at=self.at).listed.seen)
         self.refused: dict[str, str] = {}
+        self._before: list[int] = []
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    def changes(self) -> None:
-        """Anything may have changed."""
+    def changes(self) -> list[AnyObservation] | None:
+        """Nothing, or anything may have."""
+        before, self._before = self._before, [id(one) for one in self.seen]
+        return [] if before == self._before else None
 
     def queue_namespaces(self) -> frozenset[str]:
         return frozenset({"vision", "speech"})

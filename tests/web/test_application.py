@@ -13,7 +13,7 @@ import pytest
 
 from tests.web.serving import MadeUpMirror
 from tutti.controller.serving import serving
-from tutti.web import application
+from tutti.web import application, standing
 from tutti.web import hub as hubs
 from tutti.web.access import AddressToken, Doorkeeper
 from tutti.web.application import HEADERS, WebSettings, web_application
@@ -168,6 +168,20 @@ async def test_a_stream_tells_all_and_then_what_has_changed():
 def _name(seen) -> tuple[str, str, str] | None:
     raw = getattr(seen, "raw", None)
     return None if raw is None else (seen.kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+
+
+async def test_what_is_found_out_is_told_though_nothing_has_changed(monkeypatch):
+    """On a large cluster everybody is tried beside: what that comes to is on the page when it is known."""
+    monkeypatch.setattr(standing, "QUICK_SECONDS", 0.0)
+    async with site() as one, one.following("/gangs") as told:
+        event, whole = await told.get()
+        rows = {row["key"]: row["cells"] for row in whole["sections"][0]["rows"]}
+        assert (event, rows["PodGroup/vision/train-2"][8][0]["text"]) == ("full", "Queue")
+
+        event, change = await asyncio.wait_for(told.get(), 60)
+        rows = {row["key"]: row["cells"] for row in change["rows"]["gangs"]["set"]}
+
+    assert (event, rows["PodGroup/vision/train-2"][8][0]["text"]) == ("change", "Quota")
 
 
 async def test_many_who_look_at_one_page_cost_one():

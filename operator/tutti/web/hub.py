@@ -112,7 +112,8 @@ class PageHub:
         self._trials = ThreadPoolExecutor(1, thread_name_prefix="trials")
         self._trying = 0
         self._wanted = 0
-        self._kept = KeptAnswers()
+        self._kept = KeptAnswers(self._found_out)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._not_before = 0.0
 
     @property
@@ -188,7 +189,7 @@ class PageHub:
 
     async def run(self) -> None:
         """Take pictures and make pages until cancelled."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         await self._mirror.ready.wait()
         while True:
             if not (self._channels or self._wanted):
@@ -222,6 +223,11 @@ class PageHub:
             if is_new:
                 took = loop.time() - began
                 self._not_before = loop.time() + min(_LONGEST_REST_SECONDS, max(_LEAST_REST_SECONDS, took))
+
+    def _found_out(self) -> None:
+        """Have a picture taken, though nothing has changed in the cluster: more is known of it."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._mirror.changed.set)
 
     async def _rest_without_viewers(self) -> None:
         """Wait until somebody looks; after a while, forget what was seen last."""

@@ -31,7 +31,7 @@ from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.status.start_estimates import estimated_starts
 
 QUICK_SECONDS: Final = 0.4
-"""What takes no longer is found out anew for each picture."""
+"""What takes no more processor time is found out anew for each picture, however busy the machine is otherwise."""
 REST: Final = 3.0
 MOST_UNTOLD: Final = 20_000
 """An engine that is behind by more changes is made anew."""
@@ -170,9 +170,14 @@ class StandingAnswers:
     of its own and with rests `REST` times as long as that takes; what it comes to replaces both. So what an engine
     reads only when it starts, such as nominations in statuses, is at most so old as well. The first picture waits for
     nobody to be tried: it says what the operator has told.
+
+    Args:
+        found: Called, from any thread, when everybody has been tried: a new picture would tell more.
+        clock: Seconds that go on.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, found: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._found = found
         self._clock = clock
         self._turn = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="answers")
@@ -213,14 +218,14 @@ class StandingAnswers:
 
     def _whole(self, asked: ObservedCluster) -> Answers:
         """Answer of a picture by an engine that is told of all of it, and keep on from there where that takes long."""
-        begun = self._clock()
+        begun = time.thread_time()
         engine = asked.stock()
-        if asked.at == self._at and self._clock() - begun >= QUICK_SECONDS:
+        if asked.at == self._at and time.thread_time() - begun >= QUICK_SECONDS:
             self._standing, self._untold, self._since = engine, [], []
             self._begin(self._tried, asked)
             return self._carried_on(engine, asked)
         found = engine_answers(asked, engine)
-        if asked.at == self._at and self._clock() - begun >= QUICK_SECONDS:
+        if asked.at == self._at and time.thread_time() - begun >= QUICK_SECONDS:
             self._since = []
             self._begin(self._worked_out, asked, found)
         return found
@@ -229,6 +234,7 @@ class StandingAnswers:
         """Have something found out in the other thread."""
         try:
             self._anew = self._worker.submit(work, *of)
+            self._anew.add_done_callback(lambda _: self._found())
         except RuntimeError:  # it was closed while this picture was made: there will be no other
             self._anew = None
 
@@ -279,8 +285,8 @@ class StandingAnswers:
 class KeptAnswers:
     """The answers that are carried on: of those who may see everybody, and of the others."""
 
-    def __init__(self) -> None:
-        self.open, self.discreet = StandingAnswers(), StandingAnswers()
+    def __init__(self, found: Callable[[], None] = lambda: None) -> None:
+        self.open, self.discreet = StandingAnswers(found), StandingAnswers(found)
 
     def follow(self, at: float, changes: Sequence[AnyObservation] | None) -> None:
         """Note what has changed until a new picture, of that moment; None: anything may have."""
