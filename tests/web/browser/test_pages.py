@@ -72,7 +72,7 @@ def test_no_short_word_is_broken_in_two(page, address):
     }.items():
         page.goto(f"{address}{path}")
         for word in words:
-            cell = page.get_by_text(word, exact=True).first
+            cell = page.locator("main td").get_by_text(word, exact=True).first
             cell.wait_for()
             heights = cell.evaluate(
                 "one => [one.getBoundingClientRect().height, parseFloat(getComputedStyle(one).lineHeight)]"
