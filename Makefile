@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/stories/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
-.PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
+.PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-drain bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -166,6 +166,9 @@ bench-envtest: $(READY) ## The same on a real kube-apiserver and etcd, and again
 
 bench-start: $(READY) ## From the start to the first bind with 5,000 nodes and 50,000 pods: ARGS='--pods 100000'
 	@$(BIN)/python -m bench.start $(ARGS)
+
+bench-drain: $(READY) ## How close to a program that only binds, on a real kube-apiserver: ARGS='--nodes 5000 --live 300'
+	@$(BIN)/python -m bench.drain $(ARGS)
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
 	@$(BIN)/python -m bench.core

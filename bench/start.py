@@ -107,19 +107,24 @@ async def fill(kubeconfig: Path, size: Size) -> None:
     names = [f"n{i:05d}" for i in range(size.nodes)]
     places = zip((f"r{i}" for i in range(size.pods)), itertools.cycle(names), strict=False)
     async with connected(kubeconfig) as client:
-        for path in sorted(DEFINITIONS.glob("*.yaml")):
-            definition = msgspec.json.encode(yaml.safe_load(path.read_text("utf-8")))
-            await client.request("POST", CRDS.path(), body=definition)
+        await install(client)
         await client.request("POST", NAMESPACES.path(), body=msgspec.json.encode({"metadata": {"name": SPACE}}))
-        await _send(client, (("POST", NODES.path(), node(name)) for name in names))
+        await send(client, (("POST", NODES.path(), node(name)) for name in names))
         made = (pod(name, on=on, app=f"a{i // 100}") for i, (name, on) in enumerate(places))
-        await _send(client, (("POST", PODS.path(SPACE), body) for body in made))
+        await send(client, (("POST", PODS.path(SPACE), body) for body in made))
         over = msgspec.json.encode({"status": {"phase": "Succeeded"}})
         ends = (PODS.path(SPACE, f"r{i}", "status") for i in range(size.finished))
-        await _send(client, (("PATCH", path, over) for path in ends))
+        await send(client, (("PATCH", path, over) for path in ends))
 
 
-async def _send(client: Client, requests: Iterator[tuple[str, str, bytes]]) -> None:
+async def install(client: Client) -> None:
+    """Make the definitions of our kinds."""
+    for path in sorted(DEFINITIONS.glob("*.yaml")):
+        definition = msgspec.json.encode(yaml.safe_load(path.read_text("utf-8")))
+        await client.request("POST", CRDS.path(), body=definition)
+
+
+async def send(client: Client, requests: Iterator[tuple[str, str, bytes]]) -> None:
     """Send requests, so many at once."""
 
     async def work() -> None:
