@@ -5,12 +5,14 @@ The certificate for HTTPS is made for one run, and trusted by the cluster's kube
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -20,12 +22,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tutti_sim.http.plain import Handler, PlainConnection
 from tutti_sim.http.rendering import make_request
 
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tutti cluster")])
 _EARLIER = timedelta(minutes=5)
 """How far the clock of whoever reads it may be behind."""
 _LASTS = timedelta(days=30)
+_PATIENCE_SECONDS = 1
+"""How long answers that are worked on may take when it is shut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,6 @@ def _general(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
 class Listener:
     """Answers HTTP on an address; opened, shut and opened again on the same port.
 
@@ -87,8 +89,9 @@ class Listener:
     def __init__(self, handler: Handler, *, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
         self._handler = handler
         self._context = context
-        self._server: web.Server | None = None
-        self._runner: web.ServerRunner | None = None
+        self._others: web.Server | None = None
+        self._plain: set[PlainConnection] = set()
+        self._listening: asyncio.Server | None = None
         self.host = host
         self.port = port
 
@@ -99,21 +102,33 @@ class Listener:
 
     async def open(self) -> None:
         """Begin to answer."""
-        self._server = web.Server(self._handler, request_factory=make_request, access_log=None)
-        self._runner = web.ServerRunner(self._server, shutdown_timeout=1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self.host, self.port, ssl_context=self._context, backlog=1024)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        others = self._others = web.Server(self._handler, request_factory=make_request, access_log=None)
+        self._listening = await asyncio.get_running_loop().create_server(
+            partial(PlainConnection, self._handler, others, self._plain),
+            self.host, self.port, ssl=self._context, backlog=1024,
+        )  # fmt: skip
+        self.port = self._listening.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
         """Break all connections, as a server does that is killed."""
-        for connection in self._server.connections if self._server is not None else ():
+        for plain in list(self._plain):
+            plain.abort()
+        for connection in self._others.connections if self._others is not None else ():
             if connection.transport is not None:
                 connection.transport.abort()
 
     async def shut(self) -> None:
         """Answer no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = self._server = None
+        if self._listening is None or self._others is None:
+            return
+        self._listening.close()
+        for plain in list(self._plain):
+            plain.close()
+        self._others.pre_shutdown()
+        await self._others.shutdown(_PATIENCE_SECONDS)
+        working = [plain.answering for plain in self._plain if plain.answering is not None]
+        if working:
+            await asyncio.wait(working, timeout=_PATIENCE_SECONDS)
+        for plain in list(self._plain):
+            plain.abort()
+        self._listening = self._others = None

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from tutti_sim.faults.rules import Lag, WatchFault
 from tutti_sim.hollow.fate import duration
+from tutti_sim.http.rendering import HttpRequest
 from tutti_sim.http.server import ApiServer
 from tutti_sim.rest.backend import Backend
 from tutti_sim.store.collection import Event, Feed, Notice
@@ -193,7 +194,7 @@ class StaleServer:
         self._server = server
         self._late = ApiServer(Backend(replica.store, backend.registry, backend.draw), token=token)
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, http: HttpRequest) -> web.StreamResponse:
         """Answer one request."""
         server = self._late if http.method in READS else self._server
         return await server.handle(http)

@@ -13,6 +13,7 @@ from tutti.api.configuration import ConfigurationError
 from tutti_sim.faults.replica import FaultyFeed
 from tutti_sim.faults.rules import Asked, FaultBook, Faults, FaultVerdict, Refusal, Restart, Rule
 from tutti_sim.http import rendering, request
+from tutti_sim.http.rendering import HttpRequest, for_aiohttp
 from tutti_sim.http.server import VERBS, ApiServer
 from tutti_sim.http.watches import FEED
 from tutti_sim.meta import clock, yamlfile
@@ -31,7 +32,7 @@ class Admin:
         self._restart = restart
         self._token = token
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, http: HttpRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
             self._authorize(http)
@@ -42,12 +43,12 @@ class Admin:
         except ConfigurationError as error:
             return rendering.failure(ApiError(422, "Invalid", str(error)))
 
-    def _authorize(self, http: web.BaseRequest) -> None:
+    def _authorize(self, http: HttpRequest) -> None:
         kind, _, token = http.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secrets.compare_digest(token.strip().encode(), self._token.encode()):
             raise unauthorized()
 
-    async def _route(self, http: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
+    async def _route(self, http: HttpRequest, parts: list[str]) -> web.StreamResponse:
         match (http.method, parts):
             case ("GET", ["faults"]):
                 pass
@@ -68,7 +69,7 @@ class Admin:
                 raise not_found("path", "", "/".join(parts))
         return _json(_shown(self._book.faults))
 
-    async def _rule(self, http: web.BaseRequest, method: str, name: str) -> web.StreamResponse:
+    async def _rule(self, http: HttpRequest, method: str, name: str) -> web.StreamResponse:
         if method == "PUT":
             document = await http.text()
             rule = yamlfile.read_yaml(document, Rule, f"rule {name}")
@@ -85,11 +86,11 @@ class Admin:
             raise method_not_allowed()
         return _json(_shown(found))
 
-    async def _restarts(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def _restarts(self, http: HttpRequest) -> web.StreamResponse:
         wanted = yamlfile.read_yaml(await http.text(), Restart, "restart")
         response = _json(_shown(wanted), status=202)
         # The answer is on its way before the connection that it goes over is broken.
-        await response.prepare(http)
+        await response.prepare(for_aiohttp(http))
         await response.write_eof()
         self._restart(wanted)
         return response
@@ -124,7 +125,7 @@ class FaultyServer:
         self._book = book
         self._admin = admin
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, http: HttpRequest) -> web.StreamResponse:
         """Answer one request, or fail to."""
         try:
             return await self._handle(http)
@@ -132,7 +133,7 @@ class FaultyServer:
             # The connection was broken, by us or by the client: there is nobody to answer.
             return web.Response()
 
-    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, http: HttpRequest) -> web.StreamResponse:
         path = http.rel_url.raw_path
         if path.startswith(PREFIX):
             return await self._admin.handle(http)
@@ -150,7 +151,7 @@ class FaultyServer:
             return _break(http)
         return response if verdict.refusal is None else rendering.failure(refusal(verdict.refusal))
 
-    async def _answer(self, http: web.BaseRequest, verdict: FaultVerdict) -> web.StreamResponse:
+    async def _answer(self, http: HttpRequest, verdict: FaultVerdict) -> web.StreamResponse:
         feed = FEED.set(_spoiled(http, verdict))
         try:
             with clock.skewed(verdict.skew):
@@ -159,7 +160,7 @@ class FaultyServer:
             FEED.reset(feed)
 
 
-def request_asked(http: web.BaseRequest) -> Asked:
+def request_asked(http: HttpRequest) -> Asked:
     """A request as rules see it; what is not about a resource has only a verb."""
     segments = [part for part in http.rel_url.raw_path.split("/") if part]
     verb, agent = VERBS.get(http.method, ""), http.headers.get("User-Agent", "")
@@ -189,18 +190,18 @@ def refusal(error: Refusal) -> ApiError:
     )
 
 
-def _break(http: web.BaseRequest) -> web.StreamResponse:
+def _break(http: HttpRequest) -> web.StreamResponse:
     """Break the connection; the response goes nowhere."""
     _cut(http)
     return web.Response()
 
 
-def _cut(http: web.BaseRequest) -> None:
+def _cut(http: HttpRequest) -> None:
     if http.transport is not None:
         http.transport.abort()
 
 
-def _spoiled(http: web.BaseRequest, verdict: FaultVerdict) -> Callable[[Feed], Feed]:
+def _spoiled(http: HttpRequest, verdict: FaultVerdict) -> Callable[[Feed], Feed]:
     """What makes a watch's feed as faulty as was decided."""
 
     def spoil(feed: Feed) -> Feed:

@@ -5,13 +5,14 @@ That is JSON or YAML; the object, its metadata, or a table of it. Bodies are obj
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import yaml
@@ -27,6 +28,66 @@ BODY_LIMIT = 3 * 1024 * 1024
 """Bytes that a request's body may have (kube-apiserver's MaxRequestBodyBytes)."""
 
 JOIN_BELOW = 1 << 16
+
+
+class RelativeUrl(Protocol):
+    """A path and a query as they were written."""
+
+    @property
+    def raw_path(self) -> str:
+        """The path, still encoded."""
+
+    @property
+    def raw_query_string(self) -> str:
+        """The query, still encoded."""
+
+
+class HeaderFields(Protocol):
+    """Headers, asked for by their names in any case."""
+
+    def get(self, key: str, default: str, /) -> str:
+        """Return the value of a header."""
+
+
+class HttpRequest(Protocol):
+    """What of a request is looked at here: aiohttp's is one, and that of `plain.py`."""
+
+    @property
+    def method(self) -> str:
+        """Such as `GET`."""
+
+    @property
+    def rel_url(self) -> RelativeUrl:
+        """Its path and query."""
+
+    @property
+    def headers(self) -> HeaderFields:
+        """Its headers."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Its query, decoded."""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """The connection; None where it is no more."""
+
+    async def read(self) -> bytes:
+        """Return the body."""
+
+    async def text(self) -> str:
+        """Return the body as text."""
+
+
+def for_aiohttp(http: HttpRequest) -> web.BaseRequest:
+    """Return a request that is answered bit by bit, which plain ones are not, as what aiohttp writes to.
+
+    Raises:
+        TypeError: It is a plain one.
+    """
+    if not isinstance(http, web.BaseRequest):
+        raise TypeError(f"{http.method} {http.rel_url.raw_path} is answered at once, and not bit by bit")
+    return http
 
 
 def make_request(message: Any, payload: Any, protocol: Any, writer: AbstractStreamWriter, task: Any) -> web.BaseRequest:
@@ -65,7 +126,7 @@ class Answer(web.Response):
         request = self._request
         assert request is not None
         body = self._content
-        head = self._head(request)
+        head = self._head(keep_alive=request.keep_alive, old=request.version == HttpVersion10)
         if request.method == "HEAD":
             body = b""
         if len(body) < JOIN_BELOW:
@@ -75,11 +136,15 @@ class Answer(web.Response):
             await request.writer.write(body)
         await request.writer.write_eof()
 
-    def _head(self, request: web.BaseRequest) -> bytes:
-        lines = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in self._extra)
-        if not request.keep_alive:
+    def message(self, *, keep_alive: bool) -> bytes:
+        """Return all of it as it is sent to somebody who speaks HTTP/1.1."""
+        return self._head(keep_alive=keep_alive, old=False) + self._content
+
+    def _head(self, *, keep_alive: bool, old: bool) -> bytes:
+        lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in self._extra])
+        if not keep_alive:
             lines += "Connection: close\r\n"
-        elif request.version == HttpVersion10:
+        elif old:
             lines += "Connection: keep-alive\r\n"
         start = _start(self._code, self._kind, int(time.time()))
         return f"{start}{lines}Content-Length: {len(self._content)}\r\n\r\n".encode()

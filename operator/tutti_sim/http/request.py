@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 import yaml
-from aiohttp import web
 
 from tutti_sim.http import protobuf
+from tutti_sim.http.rendering import HttpRequest
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import bad_request, unsupported_media_type
 from tutti_sim.rest.metadata import User
@@ -47,7 +47,7 @@ class Target:
 class Incoming:
     """A request with what has been found out about it."""
 
-    http: web.BaseRequest
+    http: HttpRequest
     user: User
     query: Mapping[str, str]
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tutti_sim.http import discovery, lists, openapi, rendering, request, watches, writes
 from tutti_sim.http import rendering as rendering__
-from tutti_sim.http.rendering import BODY_LIMIT
+from tutti_sim.http.rendering import BODY_LIMIT, HttpRequest
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.http.subresources import ADMIN, ANONYMOUS, Reviews, Subresources, allowed
 from tutti_sim.kinds.resource import Resource
@@ -60,7 +60,7 @@ class ApiServer:
         self._reviews = Reviews(self._owner, partial(permits, backend))
         self._openapi = openapi.Documents(backend.registry)
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, http: HttpRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
             segments = [part for part in http.rel_url.raw_path.split("/") if part]
@@ -81,8 +81,8 @@ class ApiServer:
             await settled()
         return answer
 
-    def _authenticate(self, http: web.BaseRequest) -> User:
-        given = http.headers.get("Authorization")
+    def _authenticate(self, http: HttpRequest) -> User:
+        given = http.headers.get("Authorization", "")
         if not given:
             return ANONYMOUS
         kind, _, token = given.partition(" ")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from tutti_sim.http.lists import Scope, check_options
-from tutti_sim.http.rendering import Rendering, encode, partial, stored, table
+from tutti_sim.http.rendering import HttpRequest, Rendering, encode, for_aiohttp, partial, stored, table
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, expired
@@ -86,7 +86,7 @@ def error_line(error: ApiError) -> bytes:
 
 
 async def stream(
-    http: web.BaseRequest,
+    http: HttpRequest,
     backend: Backend,
     resource: Resource,
     where: Scope,
@@ -106,14 +106,14 @@ async def stream(
     try:
         subscription = _subscribe(backend, collection, where, int(version or 0), query)
     except Compacted as error:
-        await response.prepare(http)
+        await response.prepare(for_aiohttp(http))
         await response.write(error_line(expired(str(error))))
         await response.write_eof()
         return response
     cut = _Cut(http)
     subscription.lost = cut.soon
     try:
-        await response.prepare(http)
+        await response.prepare(for_aiohttp(http))
         feed = FEED.get()(subscription)
         await _run(_Sender(response, writer, backend), feed, writer, plan)
         await response.write_eof()
@@ -129,7 +129,7 @@ async def stream(
 class _Cut:
     """Breaks the connection of a client that was too slow and does not take even what was meant for it."""
 
-    def __init__(self, http: web.BaseRequest) -> None:
+    def __init__(self, http: HttpRequest) -> None:
         self._transport = http.transport
         self._timer: asyncio.TimerHandle | None = None
 
