@@ -136,3 +136,19 @@ async def test_what_a_loop_does_to_a_transport_that_it_has_closed_is_no_error(cl
     await server.wait_closed()
     errors = [json.loads(line)["exception"][0]["exc_type"] for line in out.getvalue().splitlines()]
     assert errors == (["ValueError"] if closed else ["RuntimeError", "ValueError"])
+
+
+class Shown:
+    def __repr__(self):
+        return "shown"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("half \ud800", "half \ud800"), (Shown(), "shown"), ({(1, 2): "a"}, {"(1, 2)": "a"}), (2**80, 2**80)]
+)  # fmt: skip
+def test_a_json_line_is_one_whatever_is_told(value, told):
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    structlog.get_logger().info("told", value=value)
+    (line,) = out.getvalue().splitlines()
+    assert json.loads(line)["value"] == told

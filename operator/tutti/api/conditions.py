@@ -37,7 +37,8 @@ def timestamp(seconds: float) -> str:
 
 def micro_timestamp(seconds: float) -> str:
     """Unix seconds as a meta/v1 MicroTime: exactly six fractional digits, or kube-apiserver answers 400."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_written(whole)[:-1]}.{micros:06d}Z"
 
 
 @lru_cache(maxsize=1024)  # what is told in one turn is told of one time

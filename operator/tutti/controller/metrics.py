@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tutti.controller.gauges.waiting import DegradedSeconds
 from tutti.controller.plugin_times import PluginTimes
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
+from tutti.kube.histogram import PlainHistogram
 
 Labels = tuple[str, ...]
 """The values of the labels that name a queue, in their order."""
@@ -209,11 +210,11 @@ class Metrics:
             "tutti_set_aside", "Objects set aside because they made the engine raise, each time that one did.",
             ["kind", "during"], registry=self.registry,
         )  # fmt: skip
-        self.gang_wait_seconds = Histogram(
+        self.gang_wait_seconds = PlainHistogram(
             "tutti_gang_wait_seconds", "From the creation of a gang's first pod to the decision to bind it.",
             registry=self.registry, buckets=_WAIT_BUCKETS,
         )  # fmt: skip
-        self.bind_spread_seconds = Histogram(
+        self.bind_spread_seconds = PlainHistogram(
             "tutti_bind_spread_seconds", "From the first to the last finished bind of one gang.",
             registry=self.registry, buckets=_SPREAD_BUCKETS,
         )  # fmt: skip
@@ -240,7 +241,7 @@ class Metrics:
             "scheduler_preemption_victims", "Pods that had to leave for one workload.",
             registry=self.registry, buckets=_VICTIM_BUCKETS,
         )  # fmt: skip
-        self.pod_scheduling_seconds = Histogram(
+        self.pod_scheduling_seconds = PlainHistogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From the moment that a pod was first seen without scheduling gates to its bind.",
             registry=self.registry, buckets=_SLI_BUCKETS,

@@ -15,6 +15,7 @@ import structlog
 from tutti.api.core import Pod
 from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges.waiting import degraded_since
+from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics, drop_others
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
@@ -229,14 +230,18 @@ class ProgressReporter:
 def log_lifecycle(lifecycle_events: Sequence[LifecycleEvent]) -> None:
     """Log what workloads have come to."""
     say = log.bind()  # once, because the lazy logger binds anew for each line
+    told = details_are_told()
     for one in lifecycle_events:
         kind, namespace, name = one.workload
+        quiet = kind == "Pod" and not one.queue and one.step in _QUIET
+        if quiet and not told:
+            continue
         more: dict[str, Any] = {"queue": one.queue} if one.queue else {}
         if one.reason:
             more["reason"] = one.reason
         if one.rule:
             more |= {"rule": one.rule, "for_queue": one.for_queue}
-        put = say.debug if kind == "Pod" and not one.queue and one.step in _QUIET else say.info
+        put = say.debug if quiet else say.info
         put(
             _EVENTS[one.step],
             kind=kind,

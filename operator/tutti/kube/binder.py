@@ -92,7 +92,7 @@ class Binder:
         self._term = term
         self._tries = tries
         self._backoff = backoff
-        self._seconds = client.metrics.write_seconds.labels("bind")
+        self._observe_seconds = client.metrics.bind_seconds.observe
         self._counts = {outcome: client.metrics.writes.labels("bind", outcome.label) for outcome in BindOutcome}
 
     async def bind(self, bind: Bind) -> BindResult:
@@ -119,7 +119,7 @@ class Binder:
             if bind.node_lock and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
                 await unlock_node(self._client, bind, fence=self._fence)
         finally:
-            self._seconds.observe(perf_counter() - began)
+            self._observe_seconds(perf_counter() - began)
         outcome, message = result
         self._counts[outcome].inc()
         if outcome.answer is not _ON_NODE:

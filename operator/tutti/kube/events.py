@@ -8,7 +8,7 @@ different events on one object, or more waiting events than fit the queue.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -198,7 +198,7 @@ class EventRecorder:
     def _begin(self, event: EmitEvent, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
         moment = time.time()
-        tail = f".{secrets.token_hex(8)}"
+        tail = f".{random.getrandbits(64):016x}"
         name = event.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
         series = _Series(event, name, moment, moment, heard)
         self._series[event] = series

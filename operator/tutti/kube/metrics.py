@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from tutti.kube.flow_control import PriorityLevel, PriorityLevels
+from tutti.kube.histogram import PlainHistogram
+
+_WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 
 class WireMetrics:
@@ -36,9 +39,10 @@ class WireMetrics:
             registry=into,
         )
         self.writes = Counter("tutti_kube_writes", "Writes by writer and outcome", ["writer", "outcome"], registry=into)
-        self.write_seconds = Histogram(
-            "tutti_kube_write_seconds", "Duration of a write with its wait and its retries", ["writer"], registry=into
-        )
+        self.bind_seconds = PlainHistogram(
+            "tutti_kube_write_seconds", "Duration of a write with its wait and its retries",
+            registry=into, buckets=_WRITE_BUCKETS, labels=[("writer", "bind")],
+        )  # fmt: skip
         self.events_dropped = Counter(
             "tutti_kube_events_dropped", "Events never written, by reason", ["reason"], registry=into
         )
