@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
 import pytest
 
+from tutti.api.core import Pod
+from tutti.controller import cycle as module
 from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
 from tutti.engine.records.decisions import DeletePodGroup
-from tutti.engine.records.observations import NodeGone, Synced
+from tutti.engine.records.observations import BindAnswer, BindFinished, NodeGone, PodSeen, Synced
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost
 
 
@@ -315,3 +318,29 @@ async def test_observations_that_are_long_to_take_in_leave_the_loop_to_others_in
         cycle.observe(NodeGone(str(number)))
     await running(cycle, bystander())
     assert {2, 4, 6, 18} <= seen
+
+
+def seen(node=""):
+    return PodSeen(msgspec.convert({"metadata": {"name": "p"}, "spec": {"nodeName": node}}, Pod))
+
+
+async def test_between_two_turns_a_pod_that_waits_is_not_kept_waiting_and_an_answer_is(monkeypatch):
+    monkeypatch.setattr(module, "_APART_SECONDS", 3600.0)
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+        for kept in (BindFinished("a", "p", "u", "n", BindAnswer.BOUND, ""), seen(node="n"), NodeGone("a")):
+            cycle.observe(kept)
+            await asyncio.sleep(2 * module._ARRIVALS_APART_SECONDS)
+            assert len(engine.asked) == 1
+        cycle.observe(seen())
+        await engine.until(lambda: len(engine.asked) == 2)
+        assert len(engine.told) == 5, "what was kept back is told with it"
+        cycle.observe(seen())
+        await engine.until(lambda: len(engine.asked) == 3)
+
+    await running(cycle, story())

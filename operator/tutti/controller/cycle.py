@@ -25,7 +25,7 @@ from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.engine.journal import Share
 from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.observations import AnyObservation, PodSeen, Synced
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
@@ -98,6 +98,7 @@ _TURN_SECONDS = 0.1
 _REST = 0.25
 _LONGEST_REST_SECONDS = 0.05
 _APART_SECONDS = 0.01
+_ARRIVALS_APART_SECONDS = 0.002
 
 
 class EngineLike(Protocol):
@@ -169,6 +170,7 @@ class Cycle:
         self._time = SteadyTime(clock, ticks)
         self._buffer: deque[AnyObservation] = deque()
         self._woken = asyncio.Event()
+        self._arrived = asyncio.Event()  # a pod that waits for a node was seen after the engine was told last
         self._announced = False
         self._synced = False
         self._alarm: float | None = None  # as the engine said after it was asked last
@@ -180,6 +182,8 @@ class Cycle:
         """Have the engine told soon; may be called from any callback of the loop."""
         self._buffer.append(observation)
         self._woken.set()
+        if isinstance(observation, PodSeen) and not observation.pod.spec.node_name:
+            self._arrived.set()
 
     def synced(self) -> None:
         """Everything that exists has been observed: the engine may decide. Further calls change nothing."""
@@ -221,7 +225,18 @@ class Cycle:
                 continue
             self._decide(ends)
             self._alarm = self._engine.wakeup()
-            await asyncio.sleep(self._rest_after(began))
+            await self._pause(*self._rests_after(began))
+
+    async def _pause(self, least: float, most: float) -> None:
+        """Leave the loop to everything else for so many seconds; beyond the least only while no pod arrives."""
+        await asyncio.sleep(least)
+        if most <= least or self._arrived.is_set():
+            return
+        timer = asyncio.get_running_loop().call_later(most - least, self._arrived.set)
+        try:
+            await self._arrived.wait()
+        finally:
+            timer.cancel()
 
     def _is_in_doubt(self) -> bool:
         """Whether nothing may be written now; then the engine is asked again as soon as that is settled."""
@@ -235,19 +250,21 @@ class Cycle:
             return True
         return False
 
-    def _rest_after(self, began: float) -> float:
-        """Return for how many seconds the loop is left to everything else after a turn.
+    def _rests_after(self, began: float) -> tuple[float, float]:
+        """Return for how many seconds the loop is left to everything else after a turn, at least and at most.
 
         For a part of what the engine took the loop is left to what it decided: a bind needs several rounds of the loop
         to be sent and answered. And where the engine has taken in and tried all there was, it is not asked for each
         answer and each event that comes in meanwhile: what it settles, a gang for example, costs as much for one of
-        them as for many.
+        them as for many. A pod that comes then is not kept waiting for that: nobody has decided about it yet.
         """
         now = self._clock()
         took = max(0.0, now - began)
         rest = min(_REST * took, _LONGEST_REST_SECONDS)
         pressing = self._buffer or (self._alarm is not None and self._alarm <= self._time())
-        return rest if pressing else max(rest, _APART_SECONDS - took)
+        if pressing:
+            return rest, rest
+        return max(rest, _ARRIVALS_APART_SECONDS - took), max(rest, _APART_SECONDS - took)
 
     async def _wait(self) -> None:
         """Return once something was observed or the engine wants to be asked again."""
@@ -264,6 +281,7 @@ class Cycle:
 
     def _feed(self) -> None:
         """Tell the engine what was observed first; the rest waits for the next round."""
+        self._arrived.clear()
         buffer, told = self._buffer, 0
         ends, batch = self._ticks() + _FEED_SECONDS, min(_BATCH, len(buffer))
         kinds: Counter[type[AnyObservation]] = Counter()
