@@ -46,7 +46,7 @@ from tutti.kube.store import Change, Upsert
 from tutti_bench.stage import Process
 
 SPACE = "drained"
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 180.0
 GANG = "gang-scheduling.preferred.jp/gang-"
 LEASE = {"leaseDurationSeconds": 60, "renewDeadlineSeconds": 50}
 """Longer than a scheduler is stopped."""
