@@ -47,6 +47,7 @@ from tutti_bench.stage import Process
 
 SPACE = "drained"
 PATIENCE_SECONDS = 180.0
+SETTLED_SECONDS = 5.0
 GANG = "gang-scheduling.preferred.jp/gang-"
 LEASE = {"leaseDurationSeconds": 60, "renewDeadlineSeconds": 50}
 """Longer than a scheduler is stopped."""
@@ -206,6 +207,7 @@ async def drained(setting: Setting, who: str, lot: Lot) -> Drain:
         watched(client, lot) as seen,
     ):
         if lot.live:
+            await asyncio.sleep(SETTLED_SECONDS)  # what a start leaves to do is not what is measured
             began, before = time.monotonic(), used(process)
             await _come(client, lot, who, created)
         else:
