@@ -196,7 +196,7 @@ def test_what_is_sent_while_an_answer_is_worked_on_is_read_no_further_than_a_bod
         connection.data_received(b"")
         assert pipe.done == ["pause"]
         go.set()
-        while len(asked_for) < 3 or connection.answering is not None:
+        for _ in range(20):
             await asyncio.sleep(0)
         assert asked_for == ["/first", "/second", "/third"]
         assert pipe.done == ["pause", "write", "resume", "write", "write"]
