@@ -190,6 +190,14 @@ def test_what_is_written_out_is_read_back(text):
 PROMETHEUS = "source: Prometheus, address: 'http://p:9090', queries: {temperature: up}"
 
 
+def test_a_scaling_factor_that_is_left_out_keeps_its_default():
+    read = load_configuration(f"measurements: {{{PROMETHEUS}, estimates: {{estimatedScalingFactors: {{cpu: 110}}}}}}")
+
+    assert read.measurements is not None
+    assert read.measurements.estimates.estimated_scaling_factors.cpu == 110
+    assert read.measurements.estimates.estimated_scaling_factors.memory == 70
+
+
 @pytest.mark.parametrize(
     ("measurements", "load", "message"),
     [

@@ -74,7 +74,7 @@ def asked(path: Path) -> dict[str, str]:
 
 def _is(mine: Any, theirs: Any, key: str) -> bool:
     if isinstance(theirs, float) or isinstance(mine, float) or key == "rawScore":
-        loose = {"riskCPU": 1e-5, "riskMemory": 1e-5, "rawScore": 1.0}.get(key, 1e-6)
+        loose = {"riskCPU": 1e-5, "riskMemory": 1e-5, "rawScore": 1000.0}.get(key, 1e-6)
         relative = 1e-9 if key == "rawScore" else 0.0
         return mine is not None and math.isclose(mine, theirs, abs_tol=loose, rel_tol=relative)
     return bool(mine == theirs)
@@ -231,7 +231,7 @@ def one_risk(case: Case) -> Case:
     share, offered = figures(case["metrics"]), case["allocatable"][case["resource"]]
     numbers = [offered, *(sums[one][name] for one in ("request", "limit", "requestBefore", "limitBefore"))]
     of = Commitment(*(np.array([float(one)]) for one in numbers))
-    used, varied = (np.array([share[key] / 100 * offered]) for key in (name, f"{name}-deviation"))
+    used, varied = (np.array([_of(offered, share[key])]) for key in (name, f"{name}-deviation"))
     return {"risk": float(load_risk.overcommit_risk(of, used, varied, case["smoothingWindowSize"], case["weight"])[0])}
 
 
@@ -251,11 +251,12 @@ def most_variance(case: Case) -> Case:
 
 def stats(case: Case) -> Case | None:
     name, offered = case["resource"], case["allocatable"][case["resource"]]
-    measured = figures(case["metrics"])
+    measured, unit = figures(case["metrics"]), 1 if case["resource"] == "cpu" else 1 << 20
     if measured[name] is None and measured[f"{name}-deviation"] is None:
         return None
     used, varied = ((measured[key] or 0) / 100 * offered for key in (name, f"{name}-deviation"))
-    return {"capacity": offered, "request": case["request"][name], "usedAverage": used, "usedDeviation": varied}
+    amounts = {"capacity": offered, "request": case["request"][name], "usedAverage": used, "usedDeviation": varied}
+    return {key: amount / unit for key, amount in amounts.items()}
 
 
 def requests(case: Case) -> Case:
@@ -420,7 +421,7 @@ def world(
         started = AT + one["boundSecondsAfterWindowEnd"]
         cluster.put_pod(pod(one, f"recent-{number}", started=started), keep=True)
     found = {name: value for name, value in measured.items() if value is not None}
-    if found or case.get("metrics") == []:
+    if found or case.get("metrics") is not None:
         load.measure(list(found), {NODE: (AT, list(found.values()))})
     plugin = next(one for one in profiles_of(configuration)["tutti"].fill if isinstance(one, MeasuredLoad))
     return cluster, cluster.classes.of(spec(case["pod"])), plugin
@@ -458,6 +459,10 @@ def figures(metrics: list[Case] | None) -> Case:
 def _last(metrics: list[Case] | None, kind: str, operators: tuple[str, ...]) -> float | None:
     mine = [one["value"] for one in metrics or () if one["type"] == kind and one["operator"] in operators]
     return mine[-1] if mine else None
+
+
+def _of(offered: float, percent: float | None) -> float:
+    return np.nan if percent is None else percent / 100 * offered
 
 
 def _load(numbers: Case) -> MeasuredAmounts:

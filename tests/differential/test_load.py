@@ -35,7 +35,7 @@ WRONG = {
     "targetLoadPacking": lambda expect: {"score": expect["score"] + 1},
     "lowRiskOverCommitment": lambda expect: {"score": expect["score"] + 1},
     "loadVariationRiskBalancing": lambda expect: {"score": expect["score"] - 1},
-    "peaks": lambda expect: {"rawScore": expect["rawScore"] * 2 + 10},
+    "peaks": lambda expect: {"rawScore": expect["rawScore"] * 2 + 5000},
     "koordinatorFilter": lambda _: {"ruledOutBy": "disk"},
     "volcanoStillUnmeasured": lambda expect: {"counted": not expect["counted"]},
     "betaProbability": lambda expect: {"probability": expect["probability"] + 0.01},

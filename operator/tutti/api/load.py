@@ -60,6 +60,15 @@ class ResourceAmounts(Model):
     """How much memory does."""
 
 
+class ScalingFactors(Model):
+    """How much of cpu and memory is used, in percent of the larger of limit and request."""
+
+    cpu: Amount = 85
+    """Of cpu."""
+    memory: Amount = 70
+    """Of memory."""
+
+
 class LoadEstimates(Model):
     """What pods are expected to use that no measurement holds yet."""
 
@@ -67,8 +76,8 @@ class LoadEstimates(Model):
     """TargetLoadPacking: what a request of cpu without a limit is multiplied with."""
     default_requests_milli_cpu: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1000
     """TargetLoadPacking: what a container uses that says neither, in thousandths of a core."""
-    estimated_scaling_factors: ResourceAmounts = ResourceAmounts(cpu=85, memory=70)
-    """LeastUsed: percent of the larger of limit and request."""
+    estimated_scaling_factors: ScalingFactors = ScalingFactors()
+    """LeastUsed: percent of the larger of limit and request; what is left out keeps its default (koordinator)."""
     request_ratio: Amount = 0.7
     """Usage: how much of a request is used, as a part of 1."""
     burst_ratio: Amount = 0.0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tutti.api.core import Container, PodSpec
 from tutti.api.resources import AmountError, parse_requests
 from tutti.cluster.columns import MOST_AMOUNT
+from tutti.cluster.requests import pod_limits, pod_requests
 
 CPU, MEMORY = 0, 1
 """Where the two stand in pairs and columns."""
@@ -91,22 +92,22 @@ def expected_use(spec: PodSpec, by: Estimates) -> ExpectedUse:
     try:
         requests, limits = effective(spec, "requests"), effective(spec, "limits")
         predicted = predicted_cpu(spec, by)
-        largest = [max(pair) for pair in zip(_sums(spec, "requests"), _sums(spec, "limits"), strict=True)]
-        bounds, above = _sums(spec, "limits"), parse_requests(spec.overhead).get("cpu", 0)
+        asked_for, bounds = pod_requests(spec), pod_limits(spec)
+        above = parse_requests(spec.overhead).get("cpu", 0)
     except AmountError:
-        requests = limits = bounds = (0, 0)
-        above = 0
-        predicted, largest = float(by.default_cpu), [0, 0]
+        requests, limits, asked_for, bounds = (0, 0), (0, 0), {}, {}
+        above, predicted = 0, float(by.default_cpu)
     fresh = np.zeros(FreshColumn.COUNT)
     fresh[FreshColumn.PREDICTED] = predicted
-    for at in (CPU, MEMORY):
-        fresh[FreshColumn.SCALED + at] = scaled_estimate(largest[at], bounds[at], by.scaling[at], BEST_EFFORT[at])
-        for column, factor in ((FreshColumn.CALM, 1.0), (FreshColumn.HOT, by.risk_factor)):
-            nothing = not requests[at] and not limits[at]
+    is_best_effort = not any(amount for name, amount in asked_for.items() if name != "pods")
+    for at, name in enumerate(NAMES):
+        request, limit = asked_for.get(name, 0), bounds.get(name, 0)
+        fresh[FreshColumn.SCALED + at] = scaled_estimate(max(request, limit), limit, by.scaling[at], BEST_EFFORT[at])
+        for column, factor in ((FreshColumn.CALM, 1.0), (FreshColumn.HOT, max(by.risk_factor, 1.0))):
             fresh[column + at] = (
                 best_effort_estimate(BEST_EFFORT[at], factor)
-                if nothing
-                else burst_estimate(requests[at], limits[at], by, factor)
+                if is_best_effort
+                else burst_estimate(request, limit, by, factor)
             )
     fresh = np.minimum(np.round(fresh), MOST_AMOUNT)  # whole, so that what is added can be taken off again
     asked = np.array(requests, dtype=np.int64)
@@ -139,8 +140,12 @@ def predicted_cpu(spec: PodSpec, by: Estimates) -> float:
     """
     total = 0.0
     for container in spec.containers:
+        said = container.resources
         limit, request = _amounts(container, "limits")[CPU], _amounts(container, "requests")[CPU]
-        total += limit or (half_away(request * by.request_multiplier) if request else by.default_cpu)
+        if "cpu" in said.limits:
+            total += limit
+        else:
+            total += half_away(request * by.request_multiplier) if "cpu" in said.requests else by.default_cpu
     return total + parse_requests(spec.overhead).get("cpu", 0)
 
 
@@ -153,10 +158,12 @@ def scaled_estimate(largest: float, limit: float, factor: float, unsaid: float) 
 
 
 def burst_estimate(request: float, limit: float, by: Estimates, factor: float) -> float:
-    """Return Volcano's estimate: parts of the request and of what lies above it, scaled by risk, within the limit."""
-    burst = by.burst_ratio * max(limit - request, 0)
-    estimate = (by.request_ratio * request + burst) * factor
-    return min(estimate, limit) if limit else estimate
+    """Return Volcano's estimate: parts of the request and of what lies above it, scaled by risk, within the limit.
+
+    What has no limit, or one below its request, is taken to use no more than it asks for.
+    """
+    most = max(limit, request)
+    return min((by.request_ratio * request + by.burst_ratio * (most - request)) * factor, most)
 
 
 def best_effort_estimate(value: float, factor: float) -> float:

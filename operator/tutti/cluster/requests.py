@@ -34,6 +34,28 @@ def pod_requests(spec: PodSpec) -> Amounts:
     return _pod_total(spec, {})
 
 
+def pod_limits(spec: PodSpec) -> Amounts:
+    """Return what a pod of this spec is limited to, counted as its requests are; what nothing limits is left out.
+
+    Overhead comes on top of what is limited alone. Source: as above, PodLimits.
+
+    Raises:
+        AmountError: a limit cannot be read; the message names the resource.
+    """
+    containers, init = ([_asking_for_limits(one) for one in some] for some in (spec.containers, spec.init_containers))
+    whole = None if spec.resources is None else ResourceRequirements(spec.resources.limits)
+    total = _pod_total(
+        msgspec.structs.replace(spec, containers=containers, init_containers=init, resources=whole, overhead={}), {}
+    )
+    del total["pods"]
+    _add(total, {name: amount for name, amount in parse_requests(spec.overhead).items() if total.get(name)})
+    return total
+
+
+def _asking_for_limits(container: Container) -> Container:
+    return msgspec.structs.replace(container, resources=ResourceRequirements(container.resources.limits))
+
+
 def as_created(spec: PodSpec) -> PodSpec:
     """Return the spec of a template as the API server would keep it in a pod made of it.
 

@@ -228,3 +228,32 @@ def test_a_replay_decides_the_same():
     world.run()
 
     assert not world.replay().differences
+
+
+class TestHotNodes:
+    """Volcano's: pods on the way to a node that is hot already are expected to use more."""
+
+    CPU_ALONE: dict[str, Any] = {"policy": "Usage", "weight": 100, "resourceWeights": {"cpu": 1, "memory": 0}}
+
+    def world(self) -> World:
+        return cluster(self.CPU_ALONE, estimates={"requestRatio": 0.5, "riskFactor": 3.0, "riskLoad": 0.5})
+
+    def test_by_the_weights_of_the_resources(self):
+        world = self.world()
+        for node in ("n0", "n1"):
+            world.pod(f"there-{node}", cpu="20", gpus="0", node=node)
+        figures = {"n0": NodeFigures(world.now, [30.0, 95.0]), "n1": NodeFigures(world.now, [40.0, 10.0])}
+        world.tell(Measured(["cpu", "memory"], figures))
+        world.pod("p", cpu="1", gpus="0")
+        world.run()
+
+        assert world.where("p") == {"p": "n0"}
+
+    def test_by_what_is_on_its_way_to_it_too(self):
+        world = self.world()
+        world.pod("there", cpu="20", gpus="0", node="n0")
+        measured(world, n0=40, n1=65)  # with 10 of 64 cores to come n0 is at 56 %, so that they become 20
+        world.pod("p", cpu="1", gpus="0")
+        world.run()
+
+        assert world.where("p") == {"p": "n1"}

@@ -137,12 +137,14 @@ def fitted(first: Floats, second: Floats) -> tuple[Floats, Floats, NDArray[np.bo
 def probability(alpha: Floats, beta: Floats, x: Floats) -> Floats:
     """Return how likely numbers of Beta distributions are at most `x`: the regularised incomplete beta function.
 
+    0 where there is no such distribution.
+
     By the continued fraction of the Digital Library of Mathematical Functions, 8.17.22, evaluated after Lentz. The one
     function would be all that a library for it is needed for, at a third of the size of the whole image.
     """
     alpha, beta, x = np.broadcast_arrays(alpha, beta, np.clip(x, 0, 1))
-    inside = (x > 0) & (x < 1)
-    inside &= (alpha > 0) & (beta > 0)
+    there = (alpha > 0) & (beta > 0)
+    inside = there & (x > 0) & (x < 1)
     at = np.where(inside, x, 0.5)
     flipped = at > (alpha + 1) / (alpha + beta + 2)
     a, b = np.where(flipped, beta, alpha), np.where(flipped, alpha, beta)
@@ -151,7 +153,7 @@ def probability(alpha: Floats, beta: Floats, x: Floats) -> Floats:
     logs = _lgamma(a + b) - _lgamma(a) - _lgamma(b)
     front = np.exp(logs.astype(np.float64) + a * np.log(at) + b * np.log1p(-at)) / a
     found = np.clip(front * _fraction(a, b, at), 0, 1)
-    return np.where(inside, np.where(flipped, 1 - found, found), (x >= 1).astype(np.float64))
+    return np.where(inside, np.where(flipped, 1 - found, found), (there & (x >= 1)).astype(np.float64))
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:

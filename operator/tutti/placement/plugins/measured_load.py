@@ -146,10 +146,10 @@ class MeasuredLoad:
         return pod_class.keep(("usual load", self), stamp, mean)
 
     def _by_target(self, pod_class: PodClass, load: LoadColumns, rows: Rows, many: Counts) -> Floats:
-        capacity = np.maximum(load.capacity[rows, CPU], 1).astype(np.float64)
+        capacity, target = load.capacity[rows, CPU].astype(np.float64), float(self.rules.target)
         more = load.use_of(pod_class).fresh[FreshColumn.PREDICTED] * many
         used = _measured(load, "cpu", rows) / _PERCENT * capacity + load.fresh[rows, FreshColumn.PREDICTED]
-        share, target = _PERCENT * (used + more) / capacity, float(self.rules.target)
+        share = np.where(capacity > 0, _PERCENT * (used + more) / np.maximum(capacity, 1), 0.0)
         rising = _half_up((_PERCENT - target) * share / target + target)
         falling = _half_up(target * (_PERCENT - share) / (_PERCENT - target))
         return np.where(share > _PERCENT, 0.0, np.where(share <= target, rising, falling))
@@ -205,7 +205,7 @@ class MeasuredLoad:
         """Return float64[m, k]: percent of a resource that would be left, by koordinator's or Volcano's estimates."""
         load = nodes.load
         if self.policy == "Usage":
-            return MAX_SCORE * (1 - utilization(pod_class, nodes, at, rows, many - 1))
+            return MAX_SCORE * (1 - utilization(pod_class, nodes, at, rows, many - 1, self.rules.weights))
         offered = _offered(nodes, at, rows)
         used = np.nan_to_num(_measured(load, NAMES[at], rows)) / _PERCENT * load.capacity[rows, at]
         column = FreshColumn.SCALED + at
@@ -277,17 +277,20 @@ def normalised_watts(raw: Floats, least: float, most: float) -> Floats:
     return MAX_SCORE - np.trunc(MAX_SCORE * part)
 
 
-def utilization(pod_class: PodClass, nodes: NodeColumns, at: int, rows: Rows, more: Counts) -> Floats:
+def utilization(
+    pod_class: PodClass, nodes: NodeColumns, at: int, rows: Rows, more: Counts, weights: tuple[float, float]
+) -> Floats:
     """Return float64[m, k]: what is used as a part of 1, by Volcano's estimates with so many pods more."""
-    load = nodes.load
-    capacity = load.capacity[rows, at].astype(np.float64)
+    load, expected = nodes.load, nodes.load.use_of(pod_class).fresh
+    capacity = load.capacity[rows].astype(np.float64)
     measured = [np.nan_to_num(_measured(load, name, rows)) for name in NAMES]
-    together = composite_load(measured[CPU] / _PERCENT, measured[MEMORY] / _PERCENT)
+    waiting = load.fresh[rows]
+    calm = [used_part(measured[one], waiting[:, FreshColumn.CALM + one], capacity[:, one]) for one in (CPU, MEMORY)]
+    together = composite_load(calm[CPU], calm[MEMORY], weights)
     hot = risk_factors(together, load.estimates.risk_load, load.estimates.risk_factor) > 1
-    expected = load.use_of(pod_class).fresh
-    waiting = np.where(hot, load.fresh[rows, FreshColumn.HOT + at], load.fresh[rows, FreshColumn.CALM + at])
+    here = np.where(hot, waiting[:, FreshColumn.HOT + at], waiting[:, FreshColumn.CALM + at])
     each = np.where(hot, expected[FreshColumn.HOT + at], expected[FreshColumn.CALM + at])
-    return used_part(measured[at], waiting + each * more, capacity)
+    return used_part(measured[at], here + each * more, capacity[:, at])
 
 
 def used_part(percent: Floats, waiting: Floats, capacity: Floats) -> Floats:
@@ -297,8 +300,8 @@ def used_part(percent: Floats, waiting: Floats, capacity: Floats) -> Floats:
 
 
 def risk_factors(load: Floats, threshold: float, factor: float) -> Floats:
-    """Return by how much more pods are expected to use where a node is loaded already (Volcano)."""
-    return np.where(load >= threshold, factor, 1.0)
+    """Return by how much more pods are expected to use where a node is loaded already, never less (Volcano)."""
+    return np.where(load >= threshold, max(factor, 1.0), 1.0)
 
 
 def weighted_mean(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
