@@ -14,7 +14,9 @@ MIB = 1 << 20
 BY = Estimates()
 
 
-def container(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None, policy: str = "") -> Container:
+def container(
+    requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None, policy: str = ""
+) -> Container:
     return Container(resources=ResourceRequirements(requests or {}, limits or {}), restart_policy=policy)
 
 

@@ -19,12 +19,12 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Namespace, Node, Pod
 from tutti.api.kinds.temporary_quotas import seconds_of
 from tutti.api.resources import parse_amounts
-from tutti.api.throttles import GROUP, VERSION, spec_of
+from tutti.api.throttles import GROUP, VERSION, Threshold, spec_of
 from tutti.cluster.requests import pod_requests
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import observations as seen
 from tutti.engine.records.decisions import Bind, PatchStatus
-from tutti.quota.throttles import NOTHING, Flags, Limits, Load, ThrottleStatus, check, load_of, throttle_of
+from tutti.quota.throttles import NOTHING, Flags, Limits, Load, ThrottleStatus, check, limits_of, load_of, throttle_of
 
 Case = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _threshold(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(said: Mapping[str, Any]) -> Limits:
-    return Limits(said.get("pods"), parse_amounts(said.get("requests", {})))
+    return limits_of(msgspec.convert(_threshold(said), Threshold))
 
 
 def _load(said: Mapping[str, Any]) -> Load:
@@ -166,7 +166,7 @@ def _check(case: Case) -> dict[str, Any]:
 
 def _pod(said: Case, *, gated: bool) -> Pod:
     """A pod; one that only waits is gated, so that nothing is decided about it."""
-    waits = gated and not said.get("node") and said["phase"] == "Pending"
+    waits = gated and not said.get("node") and said["phase"] not in ("Succeeded", "Failed")
     gates = {"schedulingGates": [{"name": "waits"}]} if waits else {}
     spec = _pod_spec(said, schedulerName=said["scheduler"], nodeName=said.get("node", ""), **gates)
     meta = {"name": said["name"], "namespace": said["namespace"], "uid": said["name"], "labels": said.get("labels", {})}

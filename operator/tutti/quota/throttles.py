@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.api.resources import PODS, AmountError, Amounts
+from tutti.api.quantity import parse_quantity
+from tutti.api.resources import CPU, PODS, AmountError, Amounts
 from tutti.api.selectors import LabelSelector
 from tutti.api.throttles import (
     CLUSTER_KIND,
@@ -29,6 +30,8 @@ from tutti.api.throttles import (
     selector_size,
 )
 
+MILLI = 1000
+"""Thousandths, which quantities are read as, of a unit."""
 MOST_AHEAD = 16
 """So many times at which an override begins or ends are looked at ahead."""
 JUST_AFTER = 0.001
@@ -96,18 +99,25 @@ class Limits:
 
     Attributes:
         pods: How many pods; None: any number.
-        requests: By resource, in scheduling units; a resource that is not here is not limited.
+        requests: By resource, in scheduling units, rounded up; a resource that is not here is not limited.
+        between: Of which resources the limit is no whole number of units, so that what is in `requests` is above it.
     """
 
     pods: int | None = None
     requests: Amounts = field(default_factory=dict)
+    between: frozenset[str] = frozenset()
+
+    def most(self, name: str) -> int:
+        """Return the most of a resource that is within its limit, in scheduling units."""
+        return self.requests[name] - (name in self.between)
 
     def over(self, used: Load, *, on_equal: bool) -> Flags:
         """Return what is over, where with `on_equal` it is so as soon as all is used (resource_amount.go)."""
         more = int(not on_equal)
         number = self.pods is not None and used.pods is not None and used.pods >= self.pods + more
         requests = {
-            name: name in used.requests and used.requests[name] >= limit + more for name, limit in self.requests.items()
+            name: name in used.requests and used.requests[name] >= (limit if on_equal else self.most(name) + 1)
+            for name, limit in self.requests.items()
         }
         return Flags(number, requests)
 
@@ -217,10 +227,11 @@ class Throttle:
         if merge:
             active.append(self.limits)
         pods = next((one.pods for one in active if one.pods is not None), None)
-        requests: Amounts = {}
+        by: dict[str, Limits] = {}
         for one in reversed(active):
-            requests.update(one.requests)
-        return Limits(pods, requests)
+            by.update(dict.fromkeys(one.requests, one))
+        requests = {name: one.requests[name] for name, one in by.items()}
+        return Limits(pods, requests, frozenset(name for name, one in by.items() if name in one.between))
 
     def next_change(self, now: float) -> float:
         """Return when an override begins or ends next, Unix seconds; infinity: never."""
@@ -296,7 +307,9 @@ def limits_of(threshold: Threshold) -> Limits:
     Raises:
         AmountError: A quantity cannot be read.
     """
-    return Limits(threshold.pods, threshold.amounts())
+    amounts, said = threshold.amounts(), threshold.resource_requests or {}
+    between = (name for name in amounts if name != CPU and parse_quantity(said[name]) % MILLI)
+    return Limits(threshold.pods, amounts, frozenset(between))
 
 
 def _term_of(said: SelectorTerm, *, cluster: bool) -> tuple[LabelSelector, LabelSelector | None]:

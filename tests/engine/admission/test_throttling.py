@@ -77,6 +77,18 @@ def test_a_gang_that_no_threshold_would_let_start_is_told_so():
     )
 
 
+def test_a_limit_between_two_whole_amounts_is_not_rounded_up():
+    world = world_of()
+    gpus = {"resourceRequests": {"nvidia.com/gpu": "2.5"}}
+    world.throttle("Throttle", throttle(threshold=gpus))
+    gang(world, "a", 4, min_count=1, gpus=1)
+    gang(world, "b", 1, gpus=3)
+    world.run()
+
+    assert placed(world) == ["a-0", "a-1"]
+    assert world.why("PodGroup", "b").message.startswith("Throttle default/t never allows more than 2 nvidia.com/gpu")
+
+
 def test_surplus_members_start_as_far_as_a_throttle_lets_them():
     world = world_of()
     world.throttle("Throttle", throttle(pods=4))

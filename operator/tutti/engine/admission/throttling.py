@@ -117,9 +117,9 @@ def _room_for(state: AdmissionState, need: PodSetRequest, taken: Sequence[tuple[
         held = used + reserved
         if limits.pods is not None:
             most = min(most, limits.pods - (held.pods or 0))
-        for name, limit in limits.requests.items():
+        for name in limits.requests:
             if pod.requests.get(name, 0) > 0:
-                most = min(most, (limit - held.requests.get(name, 0)) // pod.requests[name])
+                most = min(most, (limits.most(name) - held.requests.get(name, 0)) // pod.requests[name])
     return max(0, most)
 
 
@@ -217,7 +217,9 @@ def _short_of(limits: Limits, held: Load, wanted: Load) -> str:
 
 
 def _of(what: str, load: Load | Limits) -> int:
-    return (load.pods or 0) if what == PODS else load.requests.get(what, 0)
+    if what == PODS:
+        return load.pods or 0
+    return load.most(what) if isinstance(load, Limits) and what in load.requests else load.requests.get(what, 0)
 
 
 def _amount(what: str, amount: int | None) -> str:
