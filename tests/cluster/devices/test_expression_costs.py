@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tutti.cluster.devices.expression_costs import MOST_COST
-from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError
+from tutti.cluster.devices.expression_functions import SelectorError
+from tutti.cluster.devices.expressions import DeviceContent, Expressions
 
 OWN = 'device.attributes["gpu.example.com"]'
 MODELS = "[" + ", ".join(f"'NVIDIA-A{number}'" for number in range(30)) + "]"

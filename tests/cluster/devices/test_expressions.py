@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.cluster.devices.expressions import (
-    DeviceContent,
-    Expressions,
-    SelectorError,
-    names_read,
-    with_empty_domains,
-)
+from tutti.cluster.devices.expression_functions import SelectorError
+from tutti.cluster.devices.expressions import DeviceContent, Expressions, names_read, with_empty_domains
 
 GPU = DeviceContent(
     "gpu.example.com",
@@ -40,7 +35,7 @@ def holds(expression: str) -> bool:
         f'{OWN}.version.isLessThan(semver("v1.11", true)) && {OWN}.version.minor() == 10',
         'semver("1.0.0-rc.2").isLessThan(semver("1.0.0-rc.10")) && semver("1.0.0-rc.1").isLessThan(semver("1.0.0"))',
         f'{MEMORY}.compareTo(quantity("40Gi")) == 0 && {MEMORY}.isGreaterThan(quantity("40G"))',
-        f'{MEMORY}.add(quantity("1")).sub(1) == quantity("40960Mi") && {MEMORY}.sign() == 1',
+        f'{MEMORY}.add(quantity("1")).sub(1) == quantity("40960Mi") && sign({MEMORY}) == 1',
         f'!("nothing" in {OWN}) && !has({OWN}.nothing) && {OWN}.?nothing.orValue(5) == 5',
         'device.attributes["unknown.example.org"].x == 1 || true',
         '!("unknown.example.org" in device.attributes) && size(device.attributes) == 1',
@@ -49,6 +44,8 @@ def holds(expression: str) -> bool:
         f'{OWN}.model.matches("^[ah]100$") && {OWN}.model.find("[0-9]+") == "100"',
         '"a1b22".findAll("[0-9]+") == ["1", "22"] && sets.contains([1, 2], [2]) && [1, 2].sum() == 3',
         f'dyn({OWN}.index) != "3"',
+        f'{OWN}.model.substring(0, 4) == "a100" && {OWN}.model.substring(1) == "100" && "s.substring(" != "x"',
+        "[3, 1, 2].sort().slice(1, 3) == [2, 3] && [1, 1, true].distinct() == [1, true] && !sets.contains([1], [true])",
     ],
 )
 def test_what_kubernetes_documents_holds(expression):
@@ -66,6 +63,19 @@ def test_what_kubernetes_documents_holds(expression):
             f"{OWN}.model",
             "could not be converted to bool: unsupported native conversion from string to 'bool'",
         ),
+        (
+            f"{OWN}.index",
+            "CEL result of type int could not be converted to bool: unsupported type conversion from 'int' to bool",
+        ),
+        (
+            f"{OWN}.version",
+            "type kubernetes.Semver could not be converted to bool: type conversion error from 'Semver' to 'bool'",
+        ),
+        (f'{OWN}[?"model"]', "CEL result of type optional_type could not be converted to bool"),
+        (f"6 / ({OWN}.index - 3) > 0", "CEL runtime error: division by zero"),
+        (f"6 % ({OWN}.index - 3) > 0", "CEL runtime error: modulus by zero"),
+        (f'{OWN}.model.substring(0, 5) == ""', "CEL runtime error: index out of range: 5"),
+        (f'[{OWN}.index, "a"].sort() == []', "CEL runtime error: no such overload"),
         ('quantity("much") == quantity("1")', "'much' is not a quantity"),
         ('semver("1") == semver("1.0.0")', "'1' is no semantic version"),
         ("device.driver ==", "CEL compile error: "),

@@ -59,6 +59,11 @@ class WayAsk(msgspec.Struct, frozen=True):
     capacity: tuple[tuple[str, int], ...] = ()
     admin: bool = False
 
+    @property
+    def called(self) -> str:
+        """What kube-scheduler calls it in messages: by its own name alone, also as one of several ways."""
+        return self.name.rpartition("/")[2]
+
 
 class RequestAsk(msgspec.Struct, frozen=True):
     """Devices that are asked for: the first of several ways that is possible."""

@@ -1,12 +1,9 @@
 """Expressions over devices: compiled once for each text, evaluated once for each distinct device.
 
 The language is CEL, evaluated by its C++ runtime (docs/adr/0016-cel-by-its-own-runtime.md); what Kubernetes adds to it
-(1.36, staging/src/k8s.io/dynamic-resource-allocation/cel and apiserver/pkg/cel/library) is added here: quantities,
-semantic versions, a few functions on text and lists, and that a domain of which a device says nothing is an empty map.
-That last rule is CEL's own optional access, written into the expression before it is compiled.
-
-A device is handed over as plain maps. A quantity or a version is a map with one entry, which no expression can take
-apart by accident, so that `==` of two of them compares what they are.
+(1.36, staging/src/k8s.io/dynamic-resource-allocation/cel) is added: its functions (`expression_functions.py`), and that
+a domain of which a device says nothing is an empty map. That rule is CEL's own optional access, written into the
+expression before it is compiled. A device is handed over as plain maps.
 
 What an expression may cost is bounded: 10 KiB of text, a depth of 32, 10,000 rounds of all its loops together, and what
 it comes to at most (`expression_costs.py`). What goes beyond is an error of that expression.
@@ -16,32 +13,29 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import re2
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from tutti.api.devices import AttributeValue
-from tutti.api.quantity import QuantityError, parse_quantity
 from tutti.cluster.devices.expression_costs import MOST_COST, cost_of
-from tutti.cluster.devices.versions import VersionError, loosened, version_rank, without_build
+from tutti.cluster.devices.expression_functions import (
+    FUNCTIONS,
+    OBJECT,
+    QUANTITY,
+    SUBSTRING,
+    VERSION,
+    ObjectMap,
+    SelectorError,
+    quantity_map,
+    version_map,
+)
 
 LONGEST_EXPRESSION: Final = 10 * 1024
 _MOST_COMPILED: Final = 2048
 _MOST_ANSWERS: Final = 1 << 16
-_QUANTITY: Final = "#quantity"
-_VERSION: Final = "#version"
-
-_Map = dict[str, Any]
-_TEXT, _BOOL, _INT, _ANY = cel.Type.STRING, cel.Type.BOOL, cel.Type.INT, cel.Type.DYN
-_OBJECT = cel.Type.Map(_TEXT, _ANY)
-_LIST = cel.Type.List(_ANY)
-
-
-class SelectorError(Exception):
-    """An expression that cannot be compiled or evaluated, or that is not about true and false."""
 
 
 class DeviceContent(NamedTuple):
@@ -57,14 +51,14 @@ class DeviceContent(NamedTuple):
     capacity: tuple[tuple[tuple[str, str], int], ...]
     multiple: bool
 
-    def as_map(self) -> _Map:
+    def as_map(self) -> ObjectMap:
         """Return it as an expression sees it."""
-        attributes: dict[str, _Map] = {}
+        attributes: dict[str, ObjectMap] = {}
         for (domain, name), (kind, value) in self.attributes:
-            attributes.setdefault(domain, {})[name] = _version(str(value)) if kind == "version" else value
-        capacity: dict[str, _Map] = {}
+            attributes.setdefault(domain, {})[name] = version_map(str(value)) if kind == "version" else value
+        capacity: dict[str, ObjectMap] = {}
         for (domain, name), milli in self.capacity:
-            capacity.setdefault(domain, {})[name] = _quantity(milli)
+            capacity.setdefault(domain, {})[name] = quantity_map(milli)
         return {
             "driver": self.driver,
             "attributes": attributes,
@@ -73,145 +67,10 @@ class DeviceContent(NamedTuple):
         }
 
 
-def _quantity(milli: int) -> _Map:
-    return {_QUANTITY: str(milli)}
-
-
-def _version(text: str) -> _Map:
-    return {_VERSION: without_build(text)}
-
-
-def _overloads(name: str, *kinds: tuple[Sequence[Any], Any, Callable[..., Any]], member: bool = True) -> Any:
-    overloads = [
-        cel.Overload(f"k8s_{name}_{i}", return_type=returns, parameters=list(takes), is_member=member, impl=does)
-        for i, (takes, returns, does) in enumerate(kinds)
-    ]
-    return cel.FunctionDecl(name, overloads)
-
-
-def _milli(value: _Map) -> int:
-    if _QUANTITY not in value:
-        raise SelectorError("no such overload")
-    return int(value[_QUANTITY])
-
-
-def _compared(one: _Map, other: _Map) -> int:
-    """Compare two quantities, or two versions: -1, 0 or 1."""
-    left: Any
-    right: Any
-    if _VERSION in one and _VERSION in other:
-        left, right = version_rank(one[_VERSION]), version_rank(other[_VERSION])
-    else:
-        left, right = _milli(one), _milli(other)
-    return int(left > right) - int(left < right)
-
-
-def _read_quantity(text: str) -> _Map:
-    return _quantity(parse_quantity(text))
-
-
-def _read_version(text: str, loosely: bool = False) -> _Map:
-    text = loosened(text) if loosely else text
-    version_rank(text)
-    return _version(text)
-
-
-def _is(read: Callable[..., object]) -> Callable[..., bool]:
-    def legible(*given: Any) -> bool:
-        try:
-            read(*given)
-        except (QuantityError, VersionError):
-            return False
-        return True
-
-    return legible
-
-
-def _number(place: int) -> Callable[[_Map], int]:
-    def part(version: _Map) -> int:
-        if _VERSION not in version:
-            raise SelectorError("no such overload")
-        rank = version_rank(version[_VERSION])
-        return (rank[0], rank[1], rank[2])[place]
-
-    return part
-
-
-def _whole(value: _Map) -> int:
-    milli = _milli(value)
-    if milli % 1000:
-        raise SelectorError("cannot convert value to integer")
-    return milli // 1000
-
-
-def _added(sign: int) -> Callable[[_Map, Any], _Map]:
-    def add(one: _Map, other: Any) -> _Map:
-        return _quantity(_milli(one) + sign * (other * 1000 if isinstance(other, int) else _milli(other)))
-
-    return add
-
-
-def _sum(items: list[Any]) -> Any:
-    try:
-        return sum(items)
-    except TypeError as error:
-        raise SelectorError("no such overload") from error
-
-
-def _find(text: str, pattern: str) -> str:
-    found = re2.search(pattern, text)
-    return found.group() if found is not None else ""
-
-
-def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [one.group() for one in re2.finditer(pattern, text)]
-    return found if most < 0 else found[:most]
-
-
-def _contains(one: list[Any], other: list[Any]) -> bool:
-    return all(item in one for item in other)
-
-
-_FUNCTIONS: Final = [
-    _overloads("quantity", ([_TEXT], _OBJECT, _read_quantity), member=False),
-    _overloads("isQuantity", ([_TEXT], _BOOL, _is(_read_quantity)), member=False),
-    _overloads("semver", ([_TEXT], _OBJECT, _read_version), ([_TEXT, _BOOL], _OBJECT, _read_version), member=False),
-    _overloads(
-        "isSemver", ([_TEXT], _BOOL, _is(_read_version)), ([_TEXT, _BOOL], _BOOL, _is(_read_version)), member=False
-    ),
-    _overloads("compareTo", ([_OBJECT, _OBJECT], _INT, _compared)),
-    _overloads("isGreaterThan", ([_OBJECT, _OBJECT], _BOOL, lambda one, other: _compared(one, other) > 0)),
-    _overloads("isLessThan", ([_OBJECT, _OBJECT], _BOOL, lambda one, other: _compared(one, other) < 0)),
-    _overloads("major", ([_OBJECT], _INT, _number(0))),
-    _overloads("minor", ([_OBJECT], _INT, _number(1))),
-    _overloads("patch", ([_OBJECT], _INT, _number(2))),
-    _overloads("sign", ([_OBJECT], _INT, lambda one: (_milli(one) > 0) - (_milli(one) < 0))),
-    _overloads("isInteger", ([_OBJECT], _BOOL, lambda one: _milli(one) % 1000 == 0)),
-    _overloads("asInteger", ([_OBJECT], _INT, _whole)),
-    _overloads("asApproximateFloat", ([_OBJECT], cel.Type.DOUBLE, lambda one: _milli(one) / 1000)),
-    _overloads("add", ([_OBJECT, _OBJECT], _OBJECT, _added(1)), ([_OBJECT, _INT], _OBJECT, _added(1))),
-    _overloads("sub", ([_OBJECT, _OBJECT], _OBJECT, _added(-1)), ([_OBJECT, _INT], _OBJECT, _added(-1))),
-    _overloads("sum", ([_LIST], _ANY, _sum)),
-    _overloads("find", ([_TEXT, _TEXT], _TEXT, _find)),
-    _overloads("findAll", ([_TEXT, _TEXT], _LIST, _find_all), ([_TEXT, _TEXT, _INT], _LIST, _find_all)),
-    _overloads("min", ([_LIST], _ANY, min)),
-    _overloads("max", ([_LIST], _ANY, max)),
-    _overloads("isSorted", ([_LIST], _BOOL, lambda items: items == sorted(items))),
-    _overloads("sets.contains", ([_LIST, _LIST], _BOOL, _contains), member=False),
-    _overloads(
-        "sets.intersects", ([_LIST, _LIST], _BOOL, lambda one, other: any(x in one for x in other)), member=False
-    ),
-    _overloads(
-        "sets.equivalent",
-        ([_LIST, _LIST], _BOOL, lambda one, other: _contains(one, other) and _contains(other, one)),
-        member=False,
-    ),
-]
-
 _ENVIRONMENT: Final = cel.NewEnv(
-    variables={"device": _OBJECT},
+    variables={"device": OBJECT},
     extensions=[ext_optional.ExtOptional(), ext_bindings.ExtBindings(), ext_strings.ExtStrings()],
-    functions=_FUNCTIONS,
+    functions=FUNCTIONS,
 )
 
 # Strings (raw or not, of one or three quotes), comments, names, and single characters.
@@ -251,6 +110,12 @@ def with_empty_domains(expression: str) -> str:
                 before[solid[place + 2]] = "?"
                 after[solid[place + 2]] = ".orValue(dyn({}))"
     return "".join(f"{before.get(at, '')}{text}{after.get(at, '')}" for at, (_, text) in enumerate(tokens))
+
+
+def _with_own_functions(expression: str) -> str:
+    """Return an expression that calls our functions in place of those of the runtime that are not right."""
+    tokens = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression)]
+    return "".join(SUBSTRING if kind == "name" and text == "substring" else text for kind, text in tokens)
 
 
 # With these alone an expression looks at nothing of a device but what it names.
@@ -343,7 +208,7 @@ class Expressions:
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._answers: dict[tuple[str, DeviceContent], bool | str] = {}
-        self._maps: dict[DeviceContent, _Map] = {}
+        self._maps: dict[DeviceContent, ObjectMap] = {}
 
     def holds(self, expression: str, device: DeviceContent) -> bool:
         """Whether an expression holds for a device.
@@ -383,15 +248,11 @@ class Expressions:
             kind, value = result.type().name(), result.value()
         except RuntimeError as error:
             return f"CEL runtime error: {_worded(str(error))}"
-        if kind == "ERROR":
-            return f"CEL runtime error: {_worded(str(value))}"
-        if not isinstance(value, bool):
-            kind = _KINDS.get(kind, kind.lower())
-            return (
-                f"CEL runtime error: CEL result of type {kind} could not be converted to bool: "
-                f"unsupported native conversion from {kind} to 'bool'"
-            )
-        return value
+        except TypeError:  # so the runtime hands over an optional value
+            kind, value = "optional_type", None
+        if isinstance(value, bool):
+            return value
+        return f"CEL runtime error: {_worded(str(value)) if kind == 'ERROR' else _not_bool(kind, value)}"
 
     def _program(self, expression: str) -> tuple[Any, int]:
         known = self._compiled.get(expression)
@@ -405,9 +266,27 @@ class Expressions:
         return known
 
 
-_KINDS: Final[Mapping[str, str]] = {"INT": "int", "STRING": "string", "DOUBLE": "double", "NULL": "null_type"}
+_NOT_BOOL: Final[Mapping[str, str]] = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+}
+"""What kube-scheduler says of results of these kinds (cel-go, common/types; apiserver, pkg/cel)."""
+
+
+def _not_bool(kind: str, value: object) -> str:
+    """Return what kube-scheduler says of a result that is neither true nor false."""
+    name = kind.lower()
+    if isinstance(value, dict) and (QUANTITY in value or VERSION in value):
+        name = "kubernetes.Quantity" if QUANTITY in value else "kubernetes.Semver"
+    why = _NOT_BOOL.get(name, f"unsupported native conversion from {name} to 'bool'")
+    return f"CEL result of type {name} could not be converted to bool: {why}"
+
+
 _NO_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "?(?P<key>.*?)"?\.?', re.DOTALL)
 _NO_OVERLOAD: Final = re.compile(r"UNKNOWN: No matching overloads? found.*|.*\bno such overload\b.*", re.DOTALL)
+_BY_ZERO: Final = ("divide by zero", "modulus by zero")
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")
 
 
@@ -416,7 +295,7 @@ def _compile(expression: str) -> tuple[Any, int]:
     if len(expression.encode()) > LONGEST_EXPRESSION:
         return f"it is longer than {LONGEST_EXPRESSION} bytes", 0
     try:
-        compiled = _ENVIRONMENT.compile(with_empty_domains(expression))
+        compiled = _ENVIRONMENT.compile(_with_own_functions(with_empty_domains(expression)))
     except (RuntimeError, ValueError) as error:
         return _worded(str(error)).partition("\n")[0], 0
     cost = cost_of(compiled.serialize())
@@ -430,6 +309,8 @@ def _worded(text: str) -> str:
     missing = _NO_KEY.fullmatch(text)
     if missing is not None:
         return f"no such key: {missing['key']}"
+    if text.endswith(_BY_ZERO):
+        return _BY_ZERO[text.endswith(_BY_ZERO[1])].replace("divide", "division")
     if _NO_OVERLOAD.fullmatch(text):
         return "no such overload"
     return _STATUS.sub("", text)

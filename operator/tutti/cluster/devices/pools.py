@@ -38,7 +38,7 @@ class NodePool:
         others: Those of other nodes that consume counters of the pool.
         positions: Name to place in `devices` and behind them in `others`.
         counters: What there is of each, in milli-units.
-        binds: Whether a device that the node can use is ready only when its driver says so.
+        binds: Whether a device is ready only when its driver says so, of those in slices that the node can use some of.
         shared: Whether other nodes may use the same devices.
         listed: All of these and, behind them, the others.
         shape: Equal for pools whose devices differ in nothing but the values of their attributes.
@@ -146,12 +146,12 @@ def pool_for(
     if len(kept) != wanted:
         if any(one.generation > newest for one in everything.values()):
             return None
-        if len(current) < wanted:
+        if len(current) != wanted:
             return NodePool(key, PoolStatus.INCOMPLETE, _devices(kept, node, labels), shared=shared)
     devices = _devices(kept, node, labels)
-    binds = any(one.binding_conditions for one in devices)
     if not _is_valid(kept, current):
-        return NodePool(key, PoolStatus.INVALID, devices, binds=binds, shared=shared)
+        return NodePool(key, PoolStatus.INVALID, devices, shared=shared)
+    binds = any(device.binding_conditions for one in kept for device in one.devices)
     counters = {name: value for one in kept for name, value in one.counters.items()}
     names = {one.name for one in devices}
     others = [device for one in current for device in one.devices if device.consumes and device.name not in names]

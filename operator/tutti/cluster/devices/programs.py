@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tutti.api.devices import MOST_RESULTS
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
-from tutti.cluster.devices.expressions import DeviceContent, Expressions, SelectorError, names_read
+from tutti.cluster.devices.expression_functions import SelectorError
+from tutti.cluster.devices.expressions import DeviceContent, Expressions, names_read
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection

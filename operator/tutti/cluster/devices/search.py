@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tutti.api.devices import MOST_RESULTS, AttributeValue
-from tutti.cluster.devices.asks import SUB_RANK, ClaimAsk, ConstraintAsk, RequestAsk, WayAsk
+from tutti.cluster.devices.asks import SUB_RANK, ClaimAsk, ConstraintAsk, WayAsk
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import (
     CANNOT_ALLOCATE,
@@ -169,10 +169,8 @@ class _Attempt:
         self._of_claim = [0] * len(self.claims)
         self._seen = [{} for _ in self.claims]
         self._values = [[[] for _ in claim.constraints] for claim in self.claims]
-        for at, claim in enumerate(self.claims):
-            if not self._prepare(at, claim):
-                return False
-        return self._claim(0)
+        possible = [self._prepare(at, claim) for at, claim in enumerate(self.claims)]  # all: one may raise
+        return all(possible) and self._claim(0)
 
     def after(self) -> tuple[LocalUse, ...]:
         """Return what is taken of each pool with what was chosen."""
@@ -192,35 +190,30 @@ class _Attempt:
 
     def _prepare(self, at: int, claim: ClaimAsk) -> bool:
         """Collect what is asked for as a whole; whether the claim can be fulfilled as far as that goes."""
-        least = 0
+        least, possible = 0, True
         for place, request in enumerate(claim.requests):
-            fewest: int | None = None
+            counts = []
             for number, way in enumerate(request.ways):
-                count = way.count
-                if not count:
-                    found = list(self._all_of(claim, request, way))
-                    self._everything[at, place, number] = found
-                    count = len(found)
-                    if not found:
-                        continue
-                fewest = count if fewest is None else min(fewest, count)
-            if fewest is None:
-                return False
-            least += fewest
+                if not way.count:
+                    self._everything[at, place, number] = list(self._all_of(claim, way))
+                counts.append(way.count or len(self._everything[at, place, number]))
+            least += min(counts)
+            possible = possible and any(counts)
         if least > MOST_RESULTS:
             text = f"claim {claim.name}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             raise SearchFault(DeviceFault(text))
-        return True
+        return possible
 
-    def _all_of(self, claim: ClaimAsk, request: RequestAsk, way: WayAsk) -> Iterator[tuple[int, int]]:
+    def _all_of(self, claim: ClaimAsk, way: WayAsk) -> Iterator[tuple[int, int]]:
         for number, pool in enumerate(self.offer.pools):
             if pool.status is not PoolStatus.COMPLETE:
                 state = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
-                text = f"claim {claim.name}, request {request.name}: asks for all devices, but resource pool "
+                text = f"claim {claim.name}, request {way.called}: asks for all devices, but resource pool "
                 raise SearchFault(DeviceFault(text + "{pool} is currently " + state, number))
             for device in range(pool.own):
                 kind = pool.kinds[device]
-                if self._is_selected(claim, way, kind) and _demands(way, kind) is not None:
+                used = self._pools[number].consumed.get(device)
+                if self._is_selected(claim, way, kind) and _demands(way, kind, used) is not None:
                     yield number, device
 
     def _is_selected(self, claim: ClaimAsk, way: WayAsk, kind: DeviceKind) -> bool:
@@ -373,16 +366,12 @@ class _Attempt:
         concerned = self._constrain(slot, way, kind)
         if concerned is None:
             if whole:
-                claim = self.claims[slot.claim]
-                text = f"claim {claim.name}, request {claim.requests[slot.request].name}: cannot add device "
+                text = f"claim {self.claims[slot.claim].name}, request {way.called}: cannot add device "
                 text += "{device} because a claim constraint would not be satisfied"
                 raise SearchFault(DeviceFault(text, pool, device))
             return None
-        demands = _demands(way, kind)
-        used = before or (0,) * len(kind.capacities)
-        if demands is None or any(
-            one + more > capacity.value for one, more, capacity in zip(used, demands, kind.capacities, strict=True)
-        ):
+        demands = _demands(way, kind, before)
+        if demands is None:
             self._release(slot, concerned)
             return None
         return _Change(before, state.chosen, charged, demands, concerned)
@@ -430,15 +419,18 @@ def is_tolerated(way: WayAsk, kind: DeviceKind) -> bool:
     return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
 
 
-def _demands(way: WayAsk, kind: DeviceKind) -> tuple[int, ...] | None:
-    """Return how much a way takes of each capacity of a device, in milli-units; None where it has not what is asked."""
+def _demands(way: WayAsk, kind: DeviceKind, used: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return how much a way takes of each capacity of a device; None where it has not what is asked left.
+
+    All in milli-units; `used` is what is taken of each, None where nothing is.
+    """
     if not kind.capacities and not way.capacity:
         return ()
     asked = dict(way.capacity)
     out = []
-    for capacity in kind.capacities:
+    for capacity, taken in zip(kind.capacities, used or (0,) * len(kind.capacities), strict=True):
         demand = capacity.demand(asked.pop(capacity.name, None))
-        if demand is None or demand > capacity.value:
+        if demand is None or taken + demand > capacity.value:
             return None
         out.append(demand)
     return None if asked else tuple(out)

@@ -94,11 +94,14 @@ class DynamicResources:
         return DeviceTurns(pod_class, nodes) if turns else DeviceRoom(pod_class, nodes)
 
     def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
-        """Return int64[rows]: for each request with several ways, 8 for the first, 7 for the second, and so on."""
+        """Return int64[rows]: for each request with several ways, 8 for the first, 7 for the second, and so on.
+
+        Of a pod whose claims all have devices already, nothing is left to choose: no node counts anything.
+        """
         needs = pod_class.devices
-        held = sum(one.rank for one in needs.held)
         if not needs.claims and not needs.extended:
-            return np.full(len(nodes), held, dtype=np.int64)
+            return np.zeros(len(nodes), dtype=np.int64)
+        held = sum(one.rank for one in needs.held)
         points: Scores = nodes.devices.columns(needs, nodes.device_view(needs)).rank + held
         return points
 
