@@ -74,6 +74,18 @@ def test_nothing_is_bound_before_each_pod_was_told_of_its_claim():
     assert changes(world) == ["make"] * 4 + ["allocate"] * 4 + ["tell"] * 4
 
 
+def test_a_pod_is_told_of_its_claim_while_its_devices_are_getting_ready():
+    """kube-scheduler 1.36, dynamicresources.go, PreBind: the status of the pod is patched, and then it waits."""
+    world = world_of(nodes=0)
+    world.node("n0", gpus=0)
+    world.devices.put(resource_slice("n0", 2, bindingConditions=["ready"]))
+    world.pod("p", gpus=0, extended=ASKED)
+    world.run()
+
+    assert changes(world) == ["make", "allocate", "tell"]
+    assert world.where() == {}
+
+
 def test_the_class_by_its_own_name_stands_for_it_too():
     world = world_of()
     world.pod("p", gpus=0, extended={"deviceclass.resource.kubernetes.io/gpu": "3"})

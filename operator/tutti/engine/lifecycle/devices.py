@@ -48,6 +48,8 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import claims_in_the_way
 
 _DONE = BindingProgress(BindingStage.BOUND)
+_GETTING_READY = BindingProgress(BindingStage.UNDER_WAY)
+"""Of a claim that has its devices, and waits for what their drivers say of them."""
 
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
@@ -244,7 +246,10 @@ def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingPr
     if promise is None or not promise.allotment.is_extended:
         return _allocating_progress(state, member, key)
     found = making_progress(state, member, promise) or _allocating_progress(state, member, key)
-    return telling_progress(state, key) if found is _DONE else found
+    if found is not _DONE and found is not _GETTING_READY:
+        return found
+    telling = telling_progress(state, key)  # as kube-scheduler does, before it waits
+    return found if telling.stage is BindingStage.BOUND else telling
 
 
 def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
@@ -256,7 +261,7 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
         return BindingProgress(BindingStage.FAILED, why)
     has, user = claim.status.allocation is not None, _user(state, member, key)
     if has and any(one.uid == user.uid for one in claim.status.reserved_for):
-        return _DONE if devices.book.is_ready(claim) else BindingProgress(BindingStage.UNDER_WAY)
+        return _DONE if devices.book.is_ready(claim) else _GETTING_READY
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
         return BindingProgress(
             BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
