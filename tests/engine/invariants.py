@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from bench.simulation.recounting import recounted
+from tutti.api.hami import UNOFFERED
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.preemption.moves import home_of
 from tutti.engine.reading.resolution import through_local_queue
@@ -91,7 +92,7 @@ class Invariants:
             for name, amount in member.pod.held.items():
                 column = cluster.nodes.resource_index.column(name)
                 fits = cluster.nodes.requested[row, column] <= cluster.nodes.allocatable[row, column]
-                assert fits or not amount, f"{name} on {member.pod.assumed}"
+                assert fits or not amount or name in UNOFFERED, f"{name} on {member.pod.assumed}"
 
     def check_quota(self) -> None:
         state = self.engine.state
@@ -322,7 +323,8 @@ class Invariants:
                     for name, amount in amounts.items():
                         column = nodes.resource_index.column(name)
                         left = nodes.allocatable[row, column] - nodes.requested[row, column]
-                        assert left >= amount, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
+                        kept_free = left >= amount or name in UNOFFERED
+                        assert kept_free, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
 
     def check_moved(self) -> None:
         """Who is being moved keeps its place from whoever is not more important, and no queue keeps more than one plan."""

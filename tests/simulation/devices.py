@@ -148,7 +148,7 @@ class Devices:
     def _follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
         if resource.storage == "nodes" and new is not None and old is None and self._works:
             self._loop.call_later(PUBLISH_SECONDS, self._publish_soon, new.key[1])
-        elif resource.storage == "pods" and new is not None and _was_bound(old, new):
+        elif resource.storage == "pods" and new is not None and was_bound(old, new):
             for what in self._wrong_with(new.obj):
                 self._complain(what)
 
@@ -223,7 +223,8 @@ class Devices:
         return await self._server.user.create(self._resource(plural), namespace, made)
 
 
-def _was_bound(old: Version | None, new: Version) -> bool:
+def was_bound(old: Version | None, new: Version) -> bool:
+    """Whether a pod has got its node with this change."""
     return bool(new.obj["spec"].get("nodeName")) and not (old is not None and old.obj["spec"].get("nodeName"))
 
 

@@ -32,6 +32,8 @@ from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 WINDOW = 20
+CARD_TURNS = 3
+"""So many pods of a gang may be waited for that go to the same node after the first, one by one."""
 LOSS_WINDOW = 30
 MOST_AT_ONCE = 200
 """How often an engine may ask to be asked again at once, with nothing observed in between: nothing else would ever run."""
@@ -100,7 +102,9 @@ class CheckedEngine(Invariants, Engine):
         self._named_since: dict[tuple[WorkloadKey, str], float] = {}
         self._at_once = 0
         window = configuration.bind_window_seconds
-        self.begin_watching(window=window, local_queues=local_queues, longest_bind=LONGEST_BIND_SECONDS)
+        turns = CARD_TURNS * WINDOW if configuration.hami is not None else 0  # each begins the window anew
+        longest = LONGEST_BIND_SECONDS
+        self.begin_watching(window=window + turns, local_queues=local_queues, longest_bind=longest)
 
     def observe(self, observation: AnyObservation) -> None:
         self._at_once = 0

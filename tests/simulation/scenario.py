@@ -102,7 +102,7 @@ def drawn(seed: int) -> Scenario:
     steps += [
         *_wire_faults(draw),
         *_lasting_faults(draw, [step.args for step in steps if step.do == "gang"]),
-        *_process_faults(draw),
+        *process_faults(draw),
         *_accidents(draw),
         *_broken_machines(draw),
         *_rivals(draw),
@@ -354,7 +354,7 @@ def _lasting_faults(draw: random.Random, gangs: list[dict[str, Any]]) -> list[St
     return steps
 
 
-def _process_faults(draw: random.Random) -> list[Step]:
+def process_faults(draw: random.Random) -> list[Step]:
     """Processes that die or stand still, whoever leads more often than not."""
     crashes = range(draw.choice((0, 0, 1, 2, 4)))
     who = ("leader", "leader", "a", "b")

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.cards import Cards
 from tests.simulation.devices import Devices
 from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
@@ -58,6 +59,9 @@ class World:
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
         self.devices = Devices(self.server, loop, self.complain)
+        self.cards = Cards(
+            self.server, loop, self.complain, draw=random.Random(f"{seed}/plugins"), late=self.longest_lag
+        )
         self.waits = Waits(self.server, loop, self.complain, self._about)
         self.policies = Policies(self.server, loop, self.complain)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
@@ -69,6 +73,7 @@ class World:
         self.state: Json = {}
         self.journals: Journals | None = None
         self.failed = asyncio.Event()
+        self._longest_lag = 0.0
         self._draw = random.Random(f"{seed}/users")
         self._gang_of: dict[str, str] = {}
         self.network.sending.append(self._check_leader)
@@ -93,11 +98,16 @@ class World:
             self.violations.append(f"at {self.loop.time():.3f} s: {what}")
         self.failed.set()
 
+    def longest_lag(self) -> float:
+        """For how many seconds at most changes have been late until now."""
+        self._longest_lag = max(self._longest_lag, *self.network.lags.values(), 0.0)
+        return self._longest_lag
+
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
         doer: Any = next(
             one
-            for one in (self.mistakes, self.machines, self.devices, self.waits, self.policies, self)
+            for one in (self.mistakes, self.machines, self.devices, self.cards, self.waits, self.policies, self)
             if hasattr(one, f"do_{action}")
         )
         await getattr(doer, f"do_{action}")(**args)
@@ -320,6 +330,7 @@ class World:
         self.network.slowness = 1.0
         await self.machines.heal()
         await self.devices.heal()
+        await self.cards.heal()
         await self.mistakes.mend_all()
         for gang in self.gangs.values():
             for name in gang.members:

@@ -12,7 +12,18 @@ from tests.drawing import examples
 from tests.engine.hami_world import HamiWorld, card
 from tests.engine.world import GPU, replaced
 from tutti.api.conditions import timestamp
-from tutti.api.hami import ALLOCATED, BIND_PHASE, CORDON, LOCK, MEMORY, NODE, PERCENTAGE, REGISTER, TO_ALLOCATE
+from tutti.api.hami import (
+    ALLOCATED,
+    BIND_PHASE,
+    BOUND_AT,
+    CORDON,
+    LOCK,
+    MEMORY,
+    NODE,
+    PERCENTAGE,
+    REGISTER,
+    TO_ALLOCATE,
+)
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.observations import NodeSeen
 
@@ -150,6 +161,38 @@ def test_a_gang_that_was_begun_is_given_up_where_the_plugin_falls_silent():
     world.until(100)
 
     assert not world.where("g")
+
+
+def test_a_card_that_is_given_away_while_a_gang_waits_for_its_turn_is_promised_no_second_time():
+    """HAMi's own scheduler beside us: what is kept here for who waits for the lock of a node is nothing to it."""
+    world = HamiWorld(answers=False)
+    world.machine("a", 2)
+    world.card_pod("theirs", 4000, scheduler="hami-scheduler", node="a")
+    said(world, "theirs", "GPU-a-0,NVIDIA,4000,0:;", "allocating")
+    world.say("a", {LOCK: f"{timestamp(world.now)},default,theirs"})
+    world.sharing_gang("g", 2, 12000)
+    world.run()
+    assert world.reason("PodGroup", "g") == "WaitingForNodeLock"
+
+    world.card_pod("more", 9000, scheduler="hami-scheduler", node="a")
+    said(world, "more", "GPU-a-1,NVIDIA,9000,0:;", "success")
+    world.answers = True
+    world.serve("theirs")
+    world.run()
+    assert not world.where("g")
+    assert world.reason("PodGroup", "g") != "WaitingForNodeLock"
+
+    world.finish("more")
+    world.until(120)
+    assert len(world.where("g")) == 2
+    assert world.taken("a") == [(16000, 0, 2), (12000, 0, 1)]
+
+
+def said(world: HamiWorld, name: str, parts: str, phase: str) -> None:
+    """Have a pod say that it has these parts of cards, as HAMi's scheduler writes it."""
+    pod = world.pods["default", name]
+    told = {NODE: "a", ALLOCATED: parts, TO_ALLOCATE: parts, BIND_PHASE: phase, BOUND_AT: str(int(world.now))}
+    world.put(replaced(pod, metadata=replaced(pod.metadata, annotations=told)))
 
 
 def test_a_lock_of_a_bind_that_never_was_is_taken_over_after_a_restart():

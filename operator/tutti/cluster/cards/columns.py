@@ -153,6 +153,17 @@ class CardColumns:
         """Return what somebody has on a node."""
         return self._grants.get(node, {}).get(who)
 
+    def is_overdrawn(self, grant: Grant) -> bool:
+        """Whether a card that a grant is of is not there any more, or has less than is taken of it altogether."""
+        self.sync()
+        row = self._rows.get(grant.node)
+        places = self._places.get(row, {}) if row is not None else {}
+        at = [places.get(card, -1) for card in grant.use]
+        if row is None or min(at, default=0) < 0:
+            return True
+        free = self._amounts[:3, row, at] - self._amounts[3:, row, at]
+        return bool((free < 0).any())
+
     def on_node(self, name: str) -> Mapping[Hashable, Grant]:
         """Return who has what on a node."""
         return self._grants.get(name, {})

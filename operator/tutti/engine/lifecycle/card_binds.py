@@ -153,7 +153,8 @@ def _turns_of(state: LifecycleState, workload: Workload) -> CardTurns:
         pod = member.pod
         if not pod.assumed or member.sent or pod.pod_class.cards is NO_CARDS or pod.assumed not in nodes.cards.told:
             continue
-        if nodes.card_holders.of(pod) is None:
+        grant = nodes.card_holders.of(pod)
+        if grant is None or nodes.cards.is_overdrawn(grant):  # HAMi's own scheduler may have given it away meanwhile
             out.lacking.append(member)
         elif pod.assumed in nodes.cards.silent:
             out.silent[pod.assumed] = None
