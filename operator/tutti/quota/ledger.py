@@ -129,6 +129,7 @@ class UsageLedger:
         self._epoch = 0
         self.frees = 0
         self._moves: dict[str, int] = {}
+        self._moved_queues: dict[str, None] = {}
         self._frees: dict[str, int] = {}
         self._stamps: dict[int, int] = {}
         self._freed: dict[str, None] = {}
@@ -214,6 +215,11 @@ class UsageLedger:
     def retry_all(self) -> None:
         """Have everybody who waits for quota look again, as if some had been given back everywhere."""
         self._freed.update(dict.fromkeys(self._roots.values()))
+
+    def take_moved(self) -> list[str]:
+        """Return the queues of which more or less is used than at the last call."""
+        moved, self._moved_queues = self._moved_queues, {}
+        return list(moved)
 
     def take_touched(self) -> list[str]:
         """Return whose usage has changed since the last call."""
@@ -411,6 +417,7 @@ class UsageLedger:
     def _moved(self, queue: str) -> None:
         root = self._roots.get(queue) or f"queue/{queue}"
         self._moves[root] = self._moves.get(root, 0) + 1
+        self._moved_queues[queue] = None
         leaf = self.tree.queues.get(queue)
         for node in leaf.path if leaf is not None else ():
             self._stamps[id(node)] = self._stamps.get(id(node), 0) + 1

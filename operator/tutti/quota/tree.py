@@ -134,6 +134,21 @@ class QuotaNode:
                 free = _plus(max(0, _minus(local, used)), free)
         return free
 
+    def terms_of_available(self, what: FlavorResource) -> tuple[int, int]:
+        """Return what `available` is made of below a root: what only it may have, and the most beside that.
+
+        What is available is the first, and beside it what is available of the parent up to the second.
+        """
+        quota = self.quotas.get(what)
+        if quota is None:
+            return 0, UNLIMITED
+        local, used = self.local.get(what, 0), self.usage.get(what, 0)
+        unused = max(0, _minus(local, used)) if local else 0
+        if quota.borrowing_limit is None:
+            return unused, UNLIMITED
+        own = _minus(_minus(self.subtree.get(what, 0), local), max(0, used - local))
+        return unused, _plus(own, quota.borrowing_limit)
+
     def has_own(self, wanted: Mapping[FlavorResource, int]) -> bool:
         """Whether all of this may be used here now without borrowing any of it."""
         for what, amount in wanted.items():

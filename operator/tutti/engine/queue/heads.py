@@ -54,6 +54,16 @@ class Contender(Protocol):
         """Return the place of one of these among the heads of all contenders."""
 
 
+class Sleeping(Protocol):
+    """Those who are asleep until it is known that something could come of looking at them."""
+
+    def nearest(self, state: QueueState, *, has_others: bool) -> Place | None:
+        """Return where the next of them stands, or before that, beside others or alone; None where there is nobody."""
+
+    def rouse(self) -> PendingQueue:
+        """Have all tried who sleep in the line of that one, and return the line."""
+
+
 @dataclass(frozen=True, slots=True)
 class NextHead:
     """Whose turn it is.
@@ -95,25 +105,44 @@ class Batch:
 
 
 def next_heads(
-    state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests, *, shut_out: ShutOut
+    state: QueueState,
+    lines: Iterable[PendingQueue],
+    pending: PendingRequests,
+    *,
+    shut_out: ShutOut,
+    sleeping: Sleeping | None = None,
 ) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
         shut_out: Takes out of its line one of which looking at its quota has raised.
+        sleeping: Who competes beside those.
         state: What is used, and by what is compared.
         lines: Those with somebody to try.
         pending: What is waited for in all lines, these or not.
     """
     heap: list[tuple[Place, int, Contender]] = []
     known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
-    for number, contender in enumerate(_contenders(state, lines, pending, shut_out)):
+    contenders = _contenders(state, lines, pending, shut_out)
+    for number, contender in enumerate(contenders):
         first = contender.next(state)
         if first is not None:
             known[number] = first
             heap.append((first[0], number, contender))
     heapq.heapify(heap)
-    while heap:
+    while True:
+        nearest = None if sleeping is None else sleeping.nearest(state, has_others=bool(heap))
+        if sleeping is not None and nearest is not None and (not heap or nearest <= heap[0][0]):
+            line = sleeping.rouse()
+            line.begin()
+            contenders.append(_Single(line, shut_out))
+            found = contenders[-1].next(state)
+            if found is not None:
+                known[len(contenders) - 1] = found
+                heapq.heappush(heap, (found[0], len(contenders) - 1, contenders[-1]))
+            continue
+        if not heap:
+            return
         place, number, contender = heap[0]
         found = known[number] if number in known else contender.next(state)
         if found is None:
@@ -122,10 +151,9 @@ def next_heads(
         if found[0] != place:
             known[number] = found
             heapq.heapreplace(heap, (found[0], number, contender))
-            if heap[0][1] != number:
-                continue
-        rival = min(heap[1:3], default=None)
-        yield NextHead(found[1], found[2], number, contender, None if rival is None else rival[:2])
+            continue
+        rivals = [one[:2] for one in heap[1:3]] + ([] if nearest is None else [(nearest, len(contenders))])
+        yield NextHead(found[1], found[2], number, contender, min(rivals, default=None))
         known.clear()
 
 
@@ -174,7 +202,7 @@ class _Single:
             except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
                 self.shut_out(head.workload, error)
                 continue
-            return _place(head, 0 if choice is None else choice.level), head, choice
+            return place_among_heads(head, 0 if choice is None else choice.level), head, choice
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
@@ -182,7 +210,7 @@ class _Single:
 
     def place(self, one: QueueEntry) -> Place:
         choice = one.equivalence.choice
-        return _place(one, 0 if choice is None else choice.level)
+        return place_among_heads(one, 0 if choice is None else choice.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +236,7 @@ class _Tree:
             first = heads[self.tournament.winner(heads)]
             choice = assign_flavors(state, first.entry)
             if choice is None or choice.usage == first.usage:
-                return _place(first.entry, 0), first.entry, choice
+                return place_among_heads(first.entry, 0), first.entry, choice
         return None
 
     def _head(self, state: QueueState, line: PendingQueue) -> _Head | None:
@@ -225,7 +253,7 @@ class _Tree:
         return self.lines[0].followers(head)
 
     def place(self, one: QueueEntry) -> Place:
-        return _place(one, 0)
+        return place_among_heads(one, 0)
 
 
 def _head(state: QueueState, entry: QueueEntry) -> _Head:
@@ -238,7 +266,8 @@ def _head(state: QueueState, entry: QueueEntry) -> _Head:
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
 
 
-def _place(entry: QueueEntry, level: int) -> Place:
+def place_among_heads(entry: QueueEntry, level: int) -> Place:
+    """Return the place of a head among those of all contenders, whose quota would come from so far away."""
     workload = entry.workload
     return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tutti.cluster.cluster import Cluster
 from tutti.engine.backfill import backfill
-from tutti.engine.queue import QueueState, room_bounds
+from tutti.engine.queue import QueueState, quota_bounds, room_bounds
+from tutti.engine.queue.quota_bounds import QuotaBounds
 from tutti.engine.queue.room_bounds import RoomBounds
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
@@ -22,6 +23,7 @@ class ParkedClasses:
 
     Attributes:
         by_root: For quota, by the root of their tree.
+        by_quota: For quota alone, as much as they ask for.
         for_nodes: For room, or whatever else may be of help on nodes.
         for_room: For room on a node, as large as one of their pods.
         for_answers: For an extender.
@@ -30,6 +32,7 @@ class ParkedClasses:
     """
 
     by_root: dict[str, Classes] = field(default_factory=dict)
+    by_quota: QuotaBounds = field(default_factory=QuotaBounds)
     for_nodes: Classes = field(default_factory=dict)
     for_room: RoomBounds = field(default_factory=RoomBounds)
     for_answers: Classes = field(default_factory=dict)
@@ -41,6 +44,7 @@ class ParkedClasses:
         """Forget all of them."""
         for parked in (self.by_root, self.for_nodes, self.for_room, self.for_answers, self.for_throttles, self.roused):
             parked.clear()
+        self.by_quota.clear()
         self._called = []
 
     def helped_by_room(self, cluster: Cluster) -> tuple[Iterable[EquivalenceClass], Iterable[EquivalenceClass]]:
@@ -61,6 +65,32 @@ class ParkedClasses:
         """Have a class tried again when quota is freed in its tree."""
         self.by_root.setdefault(equals.root, {})[equals] = None
 
+    def for_more_quota(self, state: QueueState, entry: QueueEntry, why: Explanation) -> None:
+        """Have those equal to an entry, which waits for some reason, tried again when quota is freed that can help."""
+        options = quota_bounds.options_of(state, entry, why)
+        if options is None:
+            self.for_quota(entry.equivalence)
+        else:
+            self.by_quota.put(state, entry, options)
+
+    def compare_again(self, entry: QueueEntry) -> None:
+        """Have a class compared when quota is freed in its tree: something was observed of one that stands there."""
+        if not self.by_quota.compare_again(entry):
+            self.look_again(entry.equivalence)
+
+    def look_again(self, equals: EquivalenceClass) -> None:
+        """Have a class looked at whenever quota is freed in its tree: something about it is not as it was."""
+        is_asked = self.by_quota.drop(equals)
+        if is_asked is not None:
+            (self.roused if is_asked else self.by_root.setdefault(equals.root, {}))[equals] = None
+
+    def sleep(self, equals: EquivalenceClass, why: Explanation) -> None:
+        """Let a class wait in its line; where that is strict, those who slept there are looked at again as well."""
+        equals.line.park(equals, why)
+        if equals.line.strict:
+            for other in self.by_quota.of_queue(equals.line.name[0], equals.root):
+                self.look_again(other)
+
     def note(self, state: QueueState, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool) -> None:
         """Note what could help those equal to an entry that could not be admitted.
 
@@ -80,7 +110,7 @@ class ParkedClasses:
                 self.for_quota(equals)
             return
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
-            self.for_quota(equals)
+            self.for_more_quota(state, entry, why)
         unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
         if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
             self.for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
@@ -103,6 +133,10 @@ class ParkedClasses:
             del self.for_nodes[one]
         return found
 
+    def is_helped(self, state: QueueState) -> bool:
+        """Whether quota that somebody waits for was freed since it was asked last in which trees it was."""
+        return state.ledger.has_freed(self.by_root.keys()) or state.ledger.has_freed(self.by_quota.roots())
+
     def freed(self, roots: Iterable[str]) -> Iterator[Classes]:
         """Take out those who wait for quota in these trees, and yield them tree by tree."""
         for root in roots:
@@ -121,3 +155,11 @@ def activate_after_victims(equals: EquivalenceClass) -> None:
     """Have those tried again that are parked while victims of the first of them are leaving."""
     if equals.why is not None and equals.why.gate is Gate.VICTIMS:
         equals.line.activate(equals)
+
+
+def tell_in_time(state: QueueState, equals: EquivalenceClass) -> None:
+    """Have the first of those who sleep on tried again when numbers may be told anew, which are others by now."""
+    first = equals.first()
+    equals.stale = True
+    if first is not None:
+        state.report_in_time(first.workload, equals.looked_at)

@@ -7,6 +7,7 @@ the queue for quota and nodes; what failed there is parked, and woken by what ca
 |---|---|---|
 | queues, flavors or cohorts are written otherwise | `catalog.version` | everybody |
 | quota was given back | `ledger.take_freed` | who lacks quota in that cohort tree |
+| the same | `ledger.take_freed` | of those whom only quota can help, who fits by now (`quota_bounds.py`) |
 | a holdback ended | `quota_holdbacks` | whom it had refused |
 | room may have appeared | `cluster.freed` | who lacks nodes |
 | pods left nodes, and no other room did | `cluster.exits` | of those, who may fit there (`room_bounds.py`) |
@@ -47,7 +48,7 @@ from tutti.engine.queue.equivalence import (
 )
 from tutti.engine.queue.heads import Batch, NextHead, explain_those_behind, explain_waiting, next_heads
 from tutti.engine.queue.ordered_lines import OrderedLines
-from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken
+from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken, tell_in_time
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.faults import Whose
@@ -124,6 +125,7 @@ class SchedulingQueue:
         self._activate(state, taken(self._parked.roused))
         for woken in self._parked.freed(freed):
             self._activate(state, woken)
+        self._activate(state, self._parked.by_quota.ask(state, freed, self._entries))
         if state.quota_holdbacks.of or state.quota_holdbacks.activated:
             self._follow_holdbacks(state)
         if room != state.cluster.freed:
@@ -160,14 +162,14 @@ class SchedulingQueue:
         names, self._active = self._active, {}
         queues = [self._queues[name] for name in names if name in self._queues]
         self._trying = names, queues
+        self._parked.by_quota.rouse_lines(queues)
         degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
         aside = partial(self._put_aside, state)
-        first, then = (next_heads(state, some, self._pending, shut_out=aside) for some in (degraded, others))
-        heads = self._worth_trying(state, chain(first, then) if degraded else then)
-        again = False
+        then = next_heads(state, others, self._pending, shut_out=aside, sleeping=self._parked.by_quota)
+        heads = self._worth_trying(state, chain(next_heads(state, degraded, self._pending, shut_out=aside), then))
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
-        out_of_date, is_enough, times = False, False, 0
+        again, out_of_date, is_enough, times = False, False, False, 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
             at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
             together = partial(batches.batch_of, state, head.entry, head.choice, head.followers(), at_most)
@@ -191,6 +193,7 @@ class SchedulingQueue:
     def end_turn(self, state: QueueState) -> list[Workload]:
         """End what `batches` has begun; returns who is told something else of who is before it than until now."""
         names, queues = self._trying
+        queues += self._parked.by_quota.take_roused()
         news: list[Workload] = []
         for queue in queues:
             queue.close()
@@ -200,8 +203,11 @@ class SchedulingQueue:
                 self._queues.pop(queue.name, None)
         self._trying = {}, []
         if self.cut_short:
-            self._active = {**names, **self._active}
-        elif state.quota_holdbacks.of:
+            self._active = {**names, **{one.name: None for one in queues}, **self._active}
+            return news
+        for equals in self._parked.by_quota.end():
+            tell_in_time(state, equals)
+        if state.quota_holdbacks.of:
             quota_holdback.lapse_holdbacks(state)
         return news
 
@@ -220,7 +226,7 @@ class SchedulingQueue:
             Who is told another reason by that than until now.
         """
         equals, queue = entry.equivalence, entry.equivalence.line
-        queue.park(equals, why)
+        self._parked.sleep(equals, why)
         let_rest(state, entry)
         quota_holdback.note_holdback(state, entry, why)
         self._parked.note(state, entry, why, lacks_nodes=lacks_nodes)
@@ -244,6 +250,7 @@ class SchedulingQueue:
         entry = self._entries.pop(workload.key, None)
         if entry is not None:
             equals = entry.equivalence
+            self._parked.look_again(equals)
             equals.line.leave(entry)
             activate_after_victims(equals)  # those of another, which nobody left has been waiting for
             if equals.queue is not None:
@@ -339,10 +346,12 @@ class SchedulingQueue:
         if entry is not None and entry.is_at(name, key, shape):
             entry.needs = needs
             entry.equivalence.line.look_again(entry)
+            self._parked.compare_again(entry)
         else:
             self.drop(workload)
             equals = class_of(state, self._line(state, name, queue, workload), shape, workload, queue, needs)
             entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
+            self._parked.look_again(equals)
             equals.line.add(entry)
             self._orders.note(entry, state.now)
             if queue is not None:
@@ -350,6 +359,7 @@ class SchedulingQueue:
         equals = entry.equivalence
         if equals.stale and equals.first() is entry and workload.report_at is None:  # its numbers may be told by now
             equals.before, equals.stale, equals.looked_at = None, False, state.now
+            self._parked.by_quota.drop(equals)
             equals.line.activate(equals)
         if workload.explanation is None and workload.phase is Phase.WAITING:
             explain(workload, NEXT)
@@ -380,11 +390,10 @@ class SchedulingQueue:
             if equals.before is None or not state.attempt(Whose(*entry.workload.key), "comparing it", again, False):
                 yield head
                 continue
-            equals.line.park(equals, equals.before)
+            self._parked.sleep(equals, equals.before)
             quota_holdback.note_holdback(state, entry, equals.before)
-            equals.stale = True
-            self._parked.for_quota(equals)
-            state.report_in_time(entry.workload, equals.looked_at)
+            tell_in_time(state, equals)
+            self._parked.for_more_quota(state, entry, equals.before)
 
     def _activate(self, state: QueueState, classes: Iterable[EquivalenceClass]) -> None:
         """Have parked workloads tried again."""
@@ -394,6 +403,7 @@ class SchedulingQueue:
                 if equals.size:
                     self._parked.roused[equals] = None
                 continue
+            self._parked.by_quota.drop(equals)
             equals.line.activate(equals)
             self._active[equals.line.name] = None
 
@@ -432,7 +442,7 @@ class SchedulingQueue:
         parked = self._parked
         room = bool(parked.for_nodes or parked.for_room) and self._seen[1] != state.cluster.freed
         room = room or state.throttles.has_helped(parked.for_throttles)
-        return room or state.ledger.has_freed(parked.by_root.keys())
+        return room or parked.is_helped(state)
 
     def _has_reclassed(self, state: QueueState) -> bool:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""

@@ -207,6 +207,10 @@ class PendingQueue:
         """Whether anybody is parked, and somebody of another class waits as well."""
         return bool(self._parked) and len(self._classes) > 1
 
+    def sleeps_alone(self, equivalence: EquivalenceClass) -> bool:
+        """Whether nobody of another class is parked here."""
+        return self._parked.keys() <= {equivalence}
+
     def equivalence(self, shape: Shape) -> EquivalenceClass | None:
         """Return the equivalence class of a shape, if there is one."""
         return self._classes.get(shape)
