@@ -137,14 +137,14 @@ class SleepingTree:
 
     def compare_again(self, row: Row) -> bool:
         """Have a class compared as if just tried; returns whether that will do, where it is not asked for, nor moved."""
-        if self._row["asked"][row.number] or place_among_heads(row.first, row.place[1].level) != row.place:
+        if self.is_asked(row) or place_among_heads(row.first, row.place[1].level) != row.place:
             return False
         self.tried[row.first.equivalence] = None
         return True
 
     def drop(self, row: Row) -> bool:
         """Let go of a class; returns whether it was asked for."""
-        was_asked = bool(self._row["asked"][row.number])
+        was_asked = self.is_asked(row)
         for slot in row.asks:
             self._ask.give(slot)
         for slot in row.options:
@@ -266,14 +266,15 @@ class SleepingTree:
     def _next_in_line(self, *, has_others: bool) -> tuple[Place, Row] | None:
         """Return the next one of those in line who still fits, or who waits for his own where anybody else is there."""
         line, own = self._line, self._own_line
-        while line and not (self._is_asked(line[-1][1]) and self._still_fits(line[-1][1])):
+        while line and not (self.is_asked(line[-1][1]) and self._still_fits(line[-1][1])):
             line.pop()
-        while own and not self._is_asked(own[-1][1]):
+        while own and not self.is_asked(own[-1][1]):
             own.pop()
         ends = [some[-1] for some in ((line, own) if line or has_others else (line,)) if some]
         return min(ends, key=lambda one: one[0], default=None)
 
-    def _is_asked(self, row: Row) -> bool:
+    def is_asked(self, row: Row) -> bool:
+        """Whether a class is to be looked at."""
         return self._rows[row.number] is row and bool(self._row["asked"][row.number])
 
     def _still_fits(self, row: Row) -> bool:
