@@ -185,7 +185,7 @@ class QuotaBounds:
         for line in lines if self._asked else ():
             name, part = line.name
             for root in () if part else tuple(self._asked):
-                for equals in self.of_queue(name, root):  # who was tried in a turn that was cut short sleeps on
+                for equals in self.of_queue(name, root):  # who was tried before the last turn ended sleeps on
                     if self._trees[root].is_asked(self._rows[equals]):
                         self.drop(equals)
                         line.activate(equals)

@@ -136,7 +136,7 @@ class SleepingTree:
         return row
 
     def compare_again(self, row: Row) -> bool:
-        """Have a class compared as if just tried; returns whether that will do, where it is not asked for, nor moved."""
+        """Have a class compared as if just tried, and say so; not where it is asked for, or stands elsewhere by now."""
         if self.is_asked(row) or place_among_heads(row.first, row.place[1].level) != row.place:
             return False
         self.tried[row.first.equivalence] = None
