@@ -18,6 +18,7 @@ from tests.simulation.loop import OWNER, VirtualLoop
 from tests.simulation.wire import Network, Wire
 from tutti.api.configuration import NetworkSettings, ThrottlesSettings, TuttiConfiguration, UsersSettings
 from tutti.api.kinds.pod_group import OnMemberLoss
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.controller.cycle import Journal
 from tutti.controller.engine_run import OperatorContext
 from tutti.controller.health import Health
@@ -250,6 +251,7 @@ class Operator:
         was_whole: Callable[[str], bool],
         configuration: TuttiConfiguration = CONFIGURATION,
         journals: Journals | None = None,
+        shard: str = DEFAULT_SHARD,
     ) -> None:
         self.replica = replica
         self.name = ""
@@ -262,6 +264,7 @@ class Operator:
         self._local_queues = local_queues
         self._configuration = configuration
         self._journals = journals
+        self.shard = shard
         self._draw = draw
         self._lacks = lacks
         self._was_whole = was_whole
@@ -319,7 +322,14 @@ class Operator:
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
         journal = self._journals(self._configuration) if self._journals is not None else None
         around = OperatorContext(
-            wire, self._configuration, Health(), metrics, journal, clock=self._loop.wall, ticks=self._loop.time
+            wire,
+            self._configuration,
+            Health(),
+            metrics,
+            journal,
+            clock=self._loop.wall,
+            ticks=self._loop.time,
+            shard=self.shard,
         )
         self.room = LeaderSession(self._make_engine, around)
         self.identify(self.room)

@@ -22,6 +22,7 @@ from tutti.api.network import NetworkSettings
 from tutti.api.node_health import NodeHealth
 from tutti.api.problems import FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
+from tutti.api.shards import MOST_SHARDS, Shard, shards_problem
 
 KIND = "TuttiConfiguration"
 
@@ -313,6 +314,9 @@ class TuttiConfiguration(Model):
     network: NetworkSettings | None = None
     """Left out: what the network costs is not looked at; `{}`: who talks to whom is read (docs/howto/network.md)."""
     leader_election: LeaderElection = LeaderElection()
+    shards: Annotated[list[Shard], Field(max_length=MOST_SHARDS)] = []
+    """Parts of the cluster that processes of their own schedule (`tutti run --shard`, docs/howto/shards.md); left out:
+    one process schedules all of it."""
     metrics: MetricsSettings = MetricsSettings()
     webhook: WebhookSettings = WebhookSettings()
     ui: UiSettings | None = None
@@ -355,6 +359,18 @@ class TuttiConfiguration(Model):
         for name, times in described.items():
             if times > 1:
                 raise ValueError(f"frameworks: {name} is described {times} times; keep one of them")
+        return self
+
+    @model_validator(mode="after")
+    def check_shards(self) -> TuttiConfiguration:
+        """Shards have nothing in common, and what would need them to is refused."""
+        problem = shards_problem(self.shards)
+        if not problem and self.shards and not self.leader_election.enabled:
+            problem = "they need leaderElection.enabled: by its lease a shard is one process's"
+        if not problem and self.shards and self.throttles is not None:
+            problem = "throttles count pods of all shards, of which none sees all; leave one of the two out"
+        if problem:
+            raise ValueError(f"shards: {problem}")
         return self
 
     @property

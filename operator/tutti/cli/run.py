@@ -26,6 +26,7 @@ GC_THRESHOLDS = (20_000, 200, 1000)
 @click.option("--config", "file", type=click.Path(path_type=Path), help="File with a TuttiConfiguration.")
 @click.option("--journal", type=click.Path(path_type=Path), help="Record what is seen and decided, for `tutti replay`.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Port of /metrics and probes; 0 takes a free one.")
+@click.option("--shard", default="default", help="Which of the configuration's shards to schedule.", show_default=True)
 @click.option("--log-format", type=click.Choice(["json", "console"]), help="How log lines look.")
 def command(**options: Any) -> None:
     """Run the scheduler: queue, admit, place and bind pods with `schedulerName: tutti`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Literal, NoReturn
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load_configuration as read
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.cli.terminal import echo
 from tutti.controller import logs
 from tutti.controller.main import Launch, run_operator
 from tutti.controller.plugins import load_plugins, read_policies
+from tutti.engine.records.plugins import Plugins
 from tutti.kube.credentials import CredentialsError
 
 _PORT = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
@@ -34,22 +37,37 @@ class RunOptions:
     journal: Path | None
     metrics_port: int | None
     log_format: Literal["json", "console"] | None
+    shard: str = DEFAULT_SHARD
 
 
 def start(options: RunOptions) -> NoReturn:
     """Run the operator until a signal, and end the process."""
     configuration = _configuration(options.file, options.metrics_port)
+    _check_shard(options.shard, configuration)
     logging = configuration.logging
     logs.configure(options.log_format or logging.format, level=logging.level)
     try:
         plugins = partial(load_plugins, configuration, read_policies(configuration))
-        sys.exit(run_operator(Launch(configuration, options.kubeconfig, options.context, options.journal, plugins)))
+        sys.exit(run_operator(_launch(options, configuration, plugins)))
     except ConfigurationError as error:
         _fail(f"configuration {error}")
     except CredentialsError as error:
         _fail(str(error))
     except OSError as error:
         _fail(_why_not(error, configuration))
+
+
+def _launch(options: RunOptions, configuration: TuttiConfiguration, plugins: Callable[[], Plugins]) -> Launch:
+    return Launch(
+        configuration, options.kubeconfig, options.context, options.journal, plugins=plugins, shard=options.shard
+    )
+
+
+def _check_shard(shard: str, configuration: TuttiConfiguration) -> None:
+    """End where a shard is meant that is not there: its process would schedule nothing."""
+    names = [DEFAULT_SHARD, *(one.name for one in configuration.shards)]
+    if shard not in names:
+        _fail(f"--shard {shard}: the configuration has no such shard; it has {', '.join(names)}")
 
 
 def _why_not(error: OSError, configuration: TuttiConfiguration) -> str:

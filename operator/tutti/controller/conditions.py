@@ -69,6 +69,8 @@ class ConditionKeeper:
         overused: Callable[[], Mapping[KindKey, str] | None] = dict,
         windows: Callable[[], Mapping[str, WindowNote] | None] = dict,
         followed: Callable[[], bool | None] = bool,
+        concerns: Callable[[str, str, str], bool] = lambda *_: True,
+        misled: Callable[[], Mapping[KindKey, str]] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep them by what is known, and written by a writer.
@@ -81,6 +83,8 @@ class ConditionKeeper:
             windows: Returns what ClusterQueues are told of their windows, by name, and Cohorts, by `cohort_key`; None
                 as with `overused`.
             followed: Returns whether ProvisioningRequests are seen; None as with `overused`.
+            concerns: Returns whether an object of this kind, namespace and name is written here, or by another shard.
+            misled: Returns the LocalQueues that lead into another shard, and what they are told.
             clock: Unix seconds.
         """
         self._catalogue = catalogue
@@ -88,6 +92,8 @@ class ConditionKeeper:
         self._overused = overused
         self._windows = windows
         self._followed = followed
+        self._concerns = concerns
+        self._misled = misled
         self._clock = clock
         self._said: dict[KindKey, _Said] = {}
 
@@ -102,8 +108,14 @@ class ConditionKeeper:
         self._catalogue.count_users()
         overused, windows, followed = self._overused(), self._windows(), self._followed()
         self._catalogue.specs.requests_followed = bool(followed)
-        for key, verdict in active_conditions(self._catalogue.specs):
+        misled = self._misled()
+        for key, found in active_conditions(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
+            if not self._concerns(*key):
+                continue
+            verdict = (
+                ActiveCondition(active=False, reason="OtherShard", message=misled[key]) if key in misled else found
+            )
             if stored is not None and not (followed is None and key[0] == AdmissionCheck.KIND):
                 readable = key not in self._catalogue.specs.broken
                 exceeded = () if overused is None else _exceeded(stored, overused.get(key, ""), readable=readable)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.shards import DEFAULT_SHARD, lease_of
 from tutti.controller.event_loops import Heartbeat, LoopThread
 from tutti.kube.client import Client
 from tutti.kube.fencing import LeadershipDoubted
@@ -87,9 +88,14 @@ async def _waited(settled: Callable[[], Awaitable[object]]) -> None:
 
 
 def election_of(
-    configuration: TuttiConfiguration, client: Client, aside: ElectionThread | None, *, clock: Callable[[], float]
+    configuration: TuttiConfiguration,
+    client: Client,
+    aside: ElectionThread | None,
+    *,
+    clock: Callable[[], float],
+    shard: str = DEFAULT_SHARD,
 ) -> Election | None:
-    """Return the election that a process takes part in; None where it needs no lease.
+    """Return the election that a process takes part in, for the lease of its shard; None where it needs no lease.
 
     An elector that works aside renews for as long as the loop that acts comes round. What `client` finds out here of a
     server that is back is told there, and the other way round.
@@ -97,7 +103,8 @@ def election_of(
     election = configuration.leader_election
     if not election.enabled:
         return None
-    lease, times = (election.lease_namespace, election.lease_name), lease_times(configuration)
+    lease = election.lease_namespace, lease_of(election.lease_name, shard)
+    times = lease_times(configuration)
     if aside is None:
         return Election(Elector(client, namespace=lease[0], name=lease[1], times=times, clock=clock))
     client.recovery.tell_also(partial(aside.loop.soon, aside.client.recovery.hear))

@@ -14,11 +14,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
 from tutti.controller.election import ElectionThread
@@ -37,6 +38,8 @@ from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm
 from tutti.kube.lease import boot_clock
 
+Observe: TypeAlias = Callable[[AnyObservation], None]
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
@@ -46,6 +49,7 @@ class OperatorContext:
         clock: The time of day, in Unix seconds.
         ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
         aside: Where the lease is held; None: in the loop of the session, and with its client.
+        shard: Which part of the cluster is scheduled here, where the configuration names shards.
     """
 
     client: Client
@@ -56,6 +60,7 @@ class OperatorContext:
     clock: Callable[[], float] = time.time
     ticks: Callable[[], float] = boot_clock
     aside: ElectionThread | None = None
+    shard: str = DEFAULT_SHARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class EngineRun:
         turned: Called after each turn.
         failed: Called as soon as the engine is known to have failed, before anything is waited for.
         arrivals: Told of each owner that is seen.
+        look: Given what takes in observations, returns what the informers are to call in its place.
     """
 
     def __init__(
@@ -109,6 +115,7 @@ class EngineRun:
         turned: Callable[[], None],
         failed: Callable[[], None],
         arrivals: OwnerArrivals,
+        look: Callable[[Observe], Observe] = lambda observe: observe,
     ) -> None:
         self.engine = engine
         self.listed = False
@@ -143,9 +150,10 @@ class EngineRun:
             ticks=context.ticks,
         )
         self._progress = ProgressReporter(engine, context.metrics)
+        seen = look(self._observe)
         self._informers = Informers(
             context.client,
-            observe=self._observe,
+            observe=seen,
             forget=self._dispatch.forget,
             catalogue=catalogue,
         )
@@ -157,7 +165,7 @@ class EngineRun:
             clock=context.clock,
         )
         self._optional_informers = OptionalInformers(
-            context.client, context.configuration, observe=self._observe, forget=self._dispatch.forget
+            context.client, context.configuration, observe=seen, forget=self._dispatch.forget
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:

@@ -48,8 +48,16 @@ class DeletionGuard:
     our own stream, which is the engine's, has shown the deletion: only then does the engine admit nothing more.
     """
 
-    def __init__(self, catalogue: ObjectCache, *, deciding: asyncio.Event, record: Callable[[EmitEvent], None]) -> None:
+    def __init__(
+        self,
+        catalogue: ObjectCache,
+        *,
+        deciding: asyncio.Event,
+        record: Callable[[EmitEvent], None],
+        concerns: Callable[[str, str, str], bool] = lambda *_: True,
+    ) -> None:
         self._catalogue = catalogue
+        self._concerns = concerns  # whether it is this process that may let an object go, or that of another shard
         self._deciding = deciding
         self._record = record
 
@@ -58,7 +66,8 @@ class DeletionGuard:
         said: list[str] = []
         while (kind, "", name) in self._catalogue.stored:
             version = self._catalogue.version
-            if self._deciding.is_set() and self._catalogue.specs.is_leaving(kind, name):
+            mine = self._deciding.is_set() and self._concerns(kind, "", name)
+            if mine and self._catalogue.specs.is_leaving(kind, name):
                 self._catalogue.count_users()
                 used_by = users(kind, name, self._catalogue.specs)
                 if not used_by:

@@ -23,12 +23,13 @@ import structlog
 from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.discovery import installed
 from tutti.controller.election import election_of
-from tutti.controller.engine_run import EngineRun, Leadership, OperatorContext
+from tutti.controller.engine_run import EngineRun, Leadership, Observe, OperatorContext
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check
 from tutti.controller.object_cache import ObjectCache
 from tutti.controller.pod_defaults import OwnerArrivals
 from tutti.controller.references import KindKey
+from tutti.controller.sharding import Sharding
 from tutti.controller.supervision import Restartable, first_of, is_lost_lease, keep_up, leaves, note_failure
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import IngestState
@@ -96,13 +97,23 @@ class LeaderSession:
         self._may_act = asyncio.Event()  # set once this process has the lease, or needs none
         self._has_led = False
         self._resting = False
-        self._election = election_of(context.configuration, context.client, context.aside, clock=context.ticks)
+        self._election = election_of(
+            context.configuration, context.client, context.aside, clock=context.ticks, shard=context.shard
+        )
         self._elector = self._election.elector if self._election else None
         self._leadership = Leadership(
             self._election.check if self._election else unfenced,
             self._term,
             self._elector.identity if self._elector else default_identity(),
         )
+        self._sharding: Sharding | None = None
+        if context.configuration.shards:
+            self._sharding = Sharding(
+                context,
+                fence=self._leadership.fence,
+                charged=lambda run: charged_queues(run.engine.state),
+                changed=self.catalogue.touch,
+            )
         StateGauges(
             self,
             self.catalogue,
@@ -170,6 +181,8 @@ class LeaderSession:
             overused=self._overused,
             windows=self._windows,
             followed=self._followed,
+            concerns=self.concerns,
+            misled=self._misled,
             clock=context.clock,
         )
         async with asyncio.TaskGroup() as group:
@@ -191,7 +204,15 @@ class LeaderSession:
             )
 
     async def _run_engine(self) -> None:
-        """Have an engine work, one that has been told nothing yet, until it fails."""
+        """Have an engine work, one that has been told nothing yet, until it fails; one after the other for a shard."""
+        if self._sharding is None:
+            await self._work_with(self._new_run())
+            return
+        while True:
+            await self._sharding.begin()
+            await self._work_until_changed(self._new_run(self._sharding.look), self._sharding)
+
+    def _new_run(self, look: Callable[[Observe], Observe] = lambda observe: observe) -> EngineRun:
         run = self._run = EngineRun(
             self._engines(),
             self._context,
@@ -200,11 +221,39 @@ class LeaderSession:
             turned=self._turned,
             failed=self.deciding.clear,
             arrivals=self.arrivals,
+            look=look,
         )
+        return run
+
+    async def _work_with(self, run: EngineRun) -> None:
         try:
             await run.run(partial(self._lead, run, within_term=self._may_act.is_set()))
         finally:
             self._run = None
+
+    async def _work_until_changed(self, run: EngineRun, sharding: Sharding) -> None:
+        """Have an engine work until it fails, or its shard has what it cannot be told of while it works, or gives up.
+
+        Then it decides nothing more, and what it has decided is written before anybody else may have anything of it.
+        """
+        work = asyncio.create_task(self._work_with(run), name="engine run")
+        changing = asyncio.create_task(sharding.run_until_changed(run), name="shard")
+        try:
+            await first_of(work, changing)
+            if work.done():
+                work.result()
+            changing.result()
+            self.deciding.clear()
+            if run.leads:
+                if not await run.finish():
+                    await asyncio.sleep(self._context.configuration.leader_election.lease_duration_seconds)
+                await sharding.give_up(run)
+            if self._context.journal is not None:
+                self._context.journal.begin_anew()
+        finally:
+            for task in (work, changing):
+                task.cancel()
+            await asyncio.gather(work, changing, return_exceptions=True)  # what ended it is raised above
 
     async def _lead(self, run: EngineRun, *, within_term: bool) -> None:
         """Have a run that has listed everything decide as soon as it may.
@@ -214,6 +263,8 @@ class LeaderSession:
             within_term: Whether its lists began when this process could already act.
         """
         self._catalog = run.engine.state.catalog
+        if self._sharding is not None:
+            self._sharding.wake()
         self.synced.set()
         log.info("synced")
         self._once_synced()
@@ -223,6 +274,13 @@ class LeaderSession:
         if not self._resting:
             self._has_led = True
             run.lead()
+
+    def concerns(self, kind: str, namespace: str, name: str) -> bool:
+        """Whether conditions and deletions of an object of ours are the business of this process, where it leads."""
+        return self._sharding is None or self._sharding.concerns(kind, namespace, name)
+
+    def _misled(self) -> Mapping[KindKey, str]:
+        return {} if self._sharding is None else self._sharding.misled()
 
     def _term(self) -> LeaseTerm | None:
         return self._elector.term if self._elector else None
@@ -251,6 +309,8 @@ class LeaderSession:
 
     def _turned(self) -> None:
         """Wake who waits for the engine to have looked, or for what has changed."""
+        if self._sharding is not None:
+            self._sharding.turned()
         if not self.deciding.is_set():
             self.deciding.set()
             log.info("deciding")

@@ -31,6 +31,7 @@ from prometheus_client import disable_created_metrics
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.controller.election import ElectionThread
 from tutti.controller.engine_run import OperatorContext
 from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measure_lag
@@ -69,6 +70,7 @@ class Launch:
 
     Attributes:
         plugins: Makes those of one engine; may raise a ConfigurationError.
+        shard: Which part of the cluster it schedules, where the configuration names shards.
     """
 
     configuration: TuttiConfiguration
@@ -76,6 +78,7 @@ class Launch:
     context: str | None = None
     journal: Path | None = None
     plugins: Callable[[], Plugins] = dict
+    shard: str = DEFAULT_SHARD
 
 
 class _Engines:
@@ -150,7 +153,7 @@ async def operate(
             if serves_at is not None:
                 serves_at(port)
             aside = ElectionThread(own, holder, pulse)
-            context = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
+            context = OperatorContext(client, configuration, health, metrics, journal, aside=aside, shard=launch.shard)
             try:
                 session = LeaderSession(engines, context, once_synced=once_synced)
                 await _operate(session, context, launch, credentials, stop, pulse=pulse)
@@ -204,7 +207,9 @@ def _deletions(
     session: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
 ) -> Restartable:
     """Return the part that holds deletions of what is in use."""
-    holder = DeletionGuard(session.catalogue, deciding=session.deciding, record=session.record)
+    holder = DeletionGuard(
+        session.catalogue, deciding=session.deciding, record=session.record, concerns=session.concerns
+    )
     there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:

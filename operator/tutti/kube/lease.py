@@ -97,7 +97,9 @@ class Elector:
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = boot_clock,
         acts: Callable[[], bool] = lambda: True,
+        shown: Callable[[float], object] | None = None,
     ) -> None:
+        """Stand for a lease; `shown` is told 1 and 0 whenever it has been got or lost, in place of the metric."""
         self.identity = identity or default_identity()
         self.alone = False
         self.leaving = False
@@ -107,6 +109,7 @@ class Elector:
         self._times = times or LeaseTimes()
         self._clock = clock
         self._acts = acts
+        self._shown = shown or client.metrics.leader.set
         self._record = LeaseRecord(
             client,
             namespace,
@@ -264,7 +267,7 @@ class Elector:
 
     def _tell_doubt(self) -> None:
         """Log once that nothing is written until the lease is renewed, or lost."""
-        self._client.metrics.leader.set(0)  # until `_extend` knows better
+        self._shown(0)  # until `_extend` knows better
         if not self._doubt_told:
             self._doubt_told = True
             why = self._problem or "nothing was sent, as in a process that is stopped"
@@ -333,7 +336,7 @@ class Elector:
     def _step_down(self) -> None:
         """Refuse every further write."""
         self._deadline = NEVER
-        self._client.metrics.leader.set(0)
+        self._shown(0)
         self._settle()
 
     def _settle(self) -> None:
@@ -391,7 +394,7 @@ class Elector:
     def _extend(self, sent_at: float) -> None:
         """Count the term from when the renewal that is now known to stand was sent."""
         self._deadline = max(self._deadline, sent_at + self._times.renew_seconds)
-        self._client.metrics.leader.set(1 if self.leading else 0)
+        self._shown(1 if self.leading else 0)
         if self.leading:
             self._settle()  # a renewal that was sent in time may be answered after it
 
