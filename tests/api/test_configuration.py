@@ -330,3 +330,29 @@ def test_what_is_wrong_with_extenders_and_plugins_is_said(text, path, message):
 
     assert [problem.path for problem in error.value.problems] == [path]
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("shards: [{name: default}]", "name default is that of the shard which has what no other one names"),
+        ("shards: [{name: a, nodes: {}}]", "nodes selects every node"),
+        ("shards: [{name: a}, {name: a}]", "2 shards are called a"),
+        ("shards: [{name: a, cohorts: [c]}, {name: b, cohorts: [c]}]", "cohort c is named by a and by b"),
+        ("shards: [{name: a, clusterQueues: [c, c]}]", "c stands 2 times in shard a"),
+        ("shards: [{name: a, clusterQueues: [c]}, {name: b, clusterQueues: [c]}]", "ClusterQueue c is named by a"),
+        ("shards: [{name: a}]\nleaderElection: {enabled: false}", "they need leaderElection.enabled"),
+        ("shards: [{name: a}]\nthrottles: {}", "throttles count pods of all shards"),
+        ("shards: [{name: a}]\nui: {}", "ui answers for the whole cluster"),
+        ("shards: [{name: A}]", "shards[0].name"),
+    ],
+)
+def test_shards_that_have_something_in_common_are_refused(text: str, told: str):
+    with pytest.raises(ConfigurationError) as error:
+        load_configuration(text)
+    assert told in str(error.value)
+
+
+def test_a_cohort_and_a_queue_of_one_name_are_two():
+    found = load_configuration("shards: [{name: a, cohorts: [c]}, {name: b, clusterQueues: [c]}]")
+    assert [one.name for one in found.shards] == ["a", "b"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,6 +149,12 @@ class ShardedWorld:
         if found is None or found["spec"] != spec:
             await self.server.put("ClusterQueue", name, spec)
 
+    async def do_door(self, namespace: str, cluster_queue: str) -> None:
+        """A namespace is made, and a LocalQueue in it that leads to a ClusterQueue."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await self.server.user.create(self.namespaces, "", body)
+        await self.server.put("LocalQueue", "queue", {"clusterQueue": cluster_queue}, namespace=namespace)
+
     async def do_flavor(self) -> None:
         await self.server.put("ResourceFlavor", "default", {})
 
@@ -206,8 +212,8 @@ class ShardedWorld:
     async def do_trouble(self, **trouble: Any) -> None:
         self.network.troubles.append(Trouble(**trouble))
 
-    async def do_lag(self, what: str, seconds: float) -> None:
-        self.network.lags["", what] = seconds
+    async def do_lag(self, what: str, seconds: float, owner: str = "") -> None:
+        self.network.lags[owner, what] = seconds
 
     async def do_drop(self, what: str) -> None:
         self.network.drop("", what)
@@ -328,9 +334,9 @@ def _has(obj: Json) -> str:
     return str(found.get(SHARD_ANNOTATION, DEFAULT_SHARD))
 
 
-def basics(replicas: str = "ac") -> list[Step]:
+def basics(replicas: str = "ac", nodes: Mapping[str, str] = NODES) -> list[Step]:
     """Nodes of two pools, three tenants, and a process for each shard."""
-    steps = [Step(0.0, "node", {"name": name, "pool": pool}) for name, pool in NODES.items()]
+    steps = [Step(0.0, "node", {"name": name, "pool": pool}) for name, pool in nodes.items()]
     steps.append(Step(0.0, "flavor"))
     steps += [Step(0.0, "tenant", {"name": name, "cohort": cohort}) for name, cohort in TREES.items()]
     return steps + [Step(0.0, "start", {"replica": one}) for one in replicas]

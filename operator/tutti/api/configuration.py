@@ -369,6 +369,8 @@ class TuttiConfiguration(Model):
             problem = "they need leaderElection.enabled: by its lease a shard is one process's"
         if not problem and self.shards and self.throttles is not None:
             problem = "throttles count pods of all shards, of which none sees all; leave one of the two out"
+        if not problem and self.shards and self.ui is not None:
+            problem = "ui answers for the whole cluster, of which no shard knows all; leave one of the two out"
         if problem:
             raise ValueError(f"shards: {problem}")
         return self

@@ -1,0 +1,222 @@
+"""Shards share a cluster: whatever moves between them, and whoever dies meanwhile, nothing is two's at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.drawing import SEARCHES
+from tests.simulation.shards import RIGHT, ShardedOutcome, ShardedWorld, Step, basics, drawn, play
+from tests.simulation.wire import Sent
+from tutti.controller import sharding
+from tutti.controller.engine_run import EngineRun
+from tutti.controller.sharding import Sharding
+from tutti.shards import view
+from tutti.shards.ownership import Ownership
+from tutti.shards.view import ShardView
+
+SEEDS = 60 if SEARCHES else 5
+HANDING_OVER = ("nodes", "namespaces", "clusterqueues", "cohorts")
+
+
+def gang(name: str, namespace: str, size: int, gpus: int, *, at: float = 5.0, seconds: float = 20.0) -> Step:
+    return Step(at, "gang", {"name": name, "namespace": namespace, "size": size, "gpus": gpus, "seconds": seconds})
+
+
+def relabelled(name: str, pool: str, at: float) -> Step:
+    return Step(at, "relabel", {"name": name, "pool": pool})
+
+
+MOVING = [
+    *basics("abcd"),
+    gang("a", "moves", 2, 2),
+    gang("b", "stays-left", 1, 4, seconds=60),
+    Step(10.0, "move", {"name": "moves", "cohort": RIGHT}),
+    relabelled("n0", RIGHT, 10.0),
+    relabelled("n3", "left", 10.0),
+    gang("c", "moves", 2, 2, at=12.0),
+    gang("d", "stays-right", 2, 2, at=12.0),
+]
+"""A tree goes to another shard while work of it runs, and nodes go both ways."""
+
+
+def binders(outcome: ShardedOutcome) -> dict[str, str]:
+    """Return which process has bound each pod; none is bound twice."""
+    lines = [line.split() for line in outcome.trace if "/binding 201" in line]
+    found = {line[3].split("/")[-2]: line[1] for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_moves_and_whoever_dies_nothing_is_two_shards_at_one_time(seed: int):
+    assert play(drawn(seed), seed).violations == []
+
+
+def test_each_shard_binds_its_own():
+    outcome = play([*basics(), gang("l", "stays-left", 2, 1), gang("r", "stays-right", 2, 1)], heal_at=10.0)
+    assert outcome.violations == []
+    assert binders(outcome) == {"l-0": "a.1", "l-1": "a.1", "r-0": "c.1", "r-1": "c.1"}
+
+
+def test_a_tree_that_moves_is_bound_by_its_new_shard_with_what_runs_of_it_counted():
+    outcome = play(MOVING, heal_at=20.0)
+    assert outcome.violations == []
+    by = binders(outcome)
+    assert (by["a-0"][0], by["c-0"][0]) in {("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}
+    assert "ClusterQueue moves: default to right" in outcome.handed_over
+    assert "Namespace moves: default to right" in outcome.handed_over
+    assert "Node n3: right to default" in outcome.handed_over
+
+
+class Killer:
+    """Kills the process that sends the n-th write by which something is handed over, before or after it has landed."""
+
+    def __init__(self, number: int, when: str) -> None:
+        self.number, self.when = number, when
+        self.count = 0
+        self.victim: Sent | None = None
+
+    def prepare(self, world: ShardedWorld) -> None:
+        def kill(sent: Sent) -> None:
+            world.operators[sent.owner.split(".")[0]].crash()
+
+        def sending(sent: Sent) -> None:
+            if sent.method == "PATCH" and sent.what in HANDING_OVER:
+                self.count += 1
+                if self.count == self.number:
+                    self.victim = sent
+                    if self.when == "before":
+                        kill(sent)
+
+        def handled(sent: Sent, _: int) -> None:
+            if sent is self.victim and self.when == "after":
+                kill(sent)
+
+        world.network.sending.append(sending)
+        world.network.handled.append(handled)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 11) if SEARCHES else (2, 6, 8))
+def test_who_is_killed_while_handing_over_is_followed_by_one_who_ends_it(number: int, when: str):
+    killer = Killer(number, when)
+    outcome = play(MOVING, number, heal_at=20.0, prepare=killer.prepare)
+    assert killer.victim is not None
+    assert outcome.violations == []
+    assert "ClusterQueue moves: default to right" in outcome.handed_over
+
+
+def test_for_a_shard_that_nobody_leads_any_more_another_stands_in():
+    """Its processes are gone for good; once its lease has run out, what is due to others is theirs."""
+    steps = [
+        *basics("ac", {"n0": "left", "n1": "left"}),
+        gang("l", "stays-left", 1, 1, seconds=300.0),
+        Step(10.0, "pause", {"replica": "a", "seconds": 200.0}),
+        relabelled("n0", RIGHT, 12.0),
+        relabelled("n1", RIGHT, 12.0),
+        gang("r", "stays-right", 2, 2, at=14.0),
+    ]
+    outcome = play(steps, heal_at=20.0)
+    assert outcome.violations == []
+    assert {"Node n0: default to right", "Node n1: default to right"} <= set(outcome.handed_over)
+    bound = {line.split()[3].split("/")[-2]: float(line.split()[0]) for line in outcome.trace if "/binding 201" in line}
+    assert 25.0 < bound["r-0"] < 100.0  # not before the lease has run out, nor only when the sleeper wakes
+
+
+def test_a_namespace_that_has_just_been_made_costs_no_engine():
+    """Its LocalQueue is there before its pods: it is taken and given up by engines that run on."""
+    steps = [
+        *basics(),
+        Step(30.0, "tenant", {"name": "stays-right-too", "cohort": RIGHT}),
+    ]
+    first = play(steps, heal_at=60.0)
+    steps += [
+        Step(60.0, "door", {"namespace": "fresh", "cluster_queue": "stays-right-too"}),
+        gang("f", "fresh", 2, 1, at=60.0),
+    ]
+    outcome = play(steps, heal_at=90.0)
+    assert outcome.violations == []
+    assert outcome.engines == first.engines
+    assert binders(outcome) == {"f-0": "c.1", "f-1": "c.1"}
+
+
+# The simulation is worth what it finds: each of these breakages, made on purpose, shows.
+
+SLOW_BINDS = [
+    *basics("ac", {"n0": "left", "n2": RIGHT}),
+    Step(4.0, "trouble", {"what": "pods/binding", "method": "POST", "how": "hold", "seconds": 11.0, "times": 4}),
+    gang("l", "stays-left", 2, 2),
+    relabelled("n0", RIGHT, 5.5),
+]
+"""A node goes while binds to it take their time."""
+
+LATE_NEWS = [
+    *basics("ac", {"n0": "left"}),
+    Step(4.0, "lag", {"what": "pods", "seconds": 40.0, "owner": "c.1"}),
+    Step(3.0, "gang", {"name": "r", "namespace": "stays-right", "size": 1, "gpus": 4, "seconds": 5.0}),
+    gang("l", "stays-left", 1, 4, seconds=60.0),
+    relabelled("n0", RIGHT, 8.0),
+]
+"""A node goes to a shard that hears late of the pod that runs there."""
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def gives_up_what_is_used(patch: pytest.MonkeyPatch) -> None:
+    async def give(self: Sharding, run: EngineRun) -> bool:
+        if run.leads:
+            await self._hand_over(self.ownership.leaving(self.shard))
+        return False
+
+    patch.setattr(Sharding, "_give", give)
+    patch.setattr(ShardView, "lost", lambda _: set())
+
+
+def takes_what_is_due(patch: pytest.MonkeyPatch) -> None:
+    def held_by(self: Ownership, shard: str) -> Any:
+        self.due(next(iter(self._has)))
+        return {holding for holding, due in self._due.items() if due == shard}
+
+    patch.setattr(Ownership, "held_by", held_by)
+
+
+def waits_for_no_answer(patch: pytest.MonkeyPatch) -> None:
+    async def finish(_: EngineRun) -> bool:
+        return True
+
+    patch.setattr(EngineRun, "finish", finish)
+
+
+def reads_no_pods(patch: pytest.MonkeyPatch) -> None:
+    async def read_pods(*_: Any, **__: Any) -> list[Any]:
+        return []
+
+    patch.setattr(sharding, "read_pods", read_pods)
+
+
+def lends_room(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(view, "roomless", lambda node: node)
+
+
+BREAKAGES: dict[str, tuple[Break, list[Step]]] = {
+    "what an engine uses is given up": (gives_up_what_is_used, SLOW_BINDS),
+    "what is due is used before it was given up": (takes_what_is_due, SLOW_BINDS),
+    "answers are not waited for": (waits_for_no_answer, SLOW_BINDS),
+    "a node is taken without reading who is there": (reads_no_pods, LATE_NEWS),
+    "nodes of others are lent with their room": (lends_room, MOVING),
+}
+
+
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_a_breakage_shows(name: str, monkeypatch: pytest.MonkeyPatch):
+    broken, steps = BREAKAGES[name]
+    broken(monkeypatch)
+    assert any(play(steps, seed, heal_at=40.0).violations for seed in range(3))
+
+
+@pytest.mark.parametrize("steps", [SLOW_BINDS, LATE_NEWS], ids=["slow binds", "late news"])
+def test_without_a_breakage_nothing_shows(steps: list[Step]):
+    assert play(steps, heal_at=40.0).violations == []
