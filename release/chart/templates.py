@@ -25,7 +25,7 @@ def templates(sources: Sources) -> dict[str, str]:
         "crds": _crds(),
         "service-account": _drawn(sources.objects("base/service-account.yaml"), _account),
         "cluster-role": _cluster_role(sources),
-        "lease-role": _drawn(sources.objects("base/lease-role.yaml")),
+        "lease-role": _lease_role(sources),
         "user-roles": when(".Values.rbac.userRoles", _drawn(sources.objects("base/user-roles.yaml"))),
         "viewer": when(".Values.rbac.viewer", _drawn(sources.objects("viewer.yaml"))),
         "check-controller": when(".Values.rbac.checkController", _drawn(sources.objects("check-controller.yaml"))),
@@ -124,6 +124,15 @@ def _cluster_role(sources: Sources) -> str:
     return _drawn(sources.objects("base/cluster-role.yaml"), further)
 
 
+def _lease_role(sources: Sources) -> str:
+    def further(obj: Json, drawing: Drawing) -> None:
+        if obj["kind"] == "Role":
+            rules = Drawing().text(sources.added("components/shards/lease-rule.yaml", "/rules"))
+            obj["rules"].append(drawing.block(when(".Values.rights.shards", rules)))
+
+    return _drawn(sources.objects("base/lease-role.yaml"), further)
+
+
 def _service(sources: Sources) -> str:
     def pages(obj: Json, drawing: Drawing) -> None:
         added = Drawing().text(sources.added("components/web-view/service.yaml", "/spec/ports"))
@@ -193,7 +202,19 @@ def _deployment(sources: Sources) -> str:
             pod[drawing.block(from_values(value, value, 8))] = None
         pod[drawing.block(from_values("image.pullSecrets", "imagePullSecrets", 8))] = None
 
-    return _object(deployment, settings)
+    def of_shard(obj: Json, drawing: Drawing) -> None:
+        """Make it the Deployment of a shard: with pods of its own, which no Service or other Deployment selects."""
+        settings(obj, drawing)
+        shard = drawing.hole("$shard")
+        own = {"app.kubernetes.io/name": "tutti-shard", "app.kubernetes.io/component": shard}
+        obj["metadata"]["name"] = f"tutti-shard-{shard}"
+        obj["spec"]["selector"]["matchLabels"] = own
+        template = obj["spec"]["template"]
+        template["metadata"]["labels"] |= own
+        template["spec"]["containers"][0]["args"].insert(2, f"--shard={shard}")
+
+    shards = f"{{{{- range $shard := .Values.shards }}}}\n{{{{- with $ }}}}\n---\n{_object(deployment, of_shard)}"
+    return f"{_object(deployment, settings)}{shards}{{{{- end }}}}\n{{{{- end }}}}\n"
 
 
 def _spread(available: str) -> str:

@@ -49,7 +49,11 @@ def schema(properties: Json) -> str:
                     "properties": {"webhook": {"properties": {"suspend": {"const": True}}, "required": ["suspend"]}}
                 },
                 "then": {"properties": {"rights": {"properties": {"suspend": {"const": True}}}}},
-            }
+            },
+            {
+                "if": {"properties": {"shards": {"minItems": 1}}, "required": ["shards"]},
+                "then": {"properties": {"rights": {"properties": {"shards": {"const": True}}}}},
+            },
         ],
     }
     return json.dumps(made, indent=2, ensure_ascii=False) + "\n"

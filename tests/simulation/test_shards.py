@@ -135,7 +135,7 @@ def test_a_namespace_that_has_just_been_made_costs_no_engine():
     first = play(steps, heal_at=60.0)
     steps += [
         Step(60.0, "door", {"namespace": "fresh", "cluster_queue": "stays-right-too"}),
-        gang("f", "fresh", 2, 1, at=60.0),
+        gang("f", "fresh", 2, 1, at=64.0),
     ]
     outcome = play(steps, heal_at=90.0)
     assert outcome.violations == []
@@ -146,7 +146,8 @@ def test_a_namespace_that_has_just_been_made_costs_no_engine():
 # The simulation is worth what it finds: each of these breakages, made on purpose, shows.
 
 SLOW_BINDS = [
-    *basics("ac", {"n0": "left", "n2": RIGHT}),
+    *basics("ac", {"n0": "left"}),
+    Step(3.0, "gang", {"name": "r", "namespace": "stays-right", "size": 1, "gpus": 4, "seconds": 5.0}),
     Step(4.0, "trouble", {"what": "pods/binding", "method": "POST", "how": "hold", "seconds": 11.0, "times": 4}),
     gang("l", "stays-left", 2, 2),
     relabelled("n0", RIGHT, 5.5),
@@ -181,6 +182,7 @@ def takes_what_is_due(patch: pytest.MonkeyPatch) -> None:
         return {holding for holding, due in self._due.items() if due == shard}
 
     patch.setattr(Ownership, "held_by", held_by)
+    patch.setattr(Ownership, "belongs", lambda self, holding, shard: self.due(holding) == shard)
 
 
 def waits_for_no_answer(patch: pytest.MonkeyPatch) -> None:

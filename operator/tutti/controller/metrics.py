@@ -266,6 +266,14 @@ class Metrics:
             "tutti_consolidation_pods", "Running pods that were to be moved for workloads of that ClusterQueue.",
             ["queue"], registry=self.registry,
         )  # fmt: skip
+        self.shard_holdings = Gauge(
+            "tutti_shard_holdings", "Nodes, Namespaces, ClusterQueues and Cohorts that this process's shard uses.",
+            ["shard", "kind"], registry=self.registry,
+        )  # fmt: skip
+        self.shard_leaving = Gauge(
+            "tutti_shard_leaving", "How many of them are to go to another shard, and have not gone yet.",
+            ["shard"], registry=self.registry,
+        )  # fmt: skip
         self.of_cluster_queues = QueueLives(self.registry, "", ["cluster_queue"], whose=lambda one: (one.queue,))
         self.of_local_queues = _of_local_queues(self.registry) if local_queues else None
         self.of_cohorts = CohortLives(self.registry)

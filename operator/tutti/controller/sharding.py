@@ -30,7 +30,7 @@ from tutti.kube.client import Client
 from tutti.kube.errors import WireError
 from tutti.kube.fencing import Fence, LeadershipLost
 from tutti.kube.lease import Elector
-from tutti.shards.ownership import CLUSTER_QUEUE, COHORT, NAMESPACE, NODE, Holding, Ownership, may_leave
+from tutti.shards.ownership import CLUSTER_QUEUE, COHORT, KINDS, NAMESPACE, NODE, Holding, Ownership, may_leave
 from tutti.shards.view import ShardView
 
 log = structlog.get_logger(__name__)
@@ -154,10 +154,17 @@ class Sharding:
                 log.info("shard_begins_anew", shard=self.shard, why="another shard has what was its own")
                 return
             self.view.restate()
+            self._measure(self.view)
             self._tell_several(run)
             if not await self._take() or await self._give(run):
                 return
             self._changed()
+
+    def _measure(self, view: ShardView) -> None:
+        metrics, tally = self._context.metrics, Counter(one.kind for one in view.held)
+        for kind in KINDS:
+            metrics.shard_holdings.labels(self.shard, kind).set(tally[kind])
+        metrics.shard_leaving.labels(self.shard).set(len(self.ownership.leaving(self.shard)))
 
     async def _take(self) -> bool:
         """Use what has become this shard's; returns whether the engine that runs can be told of all of it."""

@@ -13,6 +13,7 @@ is. Then the quota of a ClusterQueue is counted by the shard that knows all who 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -169,6 +170,10 @@ class Ownership:
             if has != shard == self._due[one]:
                 found.setdefault(has, []).append(one)
         return found
+
+    def count(self) -> Counter[str]:
+        """Return how much each shard has, whether it is to have it or not."""
+        return Counter(self._has.values())
 
     def selected_by_several(self) -> Mapping[str, tuple[str, ...]]:
         """Return the nodes that several shards select, and these, the one that has the node first."""

@@ -17,6 +17,7 @@ from rich.text import Text
 from tutti.cli.doctor.findings import CheckUp, Finding, FindingVerdict, check_up, unknown
 from tutti.cli.doctor.installation import kinds_check, operator_check, rights_check, server_check, webhooks_check
 from tutti.cli.doctor.reading import Patient
+from tutti.cli.doctor.shards import shards_check
 from tutti.cli.doctor.surroundings import clocks_check, metrics_check, queues_check, schedulers_check
 from tutti.cli.terminal import Terminal
 from tutti.cli.views.command_line import NO, fail, plain
@@ -39,6 +40,7 @@ CHECKS: Mapping[str, DoctorCheck] = MappingProxyType(
         "schedulers": schedulers_check,
         "metrics": metrics_check,
         "queues": queues_check,
+        "shards": shards_check,
     }
 )
 """What is looked at, in this order: what others depend on comes first."""

@@ -36,6 +36,8 @@ WRITES: Final = (
     (GROUP, "workloads/status", "patch"),
 )
 """What the operator writes in every cluster (manifests/base/cluster-role.yaml)."""
+SHARED_OUT: Final = (("", "nodes"), ("", "namespaces"), (GROUP, "clusterqueues"), (GROUP, "cohorts"))
+"""What it writes on, besides, where there are shards (manifests/components/shards)."""
 
 
 async def server_check(patient: Patient) -> AsyncIterator[Finding]:
@@ -122,10 +124,18 @@ async def operator_check(patient: Patient) -> AsyncIterator[Finding]:
         yield good("configuration", "it can be read, and the operator can be started with it")
     election = known.configuration.leader_election
     if election.enabled and not known.assumed:
-        yield await _lease(patient, election.lease_namespace, election.lease_name, ready=ready)
+        yield await lease_finding(patient, election.lease_namespace, election.lease_name, ready=ready)
 
 
-async def _lease(patient: Patient, namespace: str, name: str, *, ready: int) -> Finding:
+async def lease_finding(patient: Patient, namespace: str, name: str, *, ready: int) -> Finding:
+    """Look at a lease: whether somebody holds it, and whose clock is wrong.
+
+    Args:
+        patient: Is looked at.
+        namespace: That of the lease.
+        name: Its name.
+        ready: How many replicas are; without any, that nobody leads is no finding of its own.
+    """
     found = await patient.get(LEASES.path(namespace, name))
     spec = {} if found is None else found.get("spec") or {}
     renewed = _moment(spec.get("renewTime"))
@@ -174,6 +184,8 @@ async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
             for verb in (("create", "get", "update") if election.enabled else ())
         ),
     ]
+    if known.configuration.shards:
+        wanted += [(*one, verb, "") for one in SHARED_OUT for verb in ("get", "patch")]
     for kind in optional_kinds(known.configuration):
         if await served_version(patient.client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)):
             wanted += [(kind.group, kind.plural, verb, "") for verb in ("list", "watch")]

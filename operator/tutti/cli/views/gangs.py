@@ -57,10 +57,13 @@ def gangs(
     asked: ObservedCluster, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
 ) -> tuple[GangView, ...]:
     """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
-    engine = asked.stock()
-    before = gangs_as_found(engine.state)
-    engine.decide(asked.at)
-    return gang_views(engine.state, before, namespace=namespace, waiting=waiting, degraded=degraded)
+    found: list[GangView] = []
+    for shard in asked.shards():
+        engine = shard.stock()
+        before = gangs_as_found(engine.state)
+        engine.decide(shard.at)
+        found += gang_views(engine.state, before, namespace=namespace, waiting=waiting, degraded=degraded)
+    return tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
 
 
 Found = Mapping[WorkloadKey, tuple[Phase, int, DegradedGang | None]]

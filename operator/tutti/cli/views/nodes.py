@@ -6,7 +6,7 @@ scheduling units: cpu in milli-cores, memory in bytes, everything else in whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -151,8 +151,20 @@ def devices(state: CoreState) -> list[str]:
     return sorted(found) or ["cpu", "memory"]
 
 
-def top(state: CoreState, resources: Sequence[str], label: str | None = None) -> Top:
-    """Return what nodes offer of these resources; `label` tells models apart, in place of those that usually do."""
+def top(
+    state: CoreState,
+    resources: Sequence[str],
+    label: str | None = None,
+    shard_of: Callable[[str], str] = lambda _: "",
+) -> Top:
+    """Return what nodes offer of these resources.
+
+    Args:
+        state: What an engine knows.
+        resources: What is asked about.
+        label: Tells models apart, in place of the labels that usually do.
+        shard_of: Returns the shard that has a node; "" where there are no shards.
+    """
     nodes = state.cluster.nodes
     rows = np.array(sorted(nodes.rows.values(), key=lambda row: nodes.names[row]), dtype=np.int64)
     models = [_model(nodes.labels[row], label) for row in rows.tolist()]
@@ -172,9 +184,14 @@ def top(state: CoreState, resources: Sequence[str], label: str | None = None) ->
         for model in sorted({models[at] for at in which.tolist()}):
             mine = np.array([at for at in which.tolist() if models[at] == model], dtype=np.int64)
             by_model.append(_of_model(model, resource, offers[mine], used[mine], open_to[mine]))
+    by_node = [_in_shard(one, shard_of(one.node)) for one in by_node]
     cards = _cards(state)
     told = _sum_of(cards) if cards else None
     return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)), cards, told)
+
+
+def _in_shard(use: NodeUse, shard: str) -> NodeUse:
+    return msgspec.structs.replace(use, notes=(*use.notes, f"shard {shard}")) if shard else use
 
 
 def _cards(state: CoreState) -> tuple[CardUse, ...]:

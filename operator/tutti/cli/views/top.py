@@ -27,7 +27,7 @@ def nodes(way: ViewOptions, *, resources: tuple[str, ...], label: str | None, mo
     asked = way.ask()
     way.require(asked)
     state = asked.stock().state
-    found = top(state, resources or devices(state), label)
+    found = top(state, resources or devices(state), label, lambda node: asked.shard_of("Node", node))
     way.show(found, lambda page: draw_top(found, by_node=not models, page=page))
 
 

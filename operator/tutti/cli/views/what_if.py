@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from tutti.api.frameworks import ProjectedOwner
 from tutti.api.model import GROUP
 from tutti.api.numa import ZoneReport
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.api.storage import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -55,13 +57,15 @@ from tutti.engine.records.observations import (
 )
 from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.shards.listing import ownership_of, told_to
+from tutti.shards.ownership import Holding, Ownership
 
 FITS = "it fits now, and is not placed yet"
 """Of a workload that waits for nothing and has no nodes."""
 _PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
 
 
-@dataclass(slots=True)
+@dataclass
 class ObservedCluster:
     """An engine, and what it was told.
 
@@ -81,6 +85,33 @@ class ObservedCluster:
     assumed: str = ""
     discreet: bool = False
     known: Callable[[WorkloadKey], Explanation | None] | None = None
+
+    def of_shard(self, shard: str) -> ObservedCluster:
+        """Return the cluster as the engine of a shard is told of it; the same where there are no shards."""
+        if not self.configuration.shards:
+            return self
+        return replace(self, listed=replace(self.listed, seen=told_to(shard, self.configuration, self.listed.seen)))
+
+    def around(self, kind: str, name: str) -> ObservedCluster:
+        """Return the cluster as the shard sees it that has a Node, Namespace or ClusterQueue."""
+        return self.of_shard(self.shard_of(kind, name)) if self.configuration.shards else self
+
+    def shard_of(self, kind: str, name: str) -> str:
+        """Return the shard that has a Node, Namespace or ClusterQueue; "" where there are no shards."""
+        if not self.configuration.shards:
+            return ""
+        return self.ownership.has(Holding(kind, name)) or DEFAULT_SHARD
+
+    @cached_property
+    def ownership(self) -> Ownership:
+        """Who has what, where there are shards."""
+        return ownership_of(self.configuration, self.listed.seen)
+
+    def shards(self) -> list[ObservedCluster]:
+        """Return the cluster as each shard sees it: as it is where there are none."""
+        if not self.configuration.shards:
+            return [self]
+        return [self.of_shard(one) for one in (DEFAULT_SHARD, *(shard.name for shard in self.configuration.shards))]
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""

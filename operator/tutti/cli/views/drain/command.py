@@ -174,6 +174,7 @@ def command(way: ViewOptions, *, node: str) -> None:
     """
     asked = way.ask()
     way.require(asked)
+    asked = asked.around("Node", node)
     state = asked.stock().state
     if node not in state.cluster.nodes.rows:
         near = difflib.get_close_matches(node, state.cluster.nodes.rows, n=3)

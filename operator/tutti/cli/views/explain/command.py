@@ -154,6 +154,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         queue=workload.queue,
         cluster_queue=cluster_queue,
         cohort=queue.cohort if isinstance(queue, Queue) else "",
+        shard=asked.shard_of("Namespace", namespace),
         priority=workload.priority,
         since=workload.queued_at,
         required=workload.required,
@@ -307,6 +308,7 @@ def explain_workload(
     if missing:
         _tell(way, asked, space, own, missing)
         return
+    asked = asked.around("Namespace", space)
     state = asked.stock().state
     key = find_workload(state, asked.listed, space, own)
     if isinstance(key, str):

@@ -117,7 +117,7 @@ def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[Re
     waits = GateOutcome.WAITS in verdicts
     style = WAITS if waits or GateOutcome.SHORT in verdicts else GOOD
     yield Text.assemble((f"{found.kind} {found.namespace}/{found.name}", "bold"), "  ", (found.summary, style))
-    yield Text(_facts(found, now), QUIET)
+    yield Text(_facts(found, now) + (f", scheduled by shard {found.shard}" if found.shard else ""), QUIET)
     yield Text()
     yield _gates(found, page)
     if found.degraded is not None:

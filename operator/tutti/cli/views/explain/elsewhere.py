@@ -166,6 +166,7 @@ def start_in(context: str, asked: ObservedCluster, wanted: Wanted, *, submitted:
         return ClusterStart(
             context=context, outcome=StartOutcome.NEVER, gate=Gate.QUEUE, reason="NamespaceNotFound", message=text
         )
+    asked = asked.around("Namespace", wanted.namespace)
     seen = asked.listed.seen
     engine = asked.stock()
     if not (submitted and not isinstance(_key(engine.state, asked, wanted), str)):

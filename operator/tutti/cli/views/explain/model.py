@@ -164,6 +164,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
         watts: What it is estimated to draw, where it runs and its profile has models of power; `kwh`, what it has used.
         notes: What of the objects that describe or own it is not read as people may expect.
+        shard: The shard that schedules it; "" where there are none.
     """
 
     kind: str
@@ -174,6 +175,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     queue: str = ""
     cluster_queue: str = ""
     cohort: str = ""
+    shard: str = ""
     priority: int | None = None
     since: float | None = None
     required: int

@@ -12,6 +12,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.configuration import ConfigurationError
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
+from tutti.api.shards import DEFAULT_SHARD
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, PageWidth, ago, table
 from tutti.cli.views.forecast.changes import (
@@ -58,6 +59,8 @@ _HOUR = 3600.0
               help="Ask about the cluster that an operator's journal tells of, at TIME or its end.")  # fmt: skip
 @click.option("--run-time", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
               help="How long work runs of which that is not known; for ever if not given.")  # fmt: skip
+@click.option("--shard", default=DEFAULT_SHARD, show_default=True,
+              help="Which shard it is asked about, where the configuration names shards.")  # fmt: skip
 @click.option("--hours", type=click.FloatRange(0, 8760, min_open=True), default=24.0, show_default=True,
               help="How far is looked ahead.")  # fmt: skip
 @view
@@ -75,6 +78,7 @@ def command(
     at: str | None,
     journal: tuple[Path, ...],
     run_time: float | None,
+    shard: str,
     hours: float,
 ) -> None:
     """Say what would become of whom if a manifest were submitted, a quota or weight changed, nodes drained or added.
@@ -90,7 +94,7 @@ def command(
         fail("say what would be otherwise: -f FILE, --quota, --weight, --priority, --drain or --add-nodes")
     manifest = None if filename is None else read_manifest(filename)
     try:
-        asked = _asked(way, namespace, at, journal, run_time)
+        asked = _asked(way, namespace, at, journal, run_time, shard)
         changes = [
             *(priority_change(one, asked) for one in priorities),
             *(quota_change(one, asked.listed.seen) for one in quotas),
@@ -109,7 +113,12 @@ def command(
 
 
 def _asked(
-    way: ViewOptions, namespace: str | None, at: str | None, journal: tuple[Path, ...], run_time: float | None
+    way: ViewOptions,
+    namespace: str | None,
+    at: str | None,
+    journal: tuple[Path, ...],
+    run_time: float | None,
+    shard: str,
 ) -> ObservedCluster:
     """Return the cluster that is asked about, at the moment that is meant."""
     if journal:
@@ -118,6 +127,7 @@ def _asked(
     else:
         asked = way.ask(namespace)
         way.require(asked)
+        asked = asked.of_shard(shard)
     ahead = asked.at if at is None else read_moment(at, asked.at)
     if ahead == asked.at:
         return asked
