@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench import admissions, company, decide, devices, numa, preemption, reclaim, signals, topology, wake
+from bench import admissions, company, decide, devices, numa, preemption, reclaim, shards, signals, topology, wake
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -236,6 +236,7 @@ MEASURES: dict[str, Measure] = {
         slow=True,
     ),
     "pod_update_us": Measure("one pod update, 10,000 bound pods", "µs", lambda: decide.pod_update(5000, 10_000), 20),
+    "passed_over_us": Measure("the same of another shard's pod", "µs", lambda: shards.passed_over(10_000)),
     "memory_pods100000_nodes20000_mb": Measure(
         "memory of 100,000 bound pods in gangs of 100, 20,000 nodes",
         "MB",

@@ -72,8 +72,8 @@ def _operate(command: tuple[str, ...], log: Path) -> None:
     main()
 
 
-def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> OperatorProcess:
-    """Start an operator as a user would; its log and journal go on in the folder."""
+def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any], *more: str) -> OperatorProcess:
+    """Start an operator as a user would, with more options; its log and journal go on in the folder."""
     document = {
         "apiVersion": API,
         "kind": "TuttiConfiguration",
@@ -84,7 +84,7 @@ def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> O
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(document))
     command = ["run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--journal", str(folder / "journal")]
-    return OperatorProcess(command, folder / "operator.log")
+    return OperatorProcess([*command, *more], folder / "operator.log")
 
 
 def binds(journal: Path) -> Iterator[tuple[str, str, str]]:
@@ -147,12 +147,12 @@ class Replica:
 
 
 @contextlib.contextmanager
-def replica(story: Story, name: str, **configuration: Any) -> Iterator[Replica]:
-    """Run one more operator beside others, until the block ends."""
+def replica(story: Story, name: str, *options: str, **configuration: Any) -> Iterator[Replica]:
+    """Run one more operator beside others, until the block ends; `options` are those of the command."""
     folder = story.folder / name
     folder.mkdir()
     (folder / "operator.log").touch()  # a forked operator opens it in its own time
-    process = launched(story.cluster.kubeconfig, folder, configuration)
+    process = launched(story.cluster.kubeconfig, folder, configuration, *options)
     running = Replica(process, folder)
     try:
         yield running

@@ -206,7 +206,8 @@ def _deployment(sources: Sources) -> str:
         """Make it the Deployment of a shard: with pods of its own, which no Service or other Deployment selects."""
         settings(obj, drawing)
         shard = drawing.hole("$shard")
-        own = {"app.kubernetes.io/name": "tutti-shard", "app.kubernetes.io/component": shard}
+        component = drawing.hole("$shard | quote")
+        own = {"app.kubernetes.io/name": "tutti-shard", "app.kubernetes.io/component": component}
         obj["metadata"]["name"] = f"tutti-shard-{shard}"
         obj["spec"]["selector"]["matchLabels"] = own
         template = obj["spec"]["template"]
