@@ -111,3 +111,13 @@ def test_asked_to_stop_while_it_still_loads_its_code_it_ends_well(tmp_path):
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
     assert process.returncode == 0
+
+
+def test_a_shard_that_is_not_configured(tmp_path):
+    file = tmp_path / "tutti.yaml"
+    file.write_text("shards: [{name: gpu, cohorts: [research]}]")
+
+    result = tutti_run("--config", file, "--shard", "cpu", "--kubeconfig", tmp_path / "nowhere")
+
+    assert result.returncode == 2
+    assert "--shard cpu: the configuration has no such shard; it has default, gpu" in only_line(result)

@@ -47,6 +47,9 @@ def test_a_queue_in_a_cohort_goes_by_the_cohort_though_it_is_named():
     found = known()
     found.put_cluster_queue("alone", "batch", of("gpu"))
     assert found.leaving("gpu") == {Holding(CLUSTER_QUEUE, "alone"): "big"}
+    assert Holding(CLUSTER_QUEUE, "alone") in found.used_by(
+        "gpu"
+    )  # whoever holds its quota is counted until it has left
 
 
 def test_a_ring_of_cohorts_is_the_default_shards():

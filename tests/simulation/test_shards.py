@@ -126,6 +126,23 @@ def test_for_a_shard_that_nobody_leads_any_more_another_stands_in():
     assert 25.0 < bound["r-0"] < 100.0  # not before the lease has run out, nor only when the sleeper wakes
 
 
+def test_what_cannot_be_given_up_costs_no_engine_after_the_other():
+    """The right is missing, for minutes; the queue is closed meanwhile, everything else goes on, and it goes when it may."""
+    refused = {"what": "clusterqueues", "method": "PATCH", "how": "refuse", "code": 403, "times": 10_000}
+    steps = [
+        *basics("ac", {"n0": "left", "n2": RIGHT}),
+        Step(4.0, "trouble", {**refused, "name": "moves"}),
+        Step(5.0, "move", {"name": "moves", "cohort": RIGHT}),
+        gang("l", "stays-left", 1, 1, at=30.0, seconds=30.0),
+        gang("m", "moves", 1, 1, at=30.0, seconds=30.0),
+    ]
+    outcome = play(steps, heal_at=150.0)
+    assert outcome.violations == []
+    assert outcome.engines <= 12
+    assert binders(outcome) == {"l-0": "a.1", "m-0": "c.1"}
+    assert "ClusterQueue moves: default to right" in outcome.handed_over
+
+
 def test_a_namespace_that_has_just_been_made_costs_no_engine():
     """Its LocalQueue is there before its pods: it is taken and given up by engines that run on."""
     steps = [
@@ -182,6 +199,7 @@ def takes_what_is_due(patch: pytest.MonkeyPatch) -> None:
         return {holding for holding, due in self._due.items() if due == shard}
 
     patch.setattr(Ownership, "held_by", held_by)
+    patch.setattr(Ownership, "used_by", held_by)
     patch.setattr(Ownership, "belongs", lambda self, holding, shard: self.due(holding) == shard)
 
 

@@ -30,6 +30,7 @@ from tutti.kube.client import Client
 from tutti.kube.errors import WireError
 from tutti.kube.fencing import Fence, LeadershipLost
 from tutti.kube.lease import Elector
+from tutti.kube.retry import Backoff
 from tutti.shards.ownership import CLUSTER_QUEUE, COHORT, KINDS, NAMESPACE, NODE, Holding, Ownership, may_leave
 from tutti.shards.view import ShardView
 
@@ -82,6 +83,8 @@ class Sharding:
         self._version = -1
         self._blocked = False  # whether something is to leave that still is used
         self._told_several: set[str] = set()
+        self._backoff = Backoff(first=AGAIN_SECONDS, longest=300.0)
+        self._not_before = float("-inf")  # when giving up may cost an engine again, by the clock of the loop
 
     async def begin(self) -> None:
         """Find out who has what, before an engine is begun with it.
@@ -218,7 +221,9 @@ class Sharding:
         unused = {one: to for one, to in leaving.items() if one not in view.held}
         in_use = may_leave(leaving, self._charges(run), self.ownership, self.shard)
         if any(one in view.held for one in in_use):
-            return True
+            if asyncio.get_running_loop().time() >= self._not_before:
+                return True
+            asyncio.get_running_loop().call_at(self._not_before, self._woken.set)
         self._blocked = any(one in view.held for one in leaving)
         if not await self._hand_over({one: to for one, to in unused.items() if one in in_use}):
             self._wake_later()
@@ -232,7 +237,10 @@ class Sharding:
         """
         leaving = may_leave(self.ownership.leaving(self.shard), self._charges(run), self.ownership, self.shard)
         log.info("shard_gives_up", shard=self.shard, **_counted(leaving))
-        await self._hand_over(leaving)
+        if await self._hand_over(leaving):
+            self._backoff.reset()
+        else:  # what is refused, for want of a right for example, must not cost one engine after the other
+            self._not_before = asyncio.get_running_loop().time() + self._backoff.next()
 
     async def _hand_over(self, going: Mapping[Holding, str]) -> bool:
         return await handed_over(self._client, going, self.shard, fence=self._fence)
@@ -275,17 +283,21 @@ class Sharding:
     async def _give_for(self, shard: str, elector: Elector) -> None:
         """Give to this shard what another has that nobody leads; by the lease of that one, which is held meanwhile."""
         log.warning("stands_in", shard=self.shard, absent=shard)
+        holding = asyncio.create_task(elector.hold(), name=f"lease of shard {shard}")
         done = False
         try:
-            async with asyncio.timeout(elector.check()):
-                charges = await read_charges(self._client)
-                going = may_leave(self.ownership.leaving(shard), charges, self.ownership, shard)
-                ours = {one: to for one, to in going.items() if to == self.shard}
-                await handed_over(self._client, ours, shard, fence=elector.check)
-                done = True
-        except (WireError, LeadershipLost, TimeoutError) as error:
-            log.warning("not_stood_in", shard=self.shard, absent=shard, error=str(error) or repr(error))
+            leaving = self.ownership.leaving(shard)
+            used = any(one.kind != NODE for one in leaving)
+            charges = await read_charges(self._client) if used else {}
+            going = may_leave(leaving, charges, self.ownership, shard)
+            ours = {one: to for one, to in going.items() if to == self.shard}
+            await handed_over(self._client, ours, shard, fence=elector.check)
+            done = True
+        except (WireError, LeadershipLost) as error:
+            log.warning("not_stood_in", shard=self.shard, absent=shard, error=str(error))
         finally:
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)  # that it is lost the fence has said
             await elector.end(under_way=not done)
 
     def _tell_several(self, run: EngineRun) -> None:

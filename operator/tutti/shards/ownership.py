@@ -156,6 +156,14 @@ class Ownership:
         self._settle()
         return {holding for holding, has in self._has.items() if has == shard == self._due.get(holding)}
 
+    def used_by(self, shard: str) -> set[Holding]:
+        """Return what an engine that is begun for a shard is to know: all that it has, but for nodes that are to leave.
+
+        Who holds quota is counted by the shard that has the quota, until both have left.
+        """
+        self._settle()
+        return {one for one, has in self._has.items() if has == shard and (one.kind != NODE or self._due[one] == shard)}
+
     def leaving(self, shard: str) -> dict[Holding, str]:
         """Return what a shard has and others are to have, and which ones; in the order in which it is given up."""
         self._settle()

@@ -51,7 +51,7 @@ class ShardView:
         observe: Callable[[seen.AnyObservation], None],
     ) -> None:
         self.shard = shard
-        self.held = ownership.held_by(shard)
+        self.held = ownership.used_by(shard)
         self._ownership = ownership
         self._schedulers = frozenset(schedulers)
         self._observe = observe

@@ -219,7 +219,56 @@ async def with_a_queue_that_is_off(ward: Ward) -> None:
     await ward.patch(path, {"status": {"conditions": [condition]}})
 
 
+SHARDED = {"leaderElection": {"leaseNamespace": "tutti-system"}}
+
+
+def shard(name: str, **more: Any) -> Json:
+    return {**SHARDED, "shards": [{"name": name, **more}]}
+
+
+async def with_a_shard_that_nobody_leads(ward: Ward) -> None:
+    await configured(ward, shard("gpu", cohorts=["company"]))
+
+
+async def with_nodes_of_a_shard_that_is_gone(ward: Ward) -> None:
+    nodes = json.loads(await ward.client.request("GET", "/api/v1/nodes"))["items"]
+    owned = {"metadata": {"annotations": {"scheduling.tutti.dev/shard": "gpu"}}}
+    await ward.patch(f"/api/v1/nodes/{nodes[0]['metadata']['name']}", owned)
+
+
+async def led(ward: Ward, name: str) -> None:
+    made = lease(time.time())
+    made["metadata"] = {"name": f"tutti-{name}"}
+    await ward.post(LEASE, made)
+
+
+async def with_a_node_that_two_shards_select(ward: Ward) -> None:
+    selected = {"nodes": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}}
+    await led(ward, "one")
+    await led(ward, "two")
+    both = [{"name": "one", **selected}, {"name": "two", **selected}]
+    await configured(ward, {**SHARDED, "shards": both})
+
+
+async def with_a_queue_that_leads_out_of_its_shard(ward: Ward) -> None:
+    await led(ward, "gpu")
+    await configured(ward, shard("gpu", cohorts=["company"]))
+    await ward.patch("/api/v1/namespaces/vision", {"metadata": {"annotations": {"scheduling.tutti.dev/shard": "gpu"}}})
+    for name, to in (("main", "vision"), ("other", "alone")):
+        await scene.create(ward.client, scene.ours("LocalQueue", name, {"clusterQueue": to}, "vision"))
+    await scene.create(ward.client, scene.queue("alone", "", "a100", 8))
+
+
+async def with_shards_and_no_right_to_them(ward: Ward) -> None:
+    await configured(ward, shard("gpu", cohorts=["company"]))
+
+
 FAULTS = [
+    (with_a_shard_that_nobody_leads, "shards", "Bad", "nobody holds Lease tutti-system/tutti-gpu", "run --shard gpu"),
+    (with_nodes_of_a_shard_that_is_gone, "shards", "Bad", "1 object of shard gpu", "end its processes"),
+    (with_a_node_that_two_shards_select, "shards", "Warning", "one and two", "select different labels"),
+    (with_a_queue_that_leads_out_of_its_shard, "shards", "Warning", "vision/other (to alone of default)", "in others"),
+    (with_shards_and_no_right_to_them, "rights", "Bad", "patch nodes", "docs/rbac.md"),
     (
         without_a_kind,
         "kinds",
