@@ -237,6 +237,16 @@ def test_a_breakage_shows(name: str, monkeypatch: pytest.MonkeyPatch):
     assert any(play(steps, seed, heal_at=40.0).violations for seed in range(3))
 
 
+def test_a_standby_that_does_not_look_whose_all_is_shows(monkeypatch: pytest.MonkeyPatch):
+    """Another shard has stood in between two leaders, of which the second has heard nothing of it yet."""
+
+    async def still_has(_: Sharding) -> bool:
+        return True
+
+    monkeypatch.setattr(Sharding, "still_has", still_has)
+    assert play(MOVING, 2, heal_at=20.0, prepare=Killer(2, "before").prepare).violations
+
+
 @pytest.mark.parametrize("steps", [SLOW_BINDS, LATE_NEWS], ids=["slow binds", "late news"])
 def test_without_a_breakage_nothing_shows(steps: list[Step]):
     assert play(steps, heal_at=40.0).violations == []

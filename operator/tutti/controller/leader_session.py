@@ -271,6 +271,8 @@ class LeaderSession:
         await self._may_act.wait()
         if self._elector is not None and not (within_term or self._elector.alone):
             await run.list_anew()
+            if self._sharding is not None and not await self._sharding.still_has():
+                return  # another is begun
         if not self._resting:
             self._has_led = True
             run.lead()

@@ -81,6 +81,7 @@ class Sharding:
         self._changed = changed
         self._woken = asyncio.Event()
         self._version = -1
+        self._outdated = False  # whether the engine knows as this shard's what another one has
         self._blocked = False  # whether something is to leave that still is used
         self._told_several: set[str] = set()
         self._backoff = Backoff(first=AGAIN_SECONDS, longest=300.0)
@@ -95,7 +96,23 @@ class Sharding:
         self.ownership = Ownership(self._context.configuration.shards)
         await read_ownership(self._client, self.ownership)
         self._version = -1
+        self._outdated = False
         self._woken.set()
+
+    async def still_has(self) -> bool:
+        """Return whether nothing was given up that an engine uses which is to lead now; else it must not.
+
+        Watches tell of that in their own time, and while it stood by others could give up what it knows as its own.
+
+        Raises:
+            WireError: It could not be read.
+        """
+        assert self.view is not None
+        now = Ownership(self._context.configuration.shards)
+        await read_ownership(self._client, now)
+        self._outdated = any(now.has(one) not in ("", self.shard) for one in self.view.held)
+        self._woken.set()
+        return not self._outdated
 
     def look(self, observe: Callable[[AnyObservation], None]) -> Callable[[AnyObservation], None]:
         """Return what an engine's informers are to call; what of it is this shard's goes to `observe`."""
@@ -153,7 +170,7 @@ class Sharding:
             assert self.view is not None  # a run has begun
             if not run.listed:
                 continue  # woken again then
-            if self.view.lost():
+            if self._outdated or self.view.lost():
                 log.info("shard_begins_anew", shard=self.shard, why="another shard has what was its own")
                 return
             self.view.restate()
