@@ -91,6 +91,21 @@ def with_cards():
     return found - {("", "pods", "patch")}
 
 
+def with_shards():
+    """What is granted besides where there are shards; nodes and ClusterQueues may be patched for other reasons, too."""
+    file = ROOT / "manifests" / "components" / "shards" / "rule.yaml"
+    found = {
+        (group, resource, verb)
+        for patch in yaml.safe_load(file.read_text())
+        for group in patch["value"]["apiGroups"]
+        for resource in patch["value"]["resources"]
+        for verb in patch["value"]["verbs"]
+    }
+    elsewhere = {("", "nodes", "get"), ("", "nodes", "patch"), ("scheduling.tutti.dev", "clusterqueues", "patch")}
+    assert found > elsewhere
+    return found - elsewhere
+
+
 def to_measure():
     """What is granted besides where profiles go by what metrics.k8s.io says."""
     file = ROOT / "manifests" / "components" / "measurements" / "rule.yaml"
@@ -132,7 +147,7 @@ def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
     ]
     assert len(listed) == len(set(listed))
     by_component = to_suspend() | with_zones() | to_measure() | to_ask_for_nodes() | with_cards()
-    by_component |= to_know_the_network() | to_show_pages()
+    by_component |= to_know_the_network() | to_show_pages() | with_shards()
     assert set(listed) == granted() | with_own_certificate() | by_component
 
 
