@@ -335,6 +335,7 @@ async def handed_over(client: Client, going: Mapping[Holding, str], giver: str, 
     turn, whole = asyncio.Semaphore(_AT_ONCE), True
 
     async def give(one: Holding, to: str) -> bool:
+        """Give up one of them, when it is its turn."""
         async with turn:
             return await hand_over(client, one, giver, to, fence=fence)
 

@@ -12,6 +12,7 @@ from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.gangs import gangs
 from tutti.cli.views.nodes import top
 from tutti.cli.views.queues import forest
+from tutti.cli.views.shard_notes import in_shards
 from tutti.cli.views.what_if import ObservedCluster
 
 KEY = ("PodGroup", "fast", "wide")
@@ -67,7 +68,7 @@ def test_gangs_of_all_shards_are_listed_each_by_its_own():
 def test_queues_and_nodes_say_whose_they_are():
     cluster = asked()
     state = cluster.stock().state
-    roots = forest(state, lambda queue: cluster.shard_of("ClusterQueue", queue))
+    roots = [in_shards(one, cluster) for one in forest(state)]
     assert {one.name: one.notes for one in roots} == {"fast": ("shard fast",), "slow": ("shard default",)}
     nodes = top(state, [scene.GPU], None, lambda node: cluster.shard_of("Node", node)).nodes
     assert {one.node: one.notes for one in nodes} == {"fast-1": ("shard fast",), "slow-1": ("shard default",)}

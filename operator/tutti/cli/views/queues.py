@@ -5,7 +5,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import click
 import msgspec
@@ -35,6 +35,7 @@ from tutti.cli.views.drawing import (
 from tutti.cli.views.gangs import Why
 from tutti.cli.views.order_texts import order_named, order_said
 from tutti.cli.views.queue_users import UserInQueue, draw_users, users_of
+from tutti.cli.views.shard_notes import in_shards
 from tutti.cli.views.what_if import FITS
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.pod_sets import pending_pod_sets
@@ -147,25 +148,12 @@ class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
     users: tuple[UserInQueue, ...] = ()
 
 
-def forest(state: StatusState, shard_of: Callable[[str], str] = lambda _: "") -> tuple[Branch, ...]:
-    """Return all cohorts and queues that are in no other, cohorts first; an inactive queue is in none.
-
-    Args:
-        state: What an engine knows.
-        shard_of: Returns the shard that has a ClusterQueue; "" where there are no shards.
-    """
+def forest(state: StatusState) -> tuple[Branch, ...]:
+    """Return all cohorts and queues that are in no other, cohorts first; an inactive queue is in none."""
     tree = state.ledger.tree
     nodes = (*tree.cohorts.values(), *tree.queues.values())
     roots = [_branch(state, node) for node in sorted(nodes, key=lambda one: one.name) if node.parent is None]
-    return tuple(_in_shards(one, shard_of) for one in sorted(roots, key=lambda one: one.kind != "Cohort"))
-
-
-def _in_shards(branch: Branch, shard_of: Callable[[str], str]) -> Branch:
-    """Return a branch whose ClusterQueues say which shard has them, where there are any."""
-    shard = shard_of(branch.name) if branch.kind == "ClusterQueue" else ""
-    notes = (*branch.notes, f"shard {shard}") if shard else branch.notes
-    children = tuple(_in_shards(one, shard_of) for one in branch.children)
-    return msgspec.structs.replace(branch, notes=notes, children=children)
+    return tuple(sorted(roots, key=lambda one: one.kind != "Cohort"))
 
 
 def accelerators(roots: Collection[Branch]) -> list[str]:
@@ -446,7 +434,7 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
     asked = way.ask()
     way.require(asked)
     engine = asked.stock()
-    roots = forest(engine.state, lambda queue: asked.shard_of("ClusterQueue", queue))
+    roots = tuple(in_shards(one, asked) for one in forest(engine.state))
     known = {use.resource for root in roots for use in root.uses}
     if known and not known.issuperset(resources):
         lacking = ", ".join(sorted(set(resources) - known))
