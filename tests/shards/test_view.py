@@ -205,3 +205,17 @@ def test_a_node_that_cannot_be_read_concerns_who_knows_it():
     unread = ObjectUnread("Node", "", "g", "it is no node")
     assert gpu.see(unread) == [unread]
     assert default.see(unread) == []
+
+
+def test_what_is_seen_before_its_namespace_is_told_once_that_is_there():
+    default = Told(DEFAULT_SHARD)
+    assert default.see(pod("new", "a")) == []
+    assert default.see(namespace("new")) == [namespace("new"), pod("new", "a")]
+
+
+def test_a_queue_that_is_seen_before_its_namespace_leaves_it_fresh():
+    gpu = Told("gpu")
+    gpu.see(ours("LocalQueue", "queue", {"clusterQueue": "cats"}, "new"), namespace("new"))
+    assert gpu.view.is_fresh("new")
+    gpu.see(pod("else", "a"), namespace("else"))
+    assert not gpu.view.is_fresh("else")

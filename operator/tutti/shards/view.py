@@ -118,12 +118,19 @@ class ShardView:
             self._told[namespace] += not always
             yield observation
             return
-        if namespace in self._kept:
-            self._kept[namespace].append(observation)
-        elif not always:
-            self._passed_over[namespace] += 1
         if always:
+            if namespace in self._kept:
+                self._kept[namespace].append(observation)
             yield observation
+        else:
+            self._keep(namespace, observation)
+
+    def _keep(self, namespace: str, observation: seen.AnyObservation) -> None:
+        """Keep what is in a namespace that is to come, or was not seen yet: streams tell in any order."""
+        if namespace in self._kept or not self._ownership.knows(Holding(NAMESPACE, namespace)):
+            self._kept.setdefault(namespace, []).append(observation)
+        else:
+            self._passed_over[namespace] += 1
 
     def _namespace_seen(
         self, observation: seen.AnyObservation, name: str, annotations: Mapping[str, str]
@@ -133,6 +140,11 @@ class ShardView:
         self._ownership.put_namespace(name, annotations)
         self._hold_if_new(holding, annotations, new=new)
         yield observation
+        if holding in self.held:
+            for one in self._kept.pop(name, ()):
+                yield from self._route(one)
+        elif self._ownership.due(holding) != self.shard:
+            self._passed_over[name] += len(self._kept.pop(name, ()))
 
     def is_fresh(self, namespace: str) -> bool:
         """Whether nothing in a namespace that is to come was passed over: it can be taken by an engine that runs."""
@@ -207,10 +219,8 @@ class ShardView:
             # Of a namespace of another shard it is told once that is this one's, and by itself makes nobody wait.
             if Holding(NAMESPACE, namespace) in self.held:
                 yield observation
-            elif namespace in self._kept:
-                self._kept[namespace].append(observation)
             else:
-                self._passed_over[namespace] += 1
+                self._keep(namespace, observation)
             return
         if kind not in _TREES:
             yield from self._in_namespace(namespace, observation)
@@ -275,10 +285,7 @@ class ShardView:
                     yield seen.NodeSeen(self._nodes[where])
             yield seen.PodSeen(pod)
             return
-        if meta.namespace in self._kept:
-            self._kept[meta.namespace].append(seen.PodSeen(pod))
-        else:
-            self._passed_over[meta.namespace] += 1
+        self._keep(meta.namespace, seen.PodSeen(pod))
         key = (meta.namespace, meta.name)
         if where and (Holding(NODE, where) in self.held or self._is_to_come(where)):
             self._guests[key] = meta.uid, where
