@@ -352,7 +352,8 @@ def drawn(seed: int) -> list[Step]:
         args |= {"gpus": draw.randint(1, max(1, 4 // size)), "seconds": round(draw.uniform(2, 40), 1)}
         steps.append(Step(draw.uniform(1, 100), "gang", args))
     for _ in range(draw.randint(1, 6)):
-        args = {"name": draw.choice(list(NODES)), "pool": draw.choice(("left", RIGHT))}
+        # One node of each pool stays, so that in the end everything has room somewhere.
+        args = {"name": draw.choice(("n1", "n3", "n4")), "pool": draw.choice(("left", RIGHT))}
         steps.append(Step(draw.uniform(2, 110), "relabel", args))
     for _ in range(draw.randint(0, 3)):
         steps.append(Step(draw.uniform(2, 110), "move", {"name": "moves", "cohort": draw.choice(("left", RIGHT))}))
