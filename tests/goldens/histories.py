@@ -53,8 +53,11 @@ WEEKS: dict[str, tuple[Mix, Rules]] = {
     "week-known": (WEEK_OF_GANGS.part(0.02), Rules(known=True, grace=30.0)),
     "week-racks": (TAS.part(0.01), Rules(queue=PREEMPTION)),
 }
-DRAINED = ("node", "put", "create", "start", "gang", "member", "ungate")
-"""What of a scenario happens while its nodes are drained one after the other."""
+DRAINED = (
+    *("node", "put", "create", "start", "gang", "member", "ungate", "job", "window"),
+    *("driver", "claim_template", "claim", "plugins"),
+)
+"""What of a scenario happens while its nodes are drained one after the other: all that gangs need to run in the end."""
 DEMO_SPEED = 4.0
 DEMO_LIMIT_SECONDS = 300.0
 JOURNAL = "journal"

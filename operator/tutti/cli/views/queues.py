@@ -439,8 +439,7 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
     if known and not known.issuperset(resources):
         lacking = ", ".join(sorted(set(resources) - known))
         fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known))}", NO)
-    chosen = set(resources) or (not everything and set(accelerators(roots)))
-    chosen = chosen or known
+    chosen = set(resources) or (not everything and set(accelerators(roots))) or known
     if name is None:
         way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
         return
