@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
-from tests.simulation.stories import cluster, gang, story
+from tests.simulation.stories import START, cluster, devices, gang, story, with_devices
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.ledger import DeviceLedger
 from tutti.cluster.devices.promises import DevicePromises
@@ -219,13 +219,13 @@ SHOWN_IN = {
     "successors are placed one by one": 25,
     "pods are bound before their claims have devices": 15,
     "devices that claims have are free": 8,
-    "who comes to share a claim chooses for himself": 1,
 }
 """Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
 
 CROWD = [gang(f"rival{i}", 1, at=4.0, how="Pod", gpus=2, seconds=40) for i in range(8)]
 LOST = [Step(15.0, "delete_pod", {"name": "life-1"})]
 REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "life-2"}
+SLOW_CLAIM = {"what": "resourceclaims/status", "method": "PATCH", "how": "hold", "seconds": 2.0}
 TOLD = (
     story(cluster(), gang("life", 3, queue="q1", seconds=60), [Step(0.0, "trouble", REFUSED)], heal_at=150),
     story(cluster(), gang("life", 4, gpus=2, seconds=60, slow=200), *CROWD, LOST, heal_at=30),
@@ -236,14 +236,23 @@ TOLD = (
         LOST,
         heal_at=30,
     ),
+    story(
+        cluster(),
+        devices(shared="one"),
+        with_devices(gang("first", 1, how="Pod", gpus=0, seconds=30), shared="one"),
+        with_devices(gang("second", 1, at=START + 0.5, how="Pod", gpus=0, seconds=30), shared="one"),
+        [Step(0.0, "trouble", SLOW_CLAIM)],
+        heal_at=30,
+    ),
 )
-"""What every gang may come across: a member cannot be bound, or is gone while rivals stand at the door."""
+"""What everybody may come across: a member cannot be bound, or is gone while rivals stand at the door, or somebody comes
+to share a claim whose devices are chosen and not written yet."""
 
 
 @pytest.mark.parametrize(
-    "scenario", TOLD, ids=("one of it cannot be bound", "others want its room", "others want its quota")
+    "scenario", TOLD, ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared")
 )
-def test_what_every_gang_comes_across_ends_well(scenario):
+def test_what_everybody_comes_across_ends_well(scenario):
     assert play(scenario).violations == []
 
 
