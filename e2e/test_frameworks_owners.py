@@ -98,7 +98,7 @@ def test_a_kind_that_may_be_read_after_all_counts_from_then_on(story: Story) -> 
         player.wait_bound(3)
     if story.operator is None:  # as somebody else it had to end
         story.start_operator()
-    listed = '"resource": "rayclusters.ray.io", "objects"'
+    listed = '"resource":"rayclusters.ray.io","objects"'
     story.wait(lambda: listed in story.log.read_text(errors="replace"), "the kind to be read")
     second = player.make(ray_object("RayCluster", "two", spec))
     more = ray_head(player, second) + ray_workers(player, second, "small")

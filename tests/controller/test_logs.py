@@ -152,3 +152,13 @@ def test_a_json_line_is_one_whatever_is_told(value, told):
     structlog.get_logger().info("told", value=value)
     (line,) = out.getvalue().splitlines()
     assert json.loads(line)["value"] == told
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, ["x" * 100] * 100_000, {"a": {"b": "\u202e" * 1_000_000}}])
+def test_a_line_is_bounded_whatever_is_told(value):
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    structlog.get_logger().error("told", value=value)
+    (line,) = out.getvalue().splitlines()
+    assert len(line) < 40_000
+    assert json.loads(line)["event"] == "told"

@@ -42,6 +42,11 @@ _ATTEMPT = re.compile(
     re.DOTALL,
 )
 
+_LONGEST_LINE = 32_768
+"""Bytes of a line from which on its parts are cut: an error may quote a whole object that a user wrote."""
+_LONGEST_TEXT, _MOST_ENTRIES = 2_000, 50
+"""Characters of a text, and entries of a list or mapping, that are left of it then."""
+
 # Where in the code, and not with which values: among those may be a token.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
@@ -113,12 +118,34 @@ def _json(event: EventDict, **_: object) -> str:
     """Write a line; a value that JSON does not know as people would be shown it.
 
     There may be a line for each of thousands of pods in a second, and this takes a tenth of the standard library's
-    time. What it refuses, half a surrogate pair or a key that is no text, is left to that.
+    time. What it refuses, half a surrogate pair or a key that is no text, is left to that, and so is what is beyond
+    ASCII: there are characters that order a terminal about among it, which only that library escapes.
     """
+    line = _encoded(event)
+    return line if len(line) <= _LONGEST_LINE else _encoded(_cut(event))
+
+
+def _encoded(event: Any) -> str:
     try:
-        return msgspec.json.encode(event, enc_hook=repr).decode()
+        line = msgspec.json.encode(event, enc_hook=repr)
+        if line.isascii():
+            return line.decode()
     except (msgspec.MsgspecError, UnicodeEncodeError, TypeError, RecursionError):
-        return json.dumps(event, default=repr)
+        pass  # the other library knows what to do
+    return json.dumps(event, default=repr, separators=(",", ":"))
+
+
+def _cut(told: Any) -> Any:
+    """Return what is told with long texts, lists and mappings cut."""
+    match told:
+        case str() if len(told) > _LONGEST_TEXT:
+            return f"{told[:_LONGEST_TEXT]}... ({len(told)} characters)"
+        case dict():
+            return {key: _cut(value) for key, value in list(told.items())[:_MOST_ENTRIES]}
+        case list() | tuple():
+            return [_cut(one) for one in told[:_MOST_ENTRIES]]
+        case _:
+            return told
 
 
 def _show_controls(_: object, __: str, event: EventDict) -> EventDict:
