@@ -149,6 +149,12 @@ MEASURES: dict[str, Measure] = {
         )
         for nodes in (5000, 500, 20_000)
     },
+    "preempt_singles400_nodes1000_ms": Measure(
+        "one of 400 single pods of which each takes out three of lower priority, 1,000 full nodes",
+        "ms",
+        lambda: preemption.preempt_singles(1000, 400),
+        slow=True,
+    ),
     "reclaim_borrower_running1900_ms": Measure(
         "a turn that tries one whose queue has no more of its own and takes back from borrowers; 1,900 run",
         "ms",

@@ -159,7 +159,7 @@ class _Trial:
             kept_room.without_holds(self.state, self._leaving_whole(gone)),
             cluster.transaction() as transaction,
         ):
-            nominated_room.take_covered(self.state, transaction, set(slots.tolist()))
+            nominated_room.take_covered(self.state, transaction, slots)
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Diagnosis) else found
 

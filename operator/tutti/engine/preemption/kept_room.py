@@ -152,7 +152,7 @@ class _Trial:
             without_holds(state, gangs),
             cluster.transaction() as transaction,
         ):
-            nominated_room.take_covered(state, transaction, set(slots.tolist()) if self.pods_leave else None)
+            nominated_room.take_covered(state, transaction, slots if self.pods_leave else None)
             found = place_together(cluster.nodes, transaction, option.asks, option.profile)
         return None if isinstance(found, Diagnosis) else found
 

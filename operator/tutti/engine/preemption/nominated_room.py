@@ -9,7 +9,7 @@ reason its pods do not take out those of the other either, once these run, whate
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
@@ -134,12 +134,12 @@ def _withheld(
         if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
         covered = state.nominations.covered = _covered(state, nominations)
-        for row, one in covered.items():
-            claims.withhold(np.array([row]), -one.without(())[None, :])
+        if covered is not None:
+            claims.withhold(covered.rows, -covered.in_use())
         try:
             yield
         finally:
-            state.nominations.covered = {}
+            state.nominations.covered = None
 
 
 @contextmanager
@@ -183,25 +183,27 @@ def _kept_room(
     return rows, most
 
 
-def take_covered(state: PreemptionState, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+def take_covered(state: PreemptionState, transaction: Transaction, gone: NDArray[np.int64] | None = None) -> None:
     """Take the room that others are nominated for and their victims still use, for the case that these have gone.
 
     Args:
         state: The engine's memory; somebody is being tried.
         transaction: Takes it.
-        gone: The slots of those who are taken to have gone; None for all of them.
+        gone: int64[k], the slots of those who are taken to have gone; None for all of them.
     """
-    for row, one in state.nominations.covered.items():
-        left = one.without(one.victims if gone is None else gone)
-        more = one.without(()) - left
-        if more.any():
-            transaction.withhold(np.array([row]), more[None, :])
+    covered = state.nominations.covered
+    if covered is None:
+        return
+    more = covered.released(gone)
+    some = more.any(axis=1)
+    if some.any():
+        transaction.withhold(covered.rows[some], more[some])
 
 
-def _covered(state: PreemptionState, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
+def _covered(state: PreemptionState, nominations: Iterable[Nomination]) -> VictimOverlap | None:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
-    nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
-    width, amounts = len(nodes.resource_index), dict[PodClass, NDArray[np.int64]]()
+    nodes, amounts = state.cluster.nodes, dict[PodClass, NDArray[np.int64]]()
+    width = len(nodes.resource_index)
 
     def of(pod_class: PodClass) -> NDArray[np.int64]:
         if pod_class not in amounts:
@@ -210,14 +212,20 @@ def _covered(state: PreemptionState, nominations: Iterable[Nomination]) -> dict[
         return amounts[pod_class]
 
     waiting = [one for one in nominations if one.victims]
-    for spot in (spot for one in waiting for spot in one.spots):
-        row = nodes.rows.get(spot.node)
-        if row is not None:
-            found = covered.setdefault(row, VictimOverlap(np.zeros(width, dtype=np.int64)))
-            found.spots += of(spot.pod_class)
+    victims: dict[int, tuple[int, NDArray[np.int64]]] = {}
     for victim in (victim for one in waiting for victim in one.victims):
         record = state.cluster.pods.get(victim)
         row = None if record is None else nodes.rows.get(record.place)
-        if record is not None and row in covered and record.slot >= 0:
-            covered[row].victims[record.slot] = of(record.pod_class)
-    return {row: one for row, one in covered.items() if one.victims}
+        if record is not None and row is not None and record.slot >= 0:
+            victims[record.slot] = row, of(record.pod_class)
+    rows = np.unique(np.array([row for row, _ in victims.values()], dtype=np.int64))
+    at = {row: index for index, row in enumerate(rows.tolist())}
+    there = (spot for one in waiting for spot in one.spots)
+    spots = [(at[row], spot.pod_class) for spot in there if (row := nodes.rows.get(spot.node)) in at]
+    if not spots:
+        return None
+    nominated = np.zeros((len(rows), width), dtype=np.int64)
+    np.add.at(nominated, [index for index, _ in spots], np.array([of(pod_class) for _, pod_class in spots]))
+    where = np.array([at[row] for row, _ in victims.values()], dtype=np.intp)
+    slots = np.array(list(victims), dtype=np.int64)
+    return VictimOverlap(rows, nominated, slots, where, np.array([uses for _, uses in victims.values()]))

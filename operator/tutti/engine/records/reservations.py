@@ -118,21 +118,41 @@ class Nomination:
         return [spot.node for spot in self.spots]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class VictimOverlap:
-    """The part of a node's nominated room that the victims it is nominated for still use themselves.
+    """The part of nominated room that the victims it is nominated for still use themselves, node by node.
 
     Attributes:
-        spots: int64[resources], what is nominated there.
-        victims: By slot of a victim that is there still: int64[resources], what it uses.
+        rows: int64[n], the nodes, each once.
+        spots: int64[n, resources], what is nominated there.
+        victims: int64[v], the slots of victims that are there still.
+        where: int64[v], which of `rows` each of them is on.
+        uses: int64[v, resources], what each uses.
     """
 
+    rows: NDArray[np.int64]
     spots: NDArray[np.int64]
-    victims: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    victims: NDArray[np.int64]
+    where: NDArray[np.intp]
+    uses: NDArray[np.int64]
 
-    def without(self, gone: Collection[int]) -> NDArray[np.int64]:
-        """Return int64[resources]: how much of the nominated room is in use, if some victims had gone."""
-        used = sum((one for slot, one in self.victims.items() if slot not in gone), np.zeros_like(self.spots))
+    def in_use(self) -> NDArray[np.int64]:
+        """Return int64[n, resources]: how much of the nominated room is in use."""
+        return self._used_by(slice(None))
+
+    def released(self, gone: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return int64[n, resources]: how much less of it would be in use if some victims had gone.
+
+        Args:
+            gone: int64[k], slots; None for those of all victims.
+        """
+        if gone is None:
+            return self.in_use()
+        return self.in_use() - self._used_by(~np.isin(self.victims, gone))
+
+    def _used_by(self, some: NDArray[np.bool_] | slice) -> NDArray[np.int64]:
+        used = np.zeros_like(self.spots)
+        np.add.at(used, self.where[some], self.uses[some])
         return np.minimum(self.spots, used)
 
 
@@ -159,7 +179,7 @@ class Nominations:
         nodes: Where each nominated pod of ours is to go.
         kept: Who may be taken out, by version of the columns of pods, the priorities of the preemptor, and its queue if
             that borrows; for one turn.
-        covered: While somebody is tried: the part of the nominated room that is in use already, by row.
+        covered: While somebody is tried: the part of the nominated room that is in use already, if any is.
         left: How many victims have left since the last turn.
         missed: Whether room has become free since it was looked who fits before all victims have left.
         looked_at: When that was, Unix seconds.
@@ -171,7 +191,7 @@ class Nominations:
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
     kept: dict[tuple[int, int, int, str], VictimUnits] = field(default_factory=dict)
-    covered: dict[int, VictimOverlap] = field(default_factory=dict)
+    covered: VictimOverlap | None = None
     left: int = 0
     missed: bool = False
     looked_at: float = 0.0
