@@ -249,7 +249,7 @@ def _neighbours(problem: PlanningProblem, plan: Plan) -> Iterator[Plan]:
     both = gain[:, None] + gain.transpose(0, 2, 1)[None]  # of i from s to t, and of j from t to s
     for at in _lowest(both):
         one, other, origin, to = (int(where) for where in np.unravel_index(at, both.shape))
-        if one == other or both[one, other, origin, to] >= _NEVER:
+        if one == other or not (plan[one, origin] and plan[other, to]):
             continue
         swapped = _moved(_moved(plan, one, origin, to, 1), other, to, origin, 1)
         if problem.fits(swapped):
