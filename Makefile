@@ -114,6 +114,10 @@ build/axe/node_modules/axe-core/axe.min.js:
 tutorial: $(READY) ## Run what README and docs/ tell to type on embedded clusters, and write what is printed into the pages
 	@$(BIN)/python -m handbook.tutorial README.md $$(grep -rl '^```sh' docs)
 
+.PHONY: pictures
+pictures: $(READY) ## Run what the pages show again, and write their pictures and tables (TOPICS='load network' for some)
+	@$(BIN)/python -m handbook.pictures $(TOPICS)
+
 docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 

@@ -375,7 +375,7 @@ def _write(asked: _Asked, runs: Mapping[str, tuple[Played, Figures]]) -> None:
     if asked.pictures is not None:
         asked.pictures.mkdir(parents=True, exist_ok=True)
         shown = dominant(next(iter(runs.values()))[0])
-        for name, text in pictures(runs, shown).items():
+        for name, text in pictures(runs, shown, asked.power).items():
             (asked.pictures / name).write_text(text, "utf-8")
     if asked.jobs is not None:
         asked.jobs.write_text("".join(_rows({name: one[0] for name, one in runs.items()})), "utf-8")

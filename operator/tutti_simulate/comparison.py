@@ -10,7 +10,7 @@ difference; it does not tell about other work.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -21,6 +21,8 @@ from tutti_simulate.playing import Played
 
 RESAMPLES = 2000
 COVERAGE = 95.0
+MOST_QUEUES = 20
+"""How many queues are compared one by one."""
 _CHUNK = 64
 
 
@@ -71,7 +73,24 @@ def differences(
     sure = low > 0 or high < 0
     between = (low * count, high * count)
     found.append(_difference("preemptions", (totals[0], totals[1]), totals[1] - totals[0], between, sure=sure))
-    return [*found, *_of_whole_runs(*of)]
+    return [*found, *_of_queues(first, second, random), *_of_whole_runs(*of)]
+
+
+def _of_queues(first: Played, second: Played, random: np.random.Generator) -> Iterator[Difference]:
+    """Yield the slowdown of each queue where there are several, of those that have most jobs."""
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(first.jobs):
+        places.setdefault(one.job.queue or "default", []).append(place)
+    most = sorted(places, key=lambda name: (-len(places[name]), name))[:MOST_QUEUES]
+    before, after = column_of(first, slowdown_of), column_of(second, slowdown_of)
+    for name in sorted(most) if len(places) > 1 else ():
+        mine = before[places[name]], after[places[name]]
+        by = mine[1] - mine[0]
+        low, high = interval(by, random)
+        sure = low > 0 or high < 0
+        yield _difference(
+            f"slowdown of queue {name}", (mine[0].mean(), mine[1].mean()), by.mean(), (low, high), sure=sure
+        )
 
 
 def _difference(

@@ -143,6 +143,16 @@ def slowdown_of(one: PlayedJob, over: float) -> float:
     return max(1.0, stay_of(one, over) / max(one.job.seconds, SHORT_SECONDS))
 
 
+def watts_of(sample: Sample, nodes: int, power: Power) -> float:
+    """Return what so many nodes draw at a moment, watts."""
+    return power.idle * nodes + _busy(sample.used, power)
+
+
+def _busy(used: Mapping[str, float], power: Power) -> float:
+    cards = sum(used.get(name, 0.0) / units for name, units in _CARDS.items())
+    return power.core * used.get("cpu", 0.0) / _CORE + power.gpu * cards
+
+
 def jain(values: Sequence[float]) -> float:
     """Return Jain's index of fairness (Jain, Chiu and Hawe, DEC-TR-301, 1984): (sum x)^2 / (n sum x^2)."""
     squares = sum(value * value for value in values)
@@ -204,10 +214,7 @@ def _fragmentation(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _energy(played: Played, power: Power) -> float:
-    used = played.used
-    cards = sum(used.get(name, 0.0) / units for name, units in _CARDS.items())
-    busy = power.core * used.get("cpu", 0.0) / _CORE + power.gpu * cards
-    return (power.idle * played.nodes * played.until + busy) / _KWH
+    return (power.idle * played.nodes * played.until + _busy(played.used, power)) / _KWH
 
 
 def _size(units: int, resource: str) -> str:

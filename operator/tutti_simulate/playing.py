@@ -83,6 +83,7 @@ class Sample:
     Attributes:
         used: By resource, in scheduling units.
         fragmented: By resource, the part of what is free that the pods of the trace cannot use, of 1.
+        preemptions: How often jobs were taken out until then.
     """
 
     at: float
@@ -90,6 +91,7 @@ class Sample:
     running: int
     used: Mapping[str, int]
     fragmented: Mapping[str, float]
+    preemptions: int = 0
 
 
 @dataclass(slots=True)
@@ -160,7 +162,7 @@ class _Play:
         self._played = Played([PlayedJob(job) for job in jobs], setting.capacity(), len(setting.nodes))
         self._scheduler = setting.configuration.scheduler_names[0]
         self._of: dict[WorkloadKey, PlayedJob] = {}
-        self._ended = self._come = self._running = 0
+        self._ended = self._come = self._running = self._preemptions = 0
         self._in_use: Counter[str] = Counter()
         self._counted_to = 0.0
         self._played.until = jobs[-1].submitted if jobs else 0.0
@@ -279,6 +281,7 @@ class _Play:
             self._count(one, 1)
         elif event.step is LifecycleStep.EVICTED:
             one.evictions += 1
+            self._preemptions += 1
             if one.runs:
                 self._account()
                 assert one.last is not None  # it has started
@@ -333,7 +336,7 @@ class _Play:
             if place is not None and self._shapes:
                 lost[name] = _fragmented(free, place, [(nodes.vector(one), weight) for one, weight in self._shapes])
         waiting = self._come - self._ended - self._running
-        return Sample(at, waiting, self._running, used, lost)
+        return Sample(at, waiting, self._running, used, lost, self._preemptions)
 
 
 def _fragmented(free: NDArray[np.int64], resource: int, shapes: Sequence[tuple[NDArray[np.int64], float]]) -> float:

@@ -43,7 +43,8 @@ def test_equal_input_gives_equal_bytes_with_pictures_and_jobs(tmp_path: Path):
     assert set(found["runs"]) == {"first", "second"}
     assert found["runs"]["first"]["energyKwh"] > 0
     assert {one["what"] for one in found["differences"]} > {"wait, mean, s", "preemptions", "energy, kWh"}
-    assert set(pictures) == {"fragmentation.svg", "in-use.svg", "waiting.svg", "waits.svg"}
+    shown = ("fragmentation", "in-use", "power", "preemptions", "queues", "slowdowns", "waiting", "waits")
+    assert set(pictures) == {f"{one}.svg" for one in shown}
     for text in pictures.values():
         assert ET.fromstring(text).tag.endswith("svg")
     assert len(jobs.splitlines()) == 121

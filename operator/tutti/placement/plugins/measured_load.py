@@ -1,6 +1,6 @@
 """Nodes are scored, and ruled out, by what they were measured to use and by what is expected of those who came since.
 
-As the originals compute them (`docs/concepts/load.md` says where ours differ): Trimaran's TargetLoadPacking,
+As the originals compute them (`docs/howto/load.md` says where ours differ): Trimaran's TargetLoadPacking,
 LoadVariationRiskBalancing, LowRiskOverCommitment and Peaks (scheduler-plugins pkg/trimaran), koordinator's
 LoadAwareScheduling, Volcano's usage. Each is asked for the 1st, 2nd, ... pod of a class on a node, so that a gang does
 not herd to the node that was idle when it was measured. Of a node whose figures are missing or too old nobody has an
