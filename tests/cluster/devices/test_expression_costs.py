@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tutti.cluster.devices.expression_costs import MOST_COST
-from tutti.cluster.devices.expression_functions import SelectorError
+from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
 
 OWN = 'device.attributes["gpu.example.com"]'
@@ -34,6 +34,10 @@ def doubled(first: str, then: str, last: str, times: int = 28) -> str:
         'cel.bind(mine, device.attributes["gpu.example.com"], mine.model == "a100" && mine.uuid != "x")',
         f'{OWN}.version.isGreaterThan(semver("1.9.0")) && {OWN}.model.startsWith("A" + "100")',
         'device.attributes.exists(d, device.attributes[d].exists(k, k == "model"))',
+        f"{MODELS}.exists(i, one, {OWN}.model == one && i < 20) && lists.range(8).all(i, i < {OWN}.index)",
+        f"{NUMBERS}.distinct().size() == 10",
+        f'format.dns1123Label().validate({OWN}.model).hasValue() || "%s-%d".format([{OWN}.model, 1]) == "a100-1"',
+        f'cidr("10.0.0.0/8").containsIP({OWN}.address) && url({OWN}.link).getQuery().size() < 5',
         f'{OWN}.model.replace("-", "") == "A100" || [{OWN}.model, {OWN}.index].size() == 2',
     ],
 )
@@ -58,6 +62,13 @@ def test_what_users_write_costs_a_tenth_of_the_bound_at_most(expression):
         f"{NUMBERS}.all(x, 'a'.matches('((a{{30}}){{30}}|b)'))",
         f"{NUMBERS}.all(x, 'a'.matches('((a{{30}}){{30}}|b)' + string(x)))",
         f"'a'.matches('{chr(92) * 2}pL{{200}}')",
+        "lists.range(1000000000).size() > 1",
+        f"lists.range({OWN}.index).size() > 1",
+        f"{MANY}.distinct().size() == 10",
+        f"{NUMBERS}.all(i, x, {NUMBERS}.all(j, y, {NUMBERS}.all(k, z, x == z)))",
+        f"{NUMBERS}.transformList(i, x, {NUMBERS}.transformList(j, y, {NUMBERS}.transformList(k, z, x)))[0].size() > 1",
+        f"{OWN}.form.format([1.5]) == 'x'",
+        f"cel.bind(a, lists.range(4000).sort(), {' && '.join(['a.size() > 1'] * 60)})",
         "'xxxxxxxxxx'" + ".replace('x', 'xxxxxxxxxx')" * 9 + ".size() > 3",
     ],
 )

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from tutti.cluster.devices.expression_wire import Message, fields, part_of, text_of
 
 MOST_COST: Final = 200_000
 """So much an expression may cost: some 20 ms, and values of so many characters and entries."""
@@ -23,6 +25,8 @@ _MOST_VALUES: Final = 32
 _VALUE: Final = 128
 """The size of one of them, and of its name."""
 _BIG: Final = 1 << 60
+_MOST_PLACES: Final = 1400
+"""So long a number is at most that `format` writes."""
 
 _PAIRWISE: Final = frozenset(("sets.contains", "sets.intersects", "sets.equivalent"))
 _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
@@ -38,8 +42,6 @@ _SMALL: Final = _PAIRWISE | {
 }
 """Calls whose values are of size one."""
 
-_Message = dict[int, list[Any]]
-
 
 class _Found(NamedTuple):
     """What a part of an expression comes to.
@@ -51,6 +53,7 @@ class _Found(NamedTuple):
         entry: The size of the largest of them.
         text: What is written out, where it is.
         levels: How many levels of a device's maps are below it: what is in the lowest one is a value.
+        number: What number is written out, where one is.
     """
 
     size: int = 1
@@ -59,6 +62,7 @@ class _Found(NamedTuple):
     entry: int = 1
     text: bytes | None = None
     levels: int = 0
+    number: int | None = None
 
 
 _Scope = Mapping[str, _Found]
@@ -71,37 +75,47 @@ def _of_device(levels: int, cost: int) -> _Found:
     return _Found(_MOST_VALUES * _VALUE, cost, _MOST_VALUES, _VALUE, levels=levels)
 
 
+_DEVICE: Final[_Scope] = {
+    "device": _of_device(3, 0),
+    "device.attributes": _of_device(2, 0),
+    "device.capacity": _of_device(2, 0),
+    "device.driver": _of_device(0, 0),
+}
+
+
 def cost_of(compiled: bytes) -> int:
     """Return what an expression can cost at most, in steps.
 
     Args:
         compiled: The expression as the runtime serializes it; it has compiled, and so has few levels.
     """
-    checked = _fields(_one(_fields(compiled), 2))
-    return _found(_one(checked, 4), {"device": _of_device(3, 0)}).cost
+    checked = fields(part_of(fields(compiled), 2))
+    return _found(part_of(checked, 4), _DEVICE).cost
 
 
 def _found(raw: bytes, scope: _Scope) -> _Found:
-    node = _fields(raw)
+    node = fields(raw)
     for field, read in _READERS.items():
         if field in node:
-            found = read(_fields(node[field][0]), scope)
+            found = read(fields(node[field][0]), scope)
             size, cost, entry = min(_BIG, found.size), min(_BIG, found.cost + 1), min(_BIG, found.entry)
             return found._replace(size=size, cost=cost, entries=min(_BIG, found.entries), entry=entry)
     return _Found(cost=1)
 
 
-def _constant(node: _Message, _: _Scope) -> _Found:
+def _constant(node: Message, _: _Scope) -> _Found:
     text = (node.get(6) or node.get(7) or [None])[0]
+    if 3 in node:  # noqa: PLR2004 - an int, in 64 bits
+        return _Found(number=node[3][0] if node[3][0] < 1 << 63 else 0)
     return _Found() if text is None else _Found(max(1, len(text)), entries=len(text), text=text)
 
 
-def _identifier(node: _Message, scope: _Scope) -> _Found:
-    return scope.get(_text(node, 1), _Found())._replace(cost=0)
+def _identifier(node: Message, scope: _Scope) -> _Found:
+    return scope.get(text_of(node, 1), _Found())._replace(cost=0)
 
 
-def _selection(node: _Message, scope: _Scope) -> _Found:
-    return _entry_of(_found(_one(node, 1), scope))
+def _selection(node: Message, scope: _Scope) -> _Found:
+    return _entry_of(_found(part_of(node, 1), scope))
 
 
 def _entry_of(whole: _Found, more: int = 0) -> _Found:
@@ -112,8 +126,8 @@ def _entry_of(whole: _Found, more: int = 0) -> _Found:
     return _Found(whole.entry, cost, whole.entry, whole.entry)
 
 
-def _call(node: _Message, scope: _Scope) -> _Found:
-    name = _text(node, 2)
+def _call(node: Message, scope: _Scope) -> _Found:
+    name = text_of(node, 2)
     parts = [_found(one, scope) for one in (*node.get(1, ()), *node.get(3, ()))] or [_Found()]
     first, others = parts[0], parts[1:]
     work = sum(one.cost for one in parts)
@@ -138,7 +152,11 @@ def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
     if name in ("replace", "join"):
         grown = first.size * (1 + max([one.size for one in others], default=0))
         return _Found(grown, work + grown, grown)
-    if name in _PAIRWISE:
+    if name in ("lists.range", "format"):
+        return _as_told(name, parts, work)
+    if name == "distinct":
+        work += first.entries * first.size
+    elif name in _PAIRWISE:
         work += sizes[0] * max(sizes[1:], default=1)
     elif name in _MATCHING:
         work += _pattern_cost(others[0] if others else first)
@@ -146,6 +164,16 @@ def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
     if name in _SMALL:
         return _Found(cost=work)
     return _Found(sum(sizes), work, max(1, sum(one.entries for one in parts)), max(one.entry for one in parts))
+
+
+def _as_told(name: str, parts: Sequence[_Found], work: int) -> _Found:
+    """Return what comes to as much as a number says: that of a list, or of the places of a number in a text."""
+    if name == "lists.range":
+        size = _BIG if parts[0].number is None else max(1, parts[0].number)
+        return _Found(size, work + size, size)
+    form = parts[0].text
+    size = _BIG if form is None else sum(one.size for one in parts) + _MOST_PLACES * (1 + form.count(b"%"))
+    return _Found(size, work + size, size)
 
 
 def _largest(parts: Iterable[_Found], work: int) -> _Found:
@@ -172,12 +200,12 @@ def _pattern_cost(pattern: _Found) -> int:
     return 100 + (3 * len(text) + 30 * broad + 70_000 * classes) * repeats
 
 
-def _list(node: _Message, scope: _Scope) -> _Found:
+def _list(node: Message, scope: _Scope) -> _Found:
     return _together([_found(one, scope) for one in node.get(1, ())])
 
 
-def _struct(node: _Message, scope: _Scope) -> _Found:
-    entries = [_fields(one) for one in node.get(2, ())]
+def _struct(node: Message, scope: _Scope) -> _Found:
+    entries = [fields(one) for one in node.get(2, ())]
     return _together([_found(one, scope) for entry in entries for at in (3, 4) for one in entry.get(at, ())])
 
 
@@ -191,28 +219,28 @@ _SECOND: Final = 8
 """The field that names the second variable of a loop."""
 
 
-def _comprehension(node: _Message, scope: _Scope) -> _Found:
+def _comprehension(node: Message, scope: _Scope) -> _Found:
     """Return what a loop comes to: what it adds to its accumulator in one round, in each of its rounds."""
-    over, begin = (_found(_one(node, at), scope) for at in (2, 4))
+    over, begin = (_found(part_of(node, at), scope) for at in (2, 4))
     rounds = min(over.entries, _MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
-    name = _text(node, 3)
+    name = text_of(node, 3)
     inside: dict[str, _Found] = {**scope, name: begin}
     for at in (1, _SECOND):
-        inside[_text(node, at)] = _Found(_VALUE, 0, _VALUE) if over.levels else _entry_of(over)
+        inside[text_of(node, at)] = _Found(_VALUE, 0, _VALUE) if over.levels else _entry_of(over)
     if over.levels > 1 and _SECOND in node:
-        inside[_text(node, _SECOND)] = _of_device(over.levels - 1, 0)
+        inside[text_of(node, _SECOND)] = _of_device(over.levels - 1, 0)
     inside[name] = begin
-    step = _found(_one(node, 6), inside) if rounds else begin
+    step = _found(part_of(node, 6), inside) if rounds else begin
     if rounds:
         grown = begin.size + rounds * max(0, step.size - begin.size)
         inside[name] = _Found(grown, 0, begin.entries + rounds * max(0, step.entries - begin.entries), step.entry)
-    each = _found(_one(node, 5), inside).cost + (step.cost if rounds else 0)
-    result = _found(_one(node, 7), inside)
+    each = _found(part_of(node, 5), inside).cost + (step.cost if rounds else 0)
+    result = _found(part_of(node, 7), inside)
     work = over.cost + begin.cost + max(1, rounds) * each + inside[name].size + result.cost
     return result._replace(cost=work, text=None)
 
 
-_READERS: Final[Mapping[int, Callable[[_Message, _Scope], _Found]]] = {
+_READERS: Final[Mapping[int, Callable[[Message, _Scope], _Found]]] = {
     3: _constant,
     4: _identifier,
     5: _selection,
@@ -221,47 +249,3 @@ _READERS: Final[Mapping[int, Callable[[_Message, _Scope], _Found]]] = {
     8: _struct,
     9: _comprehension,
 }
-
-
-def _one(node: _Message, field: int) -> bytes:
-    found: bytes = node.get(field, [b""])[0]
-    return found
-
-
-def _text(node: _Message, field: int) -> str:
-    return _one(node, field).decode()
-
-
-def _fields(raw: bytes) -> _Message:
-    """Return the fields of a message by number: numbers as int, all else as bytes."""
-    out: _Message = {}
-    at = 0
-    while at < len(raw):
-        tag, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at)
-        field, kind = tag >> 3, tag & 7
-        if kind == _DELIMITED:
-            length, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at)
-        elif kind == _VARINT:
-            value, at = _varint(raw, at)
-            out.setdefault(field, []).append(value)
-            continue
-        else:
-            length = _LENGTHS[kind]
-        out.setdefault(field, []).append(raw[at : at + length])
-        at += length
-    return out
-
-
-_VARINT, _DELIMITED = 0, 2
-_MORE: Final = 0x80  # of a number that goes on in the next byte
-_LENGTHS: Final = {1: 8, 5: 4}
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & _MORE:
-            return value, at

@@ -1,33 +1,51 @@
 """What Kubernetes adds to CEL: quantities, semantic versions, and a few functions on text and lists.
 
-Source: Kubernetes 1.36, staging/src/k8s.io/apiserver/pkg/cel/library, and cel-go, ext. A quantity or a version is a map
-with one entry, which no expression can take apart by accident, so that `==` of two of them compares what they are.
+Source: Kubernetes 1.36, staging/src/k8s.io/apiserver/pkg/cel/library, and cel-go, ext.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import re2
 from cel_expr_python import cel
 
 from tutti.api.quantity import QuantityError, parse_quantity
+from tutti.cluster.devices.expression_values import (
+    ANY,
+    BOOL,
+    INT,
+    LIST,
+    OBJECT,
+    QUANTITY,
+    QUANTITY_TYPE,
+    TEXT,
+    VERSION,
+    VERSION_TYPE,
+    Function,
+    ObjectMap,
+    Overload,
+    SelectorError,
+    content_of,
+)
 from tutti.cluster.devices.versions import VersionError, loosened, version_rank, without_build
 
 SUBSTRING: Final = "codePointsOf"
 """What `substring` is called before it is compiled: that of the runtime refuses an end at the length of the text."""
-QUANTITY: Final = "#quantity"
-VERSION: Final = "#version"
+PLACE_OF, LAST_PLACE_OF = "placeOf", "lastPlaceOf"
+"""What `indexOf` and `lastIndexOf` are called before they are compiled: those of the runtime know no lists."""
+AS_MAP, MERGED = "asMapOfEntries", "mergedEntries"
+"""What the maps of `transformMap` and `transformMapEntry` are made with: the runtime has no function for that."""
+SAME: Final = "same"
+"""What `==` of values of unknown types is called once it is compiled: values of our own types equal nothing else."""
 
-ObjectMap = dict[str, Any]
-_TEXT, _BOOL, _INT, _ANY = cel.Type.STRING, cel.Type.BOOL, cel.Type.INT, cel.Type.DYN
-OBJECT = cel.Type.Map(_TEXT, _ANY)
-_LIST = cel.Type.List(_ANY)
-
-
-class SelectorError(Exception):
-    """An expression that cannot be compiled or evaluated, or that is not about true and false."""
+_DOUBLE: Final = cel.Type.DOUBLE
+_COMPARABLE: Final = (
+    *(INT, cel.Type.UINT, _DOUBLE, BOOL),
+    *(cel.Type.DURATION, cel.Type.TIMESTAMP, TEXT, cel.Type.BYTES),
+)
+_KINDS: Final = (*_COMPARABLE, OBJECT, LIST, cel.Type.NULL)
 
 
 def quantity_map(milli: int) -> ObjectMap:
@@ -40,18 +58,8 @@ def version_map(text: str) -> ObjectMap:
     return {VERSION: without_build(text)}
 
 
-def _overloads(name: str, *kinds: tuple[Sequence[Any], Any, Callable[..., Any]], member: bool = True) -> Any:
-    overloads = [
-        cel.Overload(f"k8s_{name}_{i}", return_type=returns, parameters=list(takes), is_member=member, impl=does)
-        for i, (takes, returns, does) in enumerate(kinds)
-    ]
-    return cel.FunctionDecl(name, overloads)
-
-
 def _milli(value: ObjectMap) -> int:
-    if QUANTITY not in value:
-        raise SelectorError("no such overload")
-    return int(value[QUANTITY])
+    return int(content_of(value, QUANTITY))
 
 
 def _compared(one: ObjectMap, other: ObjectMap) -> int:
@@ -88,9 +96,7 @@ def _is(read: Callable[..., object]) -> Callable[..., bool]:
 
 def _number(place: int) -> Callable[[ObjectMap], int]:
     def part(version: ObjectMap) -> int:
-        if VERSION not in version:
-            raise SelectorError("no such overload")
-        rank = version_rank(version[VERSION])
+        rank = version_rank(content_of(version, VERSION))
         return (rank[0], rank[1], rank[2])[place]
 
     return part
@@ -131,29 +137,58 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     return found if most < 0 else found[:most]
 
 
-def _among(item: Any, items: list[Any]) -> bool:
-    """Whether a list has a value; true and false are no numbers."""
-    return any(one == item and isinstance(one, bool) == isinstance(item, bool) for one in items)
+def _place_in_text(text: str, part: str, start: int = 0) -> int:
+    """Return where a part begins, no sooner than at a place; -1: nowhere (cel-go, ext/strings.go)."""
+    if part and start < 0:
+        raise SelectorError(f"index out of range: {start}")
+    return text.find(part, start) if part else start
 
 
-def _slice(items: list[Any], start: int, end: int) -> list[Any]:
-    if not 0 <= start <= end <= len(items):
-        raise SelectorError(f"cannot slice({start}, {end}), list is length {len(items)}")
-    return items[start:end]
+def _last_place_in_text(text: str, part: str, start: int | None = None) -> int:
+    """Return where a part begins last, no later than at a place; -1: nowhere (cel-go, ext/strings.go)."""
+    if start is None:
+        return text.rfind(part)
+    if not part:
+        return start
+    if start < 0:
+        raise SelectorError(f"index out of range: {start}")
+    return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
 
 
-def _distinct(items: list[Any]) -> list[Any]:
-    out: list[Any] = []
-    for one in items:
-        if not _among(one, out):
-            out.append(one)
-    return out
+def equal(one: Any, other: Any) -> bool:
+    """Whether two values are equal as CEL has it: true and false are no numbers, and numbers of all types compare."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(equal(*both) for both in zip(one, other, strict=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+    return bool(one == other)
 
 
-def _in_order(work: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; a value of our own type is not asked about others (cel-go's Equal)."""
+    if isinstance(one, dict) and other is not None:
+        for key in (VERSION, QUANTITY):
+            if key in one and not (isinstance(other, dict) and key in other):
+                raise SelectorError("no such overload")
+    return equal(one, other)
+
+
+def _place(items: list[Any], item: Any) -> int:
+    return next((at for at, one in enumerate(items) if equal(one, item)), -1)
+
+
+def _last_place(items: list[Any], item: Any) -> int:
+    return next((at for at in reversed(range(len(items))) if equal(items[at], item)), -1)
+
+
+def _in_order(name: str, work: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """Return what puts values in order, or adds them, where that makes sense."""
 
     def ordered(items: list[Any]) -> Any:
+        if not items and name in ("min", "max"):
+            raise SelectorError(f"{name} called on empty list")
         try:
             return work(items)
         except TypeError as error:
@@ -162,46 +197,96 @@ def _in_order(work: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return ordered
 
 
-def _contains(one: list[Any], other: list[Any]) -> bool:
-    return all(_among(item, one) for item in other)
+def _as_map(entries: list[list[Any]]) -> dict[Any, Any]:
+    return dict(tuple(entry) for entry in entries)
+
+
+def _merged(maps: list[dict[Any, Any]]) -> dict[Any, Any]:
+    out: dict[Any, Any] = {}
+    for one in maps:
+        for key, value in one.items():
+            if key in out:
+                raise SelectorError(f"insert failed: key {key!r} already exists")
+            out[key] = value
+    return out
+
+
+def _of_lists(name: str, work: Callable[[list[Any]], Any], returns: Any = None) -> Function:
+    """Return a function of lists of values that can be compared."""
+    ordered = _in_order(name, work)
+    return Function(name, [Overload([cel.Type.List(one)], returns or one, ordered, ANY) for one in _COMPARABLE])
+
+
+def _of_two(name: str, does: Callable[[ObjectMap, ObjectMap], Any], returns: Any) -> Function:
+    return Function(name, [Overload([one, one], returns, does) for one in (QUANTITY_TYPE, VERSION_TYPE)])
+
+
+def _changed(name: str, sign: int) -> Function:
+    takes = ([QUANTITY_TYPE, QUANTITY_TYPE], [QUANTITY_TYPE, INT])
+    return Function(name, [Overload(one, QUANTITY_TYPE, _added(sign)) for one in takes])
 
 
 FUNCTIONS: Final = [
-    _overloads("quantity", ([_TEXT], OBJECT, _read_quantity), member=False),
-    _overloads("isQuantity", ([_TEXT], _BOOL, _is(_read_quantity)), member=False),
-    _overloads("semver", ([_TEXT], OBJECT, _read_version), ([_TEXT, _BOOL], OBJECT, _read_version), member=False),
-    _overloads(
-        "isSemver", ([_TEXT], _BOOL, _is(_read_version)), ([_TEXT, _BOOL], _BOOL, _is(_read_version)), member=False
-    ),
-    _overloads("compareTo", ([OBJECT, OBJECT], _INT, _compared)),
-    _overloads("isGreaterThan", ([OBJECT, OBJECT], _BOOL, lambda one, other: _compared(one, other) > 0)),
-    _overloads("isLessThan", ([OBJECT, OBJECT], _BOOL, lambda one, other: _compared(one, other) < 0)),
-    _overloads("major", ([OBJECT], _INT, _number(0))),
-    _overloads("minor", ([OBJECT], _INT, _number(1))),
-    _overloads("patch", ([OBJECT], _INT, _number(2))),
-    _overloads("sign", ([OBJECT], _INT, lambda one: (_milli(one) > 0) - (_milli(one) < 0)), member=False),
-    _overloads("isInteger", ([OBJECT], _BOOL, lambda one: _milli(one) % 1000 == 0)),
-    _overloads("asInteger", ([OBJECT], _INT, _whole)),
-    _overloads("asApproximateFloat", ([OBJECT], cel.Type.DOUBLE, lambda one: _milli(one) / 1000)),
-    _overloads("add", ([OBJECT, OBJECT], OBJECT, _added(1)), ([OBJECT, _INT], OBJECT, _added(1))),
-    _overloads("sub", ([OBJECT, OBJECT], OBJECT, _added(-1)), ([OBJECT, _INT], OBJECT, _added(-1))),
-    _overloads("sum", ([_LIST], _ANY, _in_order(sum))),
-    _overloads(SUBSTRING, ([_TEXT, _INT], _TEXT, _substring), ([_TEXT, _INT, _INT], _TEXT, _substring)),
-    _overloads("find", ([_TEXT, _TEXT], _TEXT, _find)),
-    _overloads("findAll", ([_TEXT, _TEXT], _LIST, _find_all), ([_TEXT, _TEXT, _INT], _LIST, _find_all)),
-    _overloads("min", ([_LIST], _ANY, _in_order(min))),
-    _overloads("max", ([_LIST], _ANY, _in_order(max))),
-    _overloads("isSorted", ([_LIST], _BOOL, _in_order(lambda items: items == sorted(items)))),
-    _overloads("slice", ([_LIST, _INT, _INT], _LIST, _slice)),
-    _overloads("distinct", ([_LIST], _LIST, _distinct)),
-    _overloads("sort", ([_LIST], _LIST, _in_order(sorted))),
-    _overloads("sets.contains", ([_LIST, _LIST], _BOOL, _contains), member=False),
-    _overloads(
-        "sets.intersects", ([_LIST, _LIST], _BOOL, lambda one, other: any(_among(x, one) for x in other)), member=False
-    ),
-    _overloads(
-        "sets.equivalent",
-        ([_LIST, _LIST], _BOOL, lambda one, other: _contains(one, other) and _contains(other, one)),
+    Function("quantity", [Overload([TEXT], QUANTITY_TYPE, _read_quantity)], member=False),
+    Function("isQuantity", [Overload([TEXT], BOOL, _is(_read_quantity))], member=False),
+    Function(
+        "semver",
+        [Overload([TEXT], VERSION_TYPE, _read_version), Overload([TEXT, BOOL], VERSION_TYPE, _read_version)],
         member=False,
     ),
+    Function(
+        "isSemver",
+        [Overload([TEXT], BOOL, _is(_read_version)), Overload([TEXT, BOOL], BOOL, _is(_read_version))],
+        member=False,
+    ),
+    _of_two("compareTo", _compared, INT),
+    _of_two("isGreaterThan", lambda one, other: _compared(one, other) > 0, BOOL),
+    _of_two("isLessThan", lambda one, other: _compared(one, other) < 0, BOOL),
+    *(
+        Function(name, [Overload([VERSION_TYPE], INT, _number(place))])
+        for place, name in enumerate(("major", "minor", "patch"))
+    ),
+    Function("sign", [Overload([QUANTITY_TYPE], INT, lambda one: (_milli(one) > 0) - (_milli(one) < 0))], member=False),
+    Function("isInteger", [Overload([QUANTITY_TYPE], BOOL, lambda one: _milli(one) % 1000 == 0)]),
+    Function("asInteger", [Overload([QUANTITY_TYPE], INT, _whole)]),
+    Function("asApproximateFloat", [Overload([QUANTITY_TYPE], _DOUBLE, lambda one: _milli(one) / 1000)]),
+    _changed("add", 1),
+    _changed("sub", -1),
+    _of_lists("sum", sum),
+    _of_lists("min", min),
+    _of_lists("max", max),
+    _of_lists("isSorted", lambda items: items == sorted(items), BOOL),
+    Function(SUBSTRING, [Overload([TEXT, INT], TEXT, _substring), Overload([TEXT, INT, INT], TEXT, _substring)]),
+    Function("find", [Overload([TEXT, TEXT], TEXT, _find)]),
+    Function(
+        "findAll",
+        [
+            Overload([TEXT, TEXT], cel.Type.List(TEXT), _find_all),
+            Overload([TEXT, TEXT, INT], cel.Type.List(TEXT), _find_all),
+        ],
+    ),
+    Function(
+        PLACE_OF,
+        [
+            Overload([TEXT, TEXT], INT, _place_in_text),
+            Overload([TEXT, TEXT, INT], INT, _place_in_text),
+            *(Overload([cel.Type.List(kind), kind], INT, _place) for kind in _KINDS),
+        ],
+    ),
+    Function(
+        LAST_PLACE_OF,
+        [
+            Overload([TEXT, TEXT], INT, _last_place_in_text),
+            Overload([TEXT, TEXT, INT], INT, _last_place_in_text),
+            *(Overload([cel.Type.List(kind), kind], INT, _last_place) for kind in _KINDS),
+        ],
+    ),
 ]
+"""Functions that expressions may call."""
+
+OWN_FUNCTIONS: Final = [
+    Function(AS_MAP, [Overload([LIST], cel.Type.Map(ANY, ANY), _as_map)]),
+    Function(MERGED, [Overload([LIST], cel.Type.Map(ANY, ANY), _merged)]),
+    Function(SAME, [Overload([one, other], BOOL, _same) for one in _KINDS for other in _KINDS], member=False),
+]
+"""Functions that stand only in what expressions are made to before they are evaluated."""

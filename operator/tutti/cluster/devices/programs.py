@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from tutti.api.devices import MOST_RESULTS
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
-from tutti.cluster.devices.expression_functions import SelectorError
-from tutti.cluster.devices.expressions import DeviceContent, Expressions, names_read
+from tutti.cluster.devices.expression_reads import names_read
+from tutti.cluster.devices.expression_values import SelectorError
+from tutti.cluster.devices.expressions import DeviceContent, Expressions
 from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
