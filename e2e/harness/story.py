@@ -263,8 +263,16 @@ class Story:
         return self.core.read_namespaced_pod(pod, self.namespace).status.phase not in ("", "Pending")
 
     def _ends(self, pod: str, phase: str) -> bool:
-        """Whether all containers of a pod have ended; says once more that they are to, where that was written over."""
-        status = self.core.read_namespaced_pod(pod, self.namespace).status
+        """Whether all containers of a pod have ended; says once more that they are to, where that was written over.
+
+        Who waits for its end may have deleted it by then, as `helm test` does.
+        """
+        try:
+            status = self.core.read_namespaced_pod(pod, self.namespace).status
+        except client.ApiException as gone:
+            if gone.status != HTTPStatus.NOT_FOUND:
+                raise
+            return True
         if status.phase not in ("Succeeded", "Failed"):
             self._say(pod, phase)
             return False

@@ -122,6 +122,95 @@ def test_a_link_says_everything(page, address):
     assert page.locator("#gangs tbody tr").count() == 1
 
 
+def test_an_address_shows_the_same_to_whoever_is_sent_it(page, window, address):
+    """Filters, what is chosen, parts that were opened, and what was tried: copied into a browser that was never here."""
+    views = {
+        "/": ("#f-resources", "all", ()),
+        "/queue/vision": ("#f-resources", "all", ()),
+        "/workload/vision/train-2": ("", "", ("#text summary", "#try button")),
+        "/nodes": ("#f-model", "NVIDIA-H100", ()),
+        "/gangs": ("#f-state", "waiting", ()),
+        "/decisions": ("", "", ()),
+    }
+    for path, (field, value, parts) in views.items():
+        page.goto(f"{address}{path}")
+        page.wait_for_selector("main[data-generation]")
+        if field:
+            page.select_option(field, value)
+            page.click("text=Show")
+            page.wait_for_selector("main[data-generation]")
+        for part in parts:
+            page.click(part)
+        if parts:
+            expect(page, "#try", "4 changes tried, of which 4 would do")
+        other = window()
+        other.goto(f"{address}/?token={TOKEN}")
+        other.goto(page.url)
+        other.wait_for_selector("main[data-generation]")
+        if parts:
+            expect(other, "#try", "4 changes tried, of which 4 would do")
+        assert _read(other) == _read(page), page.url
+        assert (field == "" and not parts) or "?" in page.url
+
+
+def _read(page: Any) -> list[str]:
+    """What is on a page to read, but for how long ago anything was, and what was chosen."""
+    return page.evaluate(
+        """() => {
+          const main = document.getElementById("page"), chosen = [...main.querySelectorAll("input, select")];
+          return [...main.innerText.replace(/\\b\\d+[smhd] ago/g, "ago").split("\\n"), ...chosen.map((one) => one.value)];
+        }"""
+    )
+
+
+def test_nothing_is_cut_off_at_any_width(page, address):
+    """From a telephone to a wide screen: pages are as wide as the window, numbers whole, sentences no thin columns."""
+    for path in PAGES:
+        page.goto(f"{address}{path}")
+        page.wait_for_selector("main[data-generation]")
+        for width in (320, 600, 768, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 700})
+            page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            assert page.evaluate(CUT_OFF, width <= 600) == [], (path, width)
+
+
+CUT_OFF = """(narrow) => {
+  const wrong = [...document.querySelectorAll("main .number, main .word, main time")]
+    .filter((one) => one.scrollWidth > one.clientWidth && getComputedStyle(one).display !== "inline");
+  const thin = [...document.querySelectorAll("main .prose")].filter((one) => one.parentElement.clientWidth < 150);
+  const sideways = [...document.querySelectorAll("main .scroll")].filter((one) => narrow && one.scrollWidth > one.clientWidth);
+  return [...wrong, ...thin, ...sideways].map((one) => one.outerHTML.slice(0, 200));
+}"""
+
+
+def test_a_row_that_is_a_card_is_a_row_to_who_listens(page, address):
+    """What is drawn otherwise on a telephone has the same names and roles there."""
+    page.goto(f"{address}/gangs")
+    page.wait_for_selector("main[data-generation]")
+    wide = page.locator("#gangs table").aria_snapshot()
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.wait_for_selector("#gangs .cards")
+    assert 'row "' in wide
+    assert page.locator("#gangs table").aria_snapshot().count("row") == wide.count("row")
+    assert page.get_by_role("row", name=re.compile("train-2")).get_by_role("cell").count() == 10
+
+
+def test_landmarks_headings_and_live_regions_have_names(page, address):
+    """What somebody who listens steers by: one heading of the first rank, regions with names, and a quiet voice."""
+    for path in PAGES:
+        page.goto(f"{address}{path}")
+        page.wait_for_selector("main[data-generation]")
+        assert page.get_by_role("navigation", name="Pages").count() == 1
+        assert page.get_by_role("main").count() == 1
+        assert page.get_by_role("heading", level=1).count() == 1
+        assert page.locator("[role=status]").count() >= 2
+        expect(page, "#said", page.inner_text(".summary"))
+        for table in page.get_by_role("table").all():
+            assert table.evaluate("one => one.caption.textContent"), path
+            assert table.get_by_role("columnheader").count() >= 2
+
+
 def test_the_text_can_be_copied(page, address):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"{address}/workload/vision/train-2")
@@ -170,7 +259,9 @@ def test_a_page_comes_back_after_its_server_was_away(loop: Loop, scene: Path, wi
         expect(page, "#link", "live")
         expect(page, "h1", "Queues")
 
-    assert page.evaluate("window.same")
+        assert page.evaluate("window.same")
+        page.goto("about:blank")  # before the server ends once more
+
     page.wrong[:] = [one for one in page.wrong if "ERR_CONNECTION_REFUSED" not in one and "ERR_INCOMPLETE" not in one]
 
 
@@ -190,15 +281,27 @@ CORPUS = (
     "<a href='javascript:alert(6)'>x</a>",
     "\u202eevil\u202c",
     "//evil.example/<b>",
+    "\x1b[31mred\x9b0m",
+    "in\u200bvis\ufeffible\u2060\u2066",
+    "w" * 1_000,
 )
+READ = tuple(
+    re.sub(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff]", lambda one: f"\\u{ord(one[0]):04x}", text
+    )
+    for text in CORPUS
+)
+"""The same as they are to be read: what is not seen, or turns the order of what is, as it is written in code."""
 
 
 def test_names_and_messages_are_text_and_nothing_else(loop: Loop, window):
     """Every name, label, note and message is hostile; each is written as it is, and does nothing."""
     page = window()
-    names = [quote(text, safe="") for text in CORPUS]
     own = [
-        path for number, name in enumerate(names[:4]) for path in (f"/queue/{name}", f"/workload/{name}/gang-{number}")
+        path
+        for number, text in enumerate(CORPUS[:-1])
+        if "/" not in text or number < 4
+        for path in (f"/queue/{quote(text, safe='')}", f"/workload/{quote(text, safe='')}/gang-{number}")
     ]
     with loop.holding(_hostile()) as address:
         page.goto(f"{address}/?token={TOKEN}")
@@ -212,7 +315,13 @@ def test_names_and_messages_are_text_and_nothing_else(loop: Loop, window):
                 == 0
             )
             shown = page.inner_text("main")
-            assert any(text in shown for text in CORPUS), path
+            assert any(text in shown for text in READ), path
+            assert not re.search("[\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff]", shown + page.title()), path
+            for width in (320, 1280):
+                page.set_viewport_size({"width": width, "height": 800})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        page.goto(f"{address}/nodes")
+        expect(page, "#devices", CORPUS[1])
         page.goto("about:blank")  # before the server ends, of which a page would complain
 
 
@@ -244,9 +353,11 @@ def test_devices_and_cards_are_shown_with_what_is_taken_and_what_ails_them(loop:
 
 
 def _hostile() -> Any:
-    from tests.web.hostility import hostile_events, hostile_objects
+    from tests.web.hostility import hostile_devices, hostile_events, hostile_objects
 
-    return _served(MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS)))
+    mirror = MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS))
+    mirror.seen[:0] = hostile_devices(CORPUS)
+    return _served(mirror)
 
 
 def _served(mirror: MadeUpMirror) -> Any:

@@ -15,6 +15,18 @@ function shape(name, attributes) {
   return made;
 }
 
+// What has no shape of its own, or turns the order in which others are read, as it is written in code.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+function visible(text) {
+  return text.replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+// Reads what a page is told: nothing in it can pretend to be something else.
+export function read(message) {
+  return JSON.parse(message, (_, value) => (typeof value === "string" ? visible(value) : value));
+}
+
 // Only paths of these pages: an address that leads elsewhere is no link.
 function isOurs(href) {
   return href.startsWith("/") && !href.startsWith("//") && !href.startsWith("/\\");
@@ -71,6 +83,7 @@ function bar(cell) {
 
 const DOTS = 16;
 const LONGEST_WORD = 24;
+const PROSE = 48;
 
 function dots(cell) {
   const [bound, waiting, missing] = cell.dots;
@@ -90,9 +103,10 @@ function one(cell) {
   if (cell.dots !== undefined) return dots(cell);
   if (cell.at !== undefined) return cell.text ? element("span", {}, `${cell.text} `, moment(cell)) : moment(cell);
   const text = cell.text ?? "";
+  if (!text) return document.createTextNode("");
   // A short word is not broken in two, however narrow its column; a long one may be.
   const word = text.length <= LONGEST_WORD && !/\s/.test(text) ? "word" : "";
-  const named = [cell.tone, word].filter(Boolean).join(" ");
+  const named = [cell.tone, word || (text.length > PROSE ? "prose" : "phrase")].filter(Boolean).join(" ");
   const styled = named ? { class: named } : {};
   if (cell.href && isOurs(cell.href)) return element("a", { href: cell.href, ...styled }, text);
   return named ? element("span", styled, text) : document.createTextNode(text);

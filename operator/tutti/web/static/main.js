@@ -1,5 +1,5 @@
 // Follows a page: its address says which, a stream of events says all that is on it.
-import { element, patterns } from "./cells.js";
+import { element, patterns, read } from "./cells.js";
 import { draw } from "./sections.js";
 
 const page = document.getElementById("page");
@@ -43,7 +43,7 @@ function filters(fields) {
         input.append(element("option", { value, ...(value === field.value ? { selected: "" } : {}) }, title));
       }
     }
-    form.append(element("label", { for: id }, field.title), input);
+    form.append(element("span", { class: "field" }, element("label", { for: id }, field.title), input));
   }
   form.append(element("button", {}, "Show"));
   // What is not asked for need not stand in the address.
@@ -111,11 +111,11 @@ function open() {
   source.addEventListener("full", (event) => {
     wait = 500;
     tell("live", "live");
-    whole(JSON.parse(event.data));
+    whole(read(event.data));
     page.dataset.generation = event.lastEventId;
   });
   source.addEventListener("change", (event) => {
-    change(JSON.parse(event.data));
+    change(read(event.data));
     page.dataset.generation = event.lastEventId;
   });
   source.addEventListener("over", () => location.reload());

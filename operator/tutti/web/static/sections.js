@@ -1,8 +1,24 @@
 // Draws the sections of a page, and changes what of them is different: rows by their keys, in place.
-import { element, fill } from "./cells.js";
+import { element, fill, read } from "./cells.js";
 
 const MARKS = { Passed: "✓", Waits: "✗", WouldPass: "○", WouldWait: "!", Unknown: "?", Short: "✗" };
 const DEEPEST = 6;
+const MANY_COLUMNS = 10;
+
+// Which parts are open stands in the address, beside what is asked for: who is sent it sees the same.
+function openParts() {
+  return new Set((new URLSearchParams(location.search).get("open") ?? "").split(" ").filter(Boolean));
+}
+
+function setOpen(id, isOpen) {
+  const parts = openParts(), address = new URL(location.href);
+  if (parts.has(id) === isOpen) return;
+  if (isOpen) parts.add(id);
+  else parts.delete(id);
+  address.searchParams.delete("open");
+  if (parts.size) address.searchParams.set("open", [...parts].join(" "));
+  history.replaceState(history.state, "", address);
+}
 
 function heading(section) {
   return element("h2", { id: `h-${section.id}` }, section.title);
@@ -40,6 +56,20 @@ class Drawn {
   }
 }
 
+const narrow = matchMedia("(max-width: 600px)");
+const middling = matchMedia("(max-width: 1000px)");
+
+// Where a table has no room each of its rows is a card, in which what a column is called stands before what is in it.
+function lay(table) {
+  table.classList.toggle("cards", narrow.matches || (middling.matches && table.tHead.rows[0].cells.length >= MANY_COLUMNS));
+}
+
+for (const width of [narrow, middling]) width.addEventListener("change", () => document.querySelectorAll("table").forEach(lay));
+
+function numeric(column) {
+  return column.number ? { class: "number" } : {};
+}
+
 class Table extends Drawn {
   constructor(section) {
     super(section);
@@ -48,11 +78,18 @@ class Table extends Drawn {
       this.root.append(element("p", { class: "empty" }, section.empty ?? ""));
       return;
     }
-    const columns = section.columns ?? [];
-    this.numbers = columns.map((column) => column.number === true);
-    const head = columns.map((column) => element("th", { scope: "col", ...(column.number ? { class: "number" } : {}) }, column.title));
-    this.body = element("tbody");
-    const table = element("table", {}, element("caption", { class: "unseen" }, section.title), element("thead", {}, element("tr", {}, ...head)), this.body);
+    this.columns = section.columns ?? [];
+    const head = this.columns.map((column) => element("th", { scope: "col", role: "columnheader", ...numeric(column) }, column.title));
+    this.body = element("tbody", { role: "rowgroup" });
+    // What is a card stays a row to who listens: hence the roles.
+    const table = element(
+      "table",
+      { role: "table" },
+      element("caption", { class: "unseen" }, section.title),
+      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...head)),
+      this.body,
+    );
+    lay(table);
     // What is wider than a narrow screen is scrolled, also by the keyboard.
     this.root.append(element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${section.title}, may be scrolled` }, table));
     for (const row of rows) this.set(row);
@@ -61,8 +98,8 @@ class Table extends Drawn {
   set(row) {
     let drawn = this.rows.get(row.key);
     if (drawn === undefined) {
-      drawn = element("tr");
-      drawn.append(...row.cells.map((_, at) => element("td", this.numbers[at] ? { class: "number" } : {})));
+      drawn = element("tr", { role: "row" });
+      drawn.append(...this.columns.map((column) => element("td", { role: "cell", "data-title": column.title, ...numeric(column) })));
       this.rows.set(row.key, drawn);
       this.body.append(drawn);
     }
@@ -184,7 +221,9 @@ class PlainText extends Drawn {
       await navigator.clipboard.writeText(text.textContent);
       done.textContent = " copied";
     });
-    super(section, element("details", {}, element("summary", {}, "Show"), text), button, done);
+    const details = element("details", openParts().has(section.id) ? { open: "" } : {}, element("summary", {}, "Show"), text);
+    details.addEventListener("toggle", () => setOpen(section.id, details.open));
+    super(section, details, button, done);
     this.text = text;
   }
 
@@ -200,7 +239,11 @@ class Trial extends Drawn {
     const button = element("button", { type: "button" }, "Try what would help");
     const found = element("div", { "aria-live": "polite" });
     super(section, button, found);
-    button.addEventListener("click", () => this.tryIt(button, found));
+    button.addEventListener("click", () => {
+      setOpen(section.id, true);
+      this.tryIt(button, found);
+    });
+    if (openParts().has(section.id)) this.tryIt(button, found);
   }
 
   async tryIt(button, found) {
@@ -212,7 +255,7 @@ class Trial extends Drawn {
         found.replaceChildren(element("p", { class: "bad" }, await answer.text()));
         return;
       }
-      const document_ = await answer.json();
+      const document_ = read(await answer.text());
       const made = document_.sections.map((section) => draw(section).root);
       found.replaceChildren(element("p", {}, document_.summary), ...made);
     } catch (error) {
