@@ -37,8 +37,13 @@ def running(folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Po
     """Yield `make demo KEEP=1`; it is ended, with all that it has started, as by Ctrl-C."""
     demo = subprocess.Popen(
         ["make", "demo", "KEEP=1"],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     try:
         yield demo
     finally:
@@ -81,6 +86,7 @@ def walked(folder: Path) -> dict[str, float]:
 def main() -> None:
     """Go the way once, and print what it took as JSON."""
     argparse.ArgumentParser(description=__doc__).parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))  # and so does all that was started
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="tutti-newcomer-") as folder:
         found = walked(Path(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.cli.views import scene
 from tests.web.serving import KNOWN
+from tutti.api.configuration import TuttiConfiguration
+from tutti.cli.views.configuration import KnownConfiguration
 from tutti.cli.views.listing import Listed
 from tutti.web.access import EVERYTHING, Viewer
 from tutti.web.addresses import PageAddress, made_page, page_address
@@ -167,6 +170,16 @@ def test_what_may_not_be_listed_leaves_numbers_unsaid():
 def test_a_server_without_our_kinds_is_told_so():
     with pytest.raises(NotShown, match="install Tutti's CRDs"):
         texts("/", EVERYTHING, picture(listed=Listed([], missing=["clusterqueues.scheduling.tutti.dev"])))
+
+
+def test_where_shards_decide_apart_no_page_pretends_to_know_what_one_process_would():
+    settings = TuttiConfiguration.model_validate({"shards": [{"name": "gpu", "cohorts": ["company"]}]})
+    parted = replace(picture(), known=KnownConfiguration(settings, {}))
+    for address in ("/", "/queue/vision", "/nodes", "/gangs"):
+        with pytest.raises(NotShown, match="shards, which decide apart.*`tutti explain`.*as each shard does$"):
+            texts(address, EVERYTHING, parted)
+    assert "This is what the operator has said" in texts("/workload/vision/train-2", EVERYTHING, parted)
+    assert texts("/decisions", EVERYTHING, parted)
 
 
 def test_nodes_are_in_boxes_of_their_topology():

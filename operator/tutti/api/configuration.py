@@ -370,7 +370,7 @@ class TuttiConfiguration(Model):
         if not problem and self.shards and self.throttles is not None:
             problem = "throttles count pods of all shards, of which none sees all; leave one of the two out"
         if not problem and self.shards and self.ui is not None:
-            problem = "ui answers for the whole cluster, of which no shard knows all; leave one of the two out"
+            problem = "ui works out what one process would decide, and shards decide apart; leave one of the two out"
         if problem:
             raise ValueError(f"shards: {problem}")
         return self

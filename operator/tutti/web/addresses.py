@@ -14,7 +14,7 @@ from tutti.web.pages.nodes import nodes_page
 from tutti.web.pages.queues import queue_page, queues_page
 from tutti.web.pages.work import decisions_page, gangs_page
 from tutti.web.pages.workload import workload_page
-from tutti.web.picture import Picture
+from tutti.web.picture import SHARDED, Picture
 
 _LONGEST: Final = 2_048
 _LONGEST_WORD: Final = 320
@@ -68,7 +68,7 @@ def made_page(picture: Picture, address: PageAddress, viewer: Viewer) -> PageDoc
             continue
         names: Mapping[str, str] = {name: unquote(value) for name, value in found.groupdict().items()}
         if picture.lacks and make in _ANYWHERE:
-            text = f"{picture.lacks}; an administrator can let you: see manifests/viewer.yaml"
-            raise NotShown(picture.lacks if picture.listed.missing else text)
+            refused = picture.lacks not in ("", SHARDED) and not picture.listed.missing
+            raise NotShown(picture.lacks + ("; an administrator can let you: see manifests/viewer.yaml" * refused))
         return make(PageRequest(picture, viewer, names, dict(address.query)))
     raise NotShown(f"there is no page {address.path}")

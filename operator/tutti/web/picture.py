@@ -21,6 +21,10 @@ from tutti.web.told import ToldEvent
 
 NEEDED = ("pods", "nodes", *(one.label for one in OUR_RESOURCES.values()))
 """What has to be listed for numbers to be right, as for the views."""
+SHARDED = (
+    "the cluster is parted into shards, which decide apart, and pages work out what one process would: "
+    "`tutti explain`, `tutti queue`, `tutti gangs` and `tutti top nodes` answer as each shard does"
+)
 
 
 @dataclass
@@ -72,6 +76,8 @@ class Picture:
                 else ", ".join(self.listed.missing)
             )
             return f"the server does not know {some}: install Tutti's CRDs (kubectl apply -k crds)"
+        if self.known.configuration.shards:
+            return SHARDED
         wanting = [label for label in NEEDED if label in self.listed.refused]
         if not wanting:
             return ""

@@ -312,7 +312,7 @@ FAULTS = [
     ),
     (with_a_node_of_tomorrow, "clocks", "Bad", "node-of-tomorrow by 3", "NTP"),
     (with_pods_of_a_queue_for_another, "schedulers", "Bad", "vision/lost", "write schedulerName: tutti"),
-    (with_devices_taken_beside, "schedulers", "Warning", "4 nvidia.com/gpu by 1 pods of default-scheduler", "taint"),
+    (with_devices_taken_beside, "schedulers", "Warning", "4 nvidia.com/gpu by 1 pod of default-scheduler", "taint"),
     (without_figures, "metrics", "Bad", "nobody tells", "install metrics-server"),
     (
         with_a_queue_that_is_off,
