@@ -343,7 +343,7 @@ def test_what_is_wrong_with_extenders_and_plugins_is_said(text, path, message):
         ("shards: [{name: a, clusterQueues: [c]}, {name: b, clusterQueues: [c]}]", "ClusterQueue c is named by a"),
         ("shards: [{name: a}]\nleaderElection: {enabled: false}", "they need leaderElection.enabled"),
         ("shards: [{name: a}]\nthrottles: {}", "throttles count pods of all shards"),
-        ("shards: [{name: a}]\nui: {}", "ui answers for the whole cluster"),
+        ("shards: [{name: a}]\nui: {}", "ui works out what one process would decide"),
         ("shards: [{name: A}]", "shards[0].name"),
     ],
 )

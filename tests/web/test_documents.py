@@ -176,7 +176,7 @@ def test_where_shards_decide_apart_no_page_pretends_to_know_what_one_process_wou
     settings = TuttiConfiguration.model_validate({"shards": [{"name": "gpu", "cohorts": ["company"]}]})
     parted = replace(picture(), known=KnownConfiguration(settings, {}))
     for address in ("/", "/queue/vision", "/nodes", "/gangs"):
-        with pytest.raises(NotShown, match="shards, which decide apart.*`tutti explain`.*as each shard does$"):
+        with pytest.raises(NotShown, match=r"shards, which decide apart.*`tutti explain`.*as each shard does$"):
             texts(address, EVERYTHING, parted)
     assert "This is what the operator has said" in texts("/workload/vision/train-2", EVERYTHING, parted)
     assert texts("/decisions", EVERYTHING, parted)

@@ -77,7 +77,9 @@ async def schedulers_check(patient: Patient) -> AsyncIterator[Finding]:
         for name, many in asked:
             held[_scheduler(one), name] += many
     if held:
-        told = ", ".join(f"{many} {name} by {counted(holders[who], 'pod')} of {who}" for (who, name), many in sorted(held.items()))
+        told = ", ".join(
+            f"{many} {name} by {counted(holders[who], 'pod')} of {who}" for (who, name), many in sorted(held.items())
+        )
         text = f"devices are taken beside Tutti: {told}; it counts them as used, and as nobody's quota"
         remedy = (
             "bring these pods to a queue, keep them off by a taint that only queued pods tolerate, or lower the quota"
