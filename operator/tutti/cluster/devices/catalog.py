@@ -6,7 +6,7 @@ slices reach: they are built once for all of these (`CommonPools`), and each aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -61,7 +61,7 @@ class DeviceCatalog:
         changed: The nodes whose pools have become others since these were last taken; None: those of all nodes.
         version: Grows with every change.
         names: Those of all attributes and capacities, without their domains, that devices have ever had.
-        touched: The pools of which slices have changed since these were last taken.
+        touched: The pools to look at again: slices of these have changed, or they lack a device that is held.
     """
 
     def __init__(self) -> None:
@@ -138,6 +138,12 @@ class DeviceCatalog:
     def slices_of(self, key: PoolKey) -> Sequence[PublishedSlice]:
         """Return the slices of a pool, of whichever generation."""
         return tuple(self._pools.get(key, {}).values())
+
+    def touch_unlisted(self, devices: Iterable[tuple[PoolKey, str]]) -> None:
+        """Have those pools looked at again of which no slice lists a device that is held, or was."""
+        for key, name in devices:
+            if not any(_lists(one, name) for one in self._pools.get(key, {}).values()):
+                self.touched[key] = None
 
     def take_touched(self) -> Sequence[PoolKey]:
         """Return `touched`, for whoever takes note of all of them now."""
@@ -272,3 +278,10 @@ def _remove(several: dict[K, dict[str, V]], key: K, name: str) -> None:
     del several[key][name]
     if not several[key]:
         del several[key]
+
+
+def _lists(one: PublishedSlice, name: str) -> bool:
+    """Whether a slice has a device of a name."""
+    if one.alone is not None:
+        return name in one.alone.positions
+    return any(device.name == name for device in one.devices)

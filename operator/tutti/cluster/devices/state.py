@@ -127,6 +127,7 @@ class DeviceState:
         if found.status.allocation is not None:
             held = held_by(found.status.allocation)
             self.ledger.take(held)
+            self.catalog.touch_unlisted((one.pool, one.name) for one in held)
             self.promises.claim_seen(found.key, allocated=True)
             if known is None or known.status.allocation is None:
                 self._look_for_conflicts(found, held)
@@ -150,7 +151,9 @@ class DeviceState:
         known = self.book.drop(key)
         self._conflicts.pop(key, None)
         if known is not None and known.status.allocation is not None:
-            self.ledger.free(held_by(known.status.allocation))
+            held = held_by(known.status.allocation)
+            self.ledger.free(held)
+            self.catalog.touch_unlisted((one.pool, one.name) for one in held)
             self.promises.claim_seen(key, allocated=False)
         return known is not None
 
