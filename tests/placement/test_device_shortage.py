@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engine.devices import asks_for
+from tests.engine.devices import DRIVER, asks_for, decoded, device_class
 from tests.engine.preemption.test_device_holders import gang, single, with_devices
 from tests.engine.world import World
+from tutti.api.devices import ResourceSlice
 
 H200 = 'device.attributes["gpu.example.com"].model == "H200"'
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -73,3 +74,67 @@ def test_what_tenants_write_is_cut_short_and_shown_plainly():
     assert "x" * 100 not in text
     assert "\u202e" not in text
     assert text.count("`") == 2
+
+
+def sliced(name: str, count: int = 1, **spec: Any) -> ResourceSlice:
+    """A slice of the pool of node n0."""
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": count}
+    raw = {"metadata": {"name": name, "uid": name}, "spec": {"driver": DRIVER, "pool": pool, "nodeName": "n0", **spec}}
+    out: ResourceSlice = decoded(raw, ResourceSlice)
+    return out
+
+
+def test_of_shared_devices_it_counts_those_with_enough_capacity_left():
+    world = World()
+    world.node("n0", gpus=0)
+    card = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
+    world.devices.put(device_class(), sliced("s", devices=[{"name": f"g{i}", **card} for i in range(2)]))
+    for name in ("a", "b"):
+        asking_memory(world, name, "30Gi")
+    assert len(world.where()) == 2
+    assert asking_memory(world, "c", "20Gi").endswith(
+        "2 of 2 devices of class gpu match; 0 are taken; 2 have too little left of capacity or counters; "
+        "on 1 node 0 are free of 1 needed."
+    )
+    assert asking_memory(world, "d", "10Gi") == ""
+
+
+def asking_memory(world: World, name: str, memory: str) -> str:
+    """A pod that wants so much of a card; returns why it waits."""
+    world.devices.make_claim(name, asks_for(capacity={"requests": {"memory": memory}}))
+    world.pod(name, gpus=0, device_claims=(name,))
+    world.run()
+    why = world.why("Pod", name)
+    return "" if why is None or name in world.where() else why.message
+
+
+def test_of_partitions_it_counts_those_that_their_card_has_enough_left_for():
+    world = World()
+    world.node("n0", gpus=0)
+    counters = [{"name": "card", "counters": {"memory": {"value": "40Gi"}}}]
+    used = [{"counterSet": "card", "counters": {"memory": {"value": "20Gi"}}}]
+    parts = [{"name": f"p{i}", "consumesCounters": used} for i in range(4)]
+    world.devices.put(device_class(), sliced("c", 2, sharedCounters=counters), sliced("s", 2, devices=parts))
+    for name in ("a", "b"):
+        world.devices.make_claim(name, asks_for(1))
+        world.pod(name, gpus=0, device_claims=(name,))
+    world.run()
+    assert len(world.where()) == 2
+    assert asking(world, "c", count=1).endswith(
+        "4 of 4 devices of class gpu match; 2 are taken; 2 have too little left of capacity or counters; "
+        "on 1 node 0 are free of 1 needed."
+    )
+
+
+def test_of_the_claim_of_a_group_it_says_what_all_of_it_lacks():
+    world = with_devices(nodes=2)
+    world.devices.make_claim("shared", asks_for(8))
+    world.pod_group("g", 2)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g", gpus=0, device_claims=("shared",))
+    world.run()
+
+    assert world.where() == {}
+    assert "8 of 8 devices of class gpu match; 0 are taken; on 2 nodes 4 are free of 8 needed" in (
+        world.why("PodGroup", "g").message
+    )

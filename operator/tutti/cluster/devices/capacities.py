@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tutti.api.devices import CapacityPolicy, CapacityRange, DeviceCapacity
@@ -42,6 +43,28 @@ class Capacity(NamedTuple):
         if self.step:
             wanted = least - (least - wanted) // self.step * self.step
         return None if self.most is not None and wanted > self.most else wanted
+
+
+def demands_of(
+    capacities: Sequence[Capacity], asked: Collection[tuple[str, int]], used: Sequence[int] | None
+) -> tuple[int, ...] | None:
+    """Return how much who asks takes of each capacity of a device; None where it has not what is asked left.
+
+    Args:
+        capacities: Those of the device.
+        asked: Names, and how much is asked of each.
+        used: What is taken of each, None where nothing is. All in milli-units.
+    """
+    if not capacities and not asked:
+        return ()
+    wanted = dict(asked)
+    out = []
+    for capacity, taken in zip(capacities, used or (0,) * len(capacities), strict=True):
+        demand = capacity.demand(wanted.pop(capacity.name, None))
+        if demand is None or taken + demand > capacity.value:
+            return None
+        out.append(demand)
+    return None if wanted else tuple(out)
 
 
 def capacity_of(name: str, one: DeviceCapacity) -> Capacity:

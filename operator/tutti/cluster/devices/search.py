@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tutti.api.devices import MOST_RESULTS, AttributeValue
 from tutti.cluster.devices.asks import SUB_RANK, ClaimAsk, ConstraintAsk, WayAsk
+from tutti.cluster.devices.capacities import demands_of
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.offers import (
     CANNOT_ALLOCATE,
@@ -213,7 +214,7 @@ class _Attempt:
             for device in range(pool.own):
                 kind = pool.kinds[device]
                 used = self._pools[number].consumed.get(device)
-                if self._is_selected(claim, way, kind) and _demands(way, kind, used) is not None:
+                if self._is_selected(claim, way, kind) and demands_of(kind.capacities, way.capacity, used) is not None:
                     yield number, device
 
     def _is_selected(self, claim: ClaimAsk, way: WayAsk, kind: DeviceKind) -> bool:
@@ -370,7 +371,7 @@ class _Attempt:
                 text += "{device} because a claim constraint would not be satisfied"
                 raise SearchFault(DeviceFault(text, pool, device))
             return None
-        demands = _demands(way, kind, before)
+        demands = demands_of(kind.capacities, way.capacity, before)
         if demands is None:
             self._release(slot, concerned)
             return None
@@ -417,20 +418,3 @@ def _state_of(pool: OfferedPool, use: LocalUse) -> _PoolState:
 def is_tolerated(way: WayAsk, kind: DeviceKind) -> bool:
     """Whether the taints of a device keep no request away that tolerates what a way does."""
     return all(any(one.tolerates(taint) for one in way.tolerations) for taint in kind.taints)
-
-
-def _demands(way: WayAsk, kind: DeviceKind, used: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return how much a way takes of each capacity of a device; None where it has not what is asked left.
-
-    All in milli-units; `used` is what is taken of each, None where nothing is.
-    """
-    if not kind.capacities and not way.capacity:
-        return ()
-    asked = dict(way.capacity)
-    out = []
-    for capacity, taken in zip(kind.capacities, used or (0,) * len(kind.capacities), strict=True):
-        demand = capacity.demand(asked.pop(capacity.name, None))
-        if demand is None or taken + demand > capacity.value:
-            return None
-        out.append(demand)
-    return None if asked else tuple(out)

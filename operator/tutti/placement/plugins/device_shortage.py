@@ -16,6 +16,7 @@ import numpy as np
 from tutti.api.messages import HAS, IS, agreeing, counted, escape_controls
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
+from tutti.cluster.devices.capacities import demands_of
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.pools import NodePool, PoolStatus
 from tutti.cluster.devices.programs import DeviceProgram
@@ -102,6 +103,8 @@ class _Tally(NamedTuple):
         name = plainly(way.device_class)
         text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
         text += f"; {taken} {agreeing(taken, IS)} taken"
+        if told["spent"]:
+            text += f"; {told['spent']} {agreeing(told['spent'], HAS)} too little left of capacity or counters"
         if tainted:
             text += f"; {tainted} {agreeing(tainted, HAS)} taints that are not tolerated"
         if free[most]:
@@ -119,16 +122,34 @@ def _count(
 ) -> int:
     """Add to what is told of devices those of pools that have not been met yet; returns how many of all are free."""
     free = 0
-    for pool, (used, _) in pools:
-        found = program.matches(way, pool)
+    for pool, use in pools:
+        found, used = program.matches(way, pool), use[0]
+        spent = _spent(way, pool, use) & found.selected & ~used
         if pool.status is PoolStatus.COMPLETE:
-            free += (found.selected & found.tolerated & ~used).bit_count()
+            free += (found.selected & found.tolerated & ~used & ~spent).bit_count()
         new = _not_seen(pool, met) if pool.shared else -1
         told["of_class"] += (found.of_class & new).bit_count()
         told["match"] += (found.selected & new).bit_count()
         told["taken"] += (found.selected & used & new).bit_count()
+        told["spent"] += (spent & new).bit_count()
         told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
     return free
+
+
+def _spent(way: WayAsk, pool: NodePool, use: LocalUse) -> int:
+    """Return the devices of a pool that have too little left for a request, of capacity or of counters, as bits."""
+    taken, consumed = use[0], dict(use[1])
+    left = dict(pool.counters)
+    for at, one in enumerate((*pool.devices, *pool.others)):
+        if taken >> at & 1 or at in consumed:
+            for name, amount in one.consumes:
+                left[name] = left.get(name, 0) - amount
+    spent = 0
+    for at, one in enumerate(pool.devices):
+        short = at not in consumed and any(left.get(name, 0) < amount for name, amount in one.consumes)
+        if short or demands_of(one.capacities, way.capacity, consumed.get(at)) is None:
+            spent |= 1 << at
+    return spent
 
 
 def plainly(text: str) -> str:
