@@ -264,6 +264,18 @@ class Objects:
         path = resource.path(namespace)
         await _unless_gone(lambda: self.client.request("DELETE", path, query=query, timeout_seconds=LEAVE_SECONDS))
 
+    async def clear(self, resource: APIResource, namespace: str) -> None:
+        """Delete what is in a collection that may not be served, and return once it is gone.
+
+        Raises:
+            Refused: Something does not go.
+            WireError: The API server refused, or could not be reached.
+        """
+        names = frozenset(one.name for one in await self.names(resource, namespace))
+        if names:
+            await self.delete_all(resource, namespace, {})
+            await self._until_gone(resource, namespace, names)
+
     async def names(self, resource: APIResource, namespace: str = "") -> list[Remains]:
         """Return what is in a collection.
 

@@ -17,7 +17,7 @@ import msgspec
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.informer import Informer
-from tutti.kube.resources import NAMESPACES, PODS
+from tutti.kube.resources import NAMESPACES, PODS, RESOURCE_CLAIMS
 from tutti.kube.retry import retrying
 from tutti.kube.store import Change, Deletion, Upsert
 from tutti_bench.objects import LEAVE_SECONDS, Objects, Refused
@@ -279,14 +279,18 @@ class Namespaces:
             raise Refused(f"namespace {name} is being deleted; try again when it is gone")
 
     async def empty(self) -> None:
-        """Delete all pods, at once, and return when none is left.
+        """Delete all pods, at once, and the claims that were made for them, and return when none is left.
+
+        Where nobody collects garbage (an API server with the claim controller alone) the claims would stay, and be in
+        the way of the next workload. A namespace that was only measured keeps what it has.
 
         Raises:
             Refused: Some do not go.
             WireError: The API server refused, or could not be reached.
         """
-        for name in self._book.followed:
+        for name in [one for one in self._book.followed if one in self._ours]:
             await self.empty_one(name)
+            await self._objects.clear(RESOURCE_CLAIMS, name)
         self._book.forget()
 
     async def empty_one(self, name: str) -> None:

@@ -528,6 +528,31 @@ async def test_what_is_measured_can_be_named(bench):
     assert len(found) == 4
 
 
+async def test_a_namespace_of_somebody_else_is_measured_and_keeps_its_pods(bench):
+    pod = {"metadata": {"name": "theirs"}, "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}}
+    await bench.client.request("POST", "/api/v1/namespaces/default/pods", body=msgspec.json.encode(pod))
+    text = file(
+        "  - {opcode: startCollectingMetrics, namespaces: [default]}\n"
+        "  - {opcode: createNodes, count: 1}\n"
+        "  - {opcode: stopCollectingMetrics}\n"
+    )
+    await bench.run(text)
+    there = msgspec.json.decode(await bench.client.request("GET", "/api/v1/namespaces/default/pods"))["items"]
+    assert [one["metadata"]["name"] for one in there] == ["theirs"]
+
+
+async def test_claims_that_others_made_in_its_namespaces_are_taken_away(bench):
+    text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, namespace: claims, count: 1}\n")
+    await bench.run(text)  # the namespace stays
+    path = "/apis/resource.k8s.io/v1/namespaces/claims/resourceclaims"
+    request = {"name": "r", "exactly": {"deviceClassName": "c"}}
+    meta = {"name": "of-a-template", "finalizers": ["example.com/nobody-takes-it-off"]}
+    claim = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
+    await bench.client.request("POST", path, body=msgspec.json.encode(claim))
+    await bench.run(text)
+    assert await bench.items(path) == []
+
+
 @pytest.mark.parametrize(
     ("operations", "why"),
     [

@@ -103,7 +103,7 @@ async def start_collecting(operation: StartCollecting, run: Run, index: int) -> 
     if run.measuring is not None:
         raise Refused("startCollectingMetrics: a measurement goes on; stopCollectingMetrics must come first")
     for namespace in operation.namespaces:
-        await run.namespaces.ensure(namespace)
+        run.book.follow(namespace)  # it need not be ours: nothing is made in it
     run.measuring = run.measure(operation.name, operation.namespaces, operation.label_selector)
 
 
