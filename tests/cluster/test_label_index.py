@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -189,6 +190,26 @@ def test_a_namespace_that_changes_its_labels_changes_the_answer():
     assert not index.matching(query, around).any()
     around.put_namespace("a", {"team": "red"})
     assert index.matching(query, around).all()
+
+
+@pytest.mark.parametrize("nodes", [3, 60])  # few are counted one by one
+def test_many_rows_are_counted_at_once_as_one_by_one(nodes):
+    cluster = Cluster()
+    for number in range(nodes):
+        cluster.put_node(node(f"n{number}"))
+    pod_class = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
+    index, signature = cluster.nodes.label_index, pod_class.pod_signature
+    rows, counts = np.arange(nodes), np.arange(nodes) % 3 + 1
+    index.add_counted(signature, rows, counts)
+    index.add_counted(signature, rows[: nodes // 2], counts[: nodes // 2])
+    assert index.snapshot() == {
+        (signature, False, row): (row % 3 + 1) * (2 if row < nodes // 2 else 1) for row in range(nodes)
+    }
+    index.add_counted(signature, rows, -counts)
+    assert index.snapshot() == {(signature, False, row): row % 3 + 1 for row in range(nodes // 2)}
+    index.add_counted(signature, rows[: nodes // 2], -counts[: nodes // 2])
+    assert index.snapshot() == {}
+    assert signature.code < 0
 
 
 def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():

@@ -71,6 +71,10 @@ class DeviceHolders:
         """Whether a claim says that it has devices which a pod uses, be the pod there or gone."""
         return uid in self._claims_of
 
+    def __bool__(self) -> bool:
+        """Whether any pod has devices, or is promised some."""
+        return bool(self._claims_of) or bool(self._devices.promises)
+
     def concerns(self, pod: PodRecord) -> bool:
         """Whether a pod has devices, or is promised some."""
         return bool(self._claims_for(pod)) or self._devices.promises.is_promised(pod.key)

@@ -183,19 +183,45 @@ class LabelIndex:
             for row, count in sorted(Counter(rows).items()):
                 self.add(pod_signature, row, leaving=leaving, count=count)
             return
+        self.add_counted(pod_signature, *np.unique(np.array(rows, dtype=np.int64), return_counts=True), leaving=leaving)
+
+    def add_counted(
+        self,
+        pod_signature: PodSignature,
+        rows: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        *,
+        leaving: bool = False,
+    ) -> None:
+        """Count `counts[i]` pods of a signature on row `rows[i]`, or take so many away where all counts are negative.
+
+        Args:
+            pod_signature: Theirs.
+            rows: int64[k], distinct rows.
+            counts: int64[k], all above 0, or all below.
+            leaving: Whether they are being deleted.
+        """
+        if len(rows) <= _FEW_ROWS:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self.add(pod_signature, row, leaving=leaving, count=count)
+            return
         code = pod_signature.leaving_code if leaving else pod_signature.code
         if code < 0:
             code = self._born(pod_signature, leaving)
-        at, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
-        places = (code << _ROW_BITS | at).tolist()
+        places = (code << _ROW_BITS | rows).tolist()
         slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
         new = np.flatnonzero(slots < 0)
         if len(new):
-            slots[new] = made = self._new_slots(code, at[new])
+            slots[new] = made = self._new_slots(code, rows[new])
             self._slot_of.update(zip([places[i] for i in new.tolist()], made.tolist(), strict=True))
         self._count[slots] += counts
-        self._totals[code] += len(rows)
+        self._totals[code] += int(counts.sum())
         self.version += 1
+        for at in np.flatnonzero(self._count[slots] == 0).tolist():
+            del self._slot_of[places[at]]
+            self._free_slots.append(int(slots[at]))
+        if not self._totals[code]:
+            self._died(code, pod_signature, leaving)
 
     def relabel(self, pod_signature: PodSignature, labels: Mapping[str, str]) -> None:
         """Have the pods of a signature seen with other labels, wherever they are."""

@@ -242,5 +242,4 @@ class Transaction:
 
     def _count(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self._nodes.label_index.add(pod_class.pod_signature, row, count=sign * count)
+        self._nodes.label_index.add_counted(pod_class.pod_signature, rows, sign * counts)

@@ -21,10 +21,12 @@ import numpy as np
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
 from tutti.api.messages import counted
+from tutti.cluster.placed_pods import Slots
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import protected_until, workload_of
 from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
+from tutti.engine.preemption.candidates import Candidates
 from tutti.engine.preemption.kept_room import FreedRoom
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
@@ -159,15 +161,25 @@ def _anybody_below(state: PreemptionState, priority: int) -> bool:
 def _kept_units(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
     if any(member.pod.slot >= 0 for member in workload.members()):
-        return _units(state, workload, priority, borrowing)
+        return _units(state, _candidates(state, workload, priority, borrowing))
     name = "" if borrowing is None else borrowing.name
     kept, key = state.nominations.kept, (state.cluster.pod_columns.version, priority, workload.priority, name)
     if key not in kept:
-        kept[key] = _units(state, workload, priority, borrowing)
+        if key not in state.candidates.of:
+            state.candidates.of[key] = _candidates(state, workload, priority, borrowing)
+        kept[key] = _units(state, state.candidates.of[key])
     return kept[key]
 
 
-def _units(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
+def _units(state: PreemptionState, candidates: Candidates) -> VictimUnits:
+    """Return who may be taken out; those who have been asked to leave already hurt nobody by it."""
+    singles, leaving = candidates.singles.copy(), _asked_slots(state)
+    leaving = leaving[singles[leaving]]
+    singles[leaving] = False
+    return VictimUnits.among(state.cluster, np.flatnonzero(singles), candidates.gangs, leaving)
+
+
+def _candidates(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> Candidates:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
     columns = state.cluster.pod_columns
     singles = (columns.row >= 0) & (columns.priority < priority)
@@ -190,10 +202,7 @@ def _units(state: PreemptionState, workload: Workload, priority: int, borrowing:
                 _except(singles, gang.pods)
                 if all(pod.priority < priority for pod in gang.pods):
                     gangs.append(gang)
-    leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
-    _except(singles, leaving)
-    gangs += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
-    return VictimUnits.among(state.cluster, np.flatnonzero(singles), gangs)
+    return Candidates(singles, gangs)
 
 
 def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
@@ -234,6 +243,39 @@ def _asked_to_leave(state: PreemptionState) -> Iterator[PodRecord]:
                 yield pod
 
 
+def _asked_slots(state: PreemptionState) -> Slots:
+    """Return the slots of those who have been asked to leave and have places, in the order in which they were."""
+    version = state.cluster.pod_columns.version
+    if state.candidates.asked is None or state.candidates.asked[0] != version:
+        slots = [pod.slot for pod in _asked_to_leave(state) if pod.slot >= 0]
+        state.candidates.asked = version, np.array(slots, dtype=np.int64)
+    return state.candidates.asked[1]
+
+
+def _begin_asking(
+    state: PreemptionState, workload: Workload, nomination: Nomination, victims: Sequence[PodRecord]
+) -> None:
+    """Begin a nomination, keeping what is known of whom others of the same priority may take out as far as it holds.
+
+    Pods that leave by themselves and are in no queue are candidates whatever their phase, for everybody above them.
+    """
+    asked, of = _asked_slots(state), state.candidates.of
+    nominations.begin_nomination(state, workload.key, nomination)
+    slots = [pod.slot for pod in victims if not pod.deleting]
+    state.candidates.asked = state.cluster.pod_columns.version, np.append(asked, np.array(slots, dtype=np.int64))
+    if all(_counts_by_itself(state, pod) for pod in victims):
+        state.candidates.of = {key: one for key, one in of.items() if key[2] >= workload.priority}
+
+
+def _counts_by_itself(state: PreemptionState, pod: PodRecord) -> bool:
+    """Whether a victim is of no gang and no queue of ours."""
+    member = state.members.get(pod.key)
+    if member is None or member.pod is not pod:
+        return True
+    key = state.pod_group_of[pod.key][0]
+    return key[0] == "Pod" and not state.workloads[key].queue
+
+
 def _nominate(
     state: PreemptionState, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
 ) -> Explanation:
@@ -249,9 +291,9 @@ def _nominate(
         until=until,
         why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
-    asked = {pod.key for pod in _asked_to_leave(state)}
-    nominations.begin_nomination(state, workload.key, nomination)
-    fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
+    asked = np.isin([pod.slot for pod in chosen.victims], _asked_slots(state)).tolist()
+    _begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
+    fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
     queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodRecord
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
 from tutti.engine.preemption import PreemptionState, moves
 from tutti.engine.records.pod_sets import PodSetRequest, requested_by
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
+from tutti.engine.records.reservations import Nomination, Precedence
 from tutti.engine.records.workloads import Phase, Workload
+from tutti.placement.framework import Rows
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import AdmittedWorkload, Demand
@@ -82,6 +84,7 @@ def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -
     return allows(theirs.policy.reclaim, demand, holder, across_queues=True)
 
 
+_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
@@ -106,12 +109,12 @@ def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: 
     if moving:
         places, kept = moves.kept_places(state, workload, priority)
         nominations += [one for one in places if not any(one is other for other in nominations)]
-    spots = [*(spot for one in nominations for spot in one.spots), *state.nominations.foreign(priority)]
-    rows: dict[PodClass, list[int]] = {}
-    for spot in spots:
+    state.nominated.follow(nominations, state.cluster)
+    rows = dict(state.nominated.rows())
+    for spot in state.nominations.foreign(priority):
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
-            rows.setdefault(spot.pod_class, []).append(row)
+            rows[spot.pod_class] = np.append(rows.get(spot.pod_class, _NO_ROWS), row)
     if state.kept_for_successors:
         kept += member_loss.kept_from(state, workload, priority)
     return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
@@ -122,7 +125,7 @@ def _withheld(
     state: PreemptionState,
     workload: Workload,
     nominations: Sequence[Nomination],
-    rows: Mapping[PodClass, list[int]],
+    rows: Mapping[PodClass, Rows],
     kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
     with state.cluster.transaction() as claims:
@@ -130,10 +133,10 @@ def _withheld(
             claims.withhold(*_kept_room(state, kept))
         with _free_of_victims(state, nominations):
             for pod_class, where in rows.items():
-                claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), pod_class)
+                claims.put(*np.unique(where, return_counts=True), pod_class)
         if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
-        covered = state.nominations.covered = _covered(state, nominations)
+        covered = state.nominations.covered = state.nominated.overlap(state.cluster)
         if covered is not None:
             claims.withhold(covered.rows, -covered.in_use())
         try:
@@ -149,8 +152,10 @@ def _free_of_victims(state: PreemptionState, nominations: Iterable[Nomination]) 
     What victims have of cards until they are gone counts beside that: who comes meanwhile finds less than there is.
     """
     holders, cards = state.cluster.device_users.holders, state.cluster.nodes.cards
-    known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
-    victims = [pod for pod in known if pod is not None]
+    victims: list[PodRecord] = []
+    if holders or cards:
+        known = (state.cluster.pods.get(victim) for one in nominations for victim in one.victims)
+        victims = [pod for pod in known if pod is not None]
     pods, sharing = [pod for pod in victims if holders.concerns(pod)], victims if cards else []
     holders.lift(pods, back=False)
     holders.lift_departing(back=False)
@@ -198,34 +203,3 @@ def take_covered(state: PreemptionState, transaction: Transaction, gone: NDArray
     some = more.any(axis=1)
     if some.any():
         transaction.withhold(covered.rows[some], more[some])
-
-
-def _covered(state: PreemptionState, nominations: Iterable[Nomination]) -> VictimOverlap | None:
-    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
-    nodes, amounts = state.cluster.nodes, dict[PodClass, NDArray[np.int64]]()
-    width = len(nodes.resource_index)
-
-    def of(pod_class: PodClass) -> NDArray[np.int64]:
-        if pod_class not in amounts:
-            vector = nodes.vector(pod_class.requests)
-            amounts[pod_class] = np.pad(vector, (0, width - len(vector)))
-        return amounts[pod_class]
-
-    waiting = [one for one in nominations if one.victims]
-    victims: dict[int, tuple[int, NDArray[np.int64]]] = {}
-    for victim in (victim for one in waiting for victim in one.victims):
-        record = state.cluster.pods.get(victim)
-        row = None if record is None else nodes.rows.get(record.place)
-        if record is not None and row is not None and record.slot >= 0:
-            victims[record.slot] = row, of(record.pod_class)
-    rows = np.unique(np.array([row for row, _ in victims.values()], dtype=np.int64))
-    at = {row: index for index, row in enumerate(rows.tolist())}
-    there = (spot for one in waiting for spot in one.spots)
-    spots = [(at[row], spot.pod_class) for spot in there if (row := nodes.rows.get(spot.node)) in at]
-    if not spots:
-        return None
-    nominated = np.zeros((len(rows), width), dtype=np.int64)
-    np.add.at(nominated, [index for index, _ in spots], np.array([of(pod_class) for _, pod_class in spots]))
-    where = np.array([at[row] for row, _ in victims.values()], dtype=np.intp)
-    slots = np.array(list(victims), dtype=np.int64)
-    return VictimOverlap(rows, nominated, slots, where, np.array([uses for _, uses in victims.values()]))

@@ -20,15 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.core import Pod
 from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.preemption import PreemptionState
+from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Member
@@ -55,6 +60,7 @@ def begin_nomination(state: PreemptionState, key: WorkloadKey, nomination: Nomin
     """Hold room and quota for a workload that waits for its victims from now on."""
     book = state.nominations
     book.kept.clear()
+    state.candidates.forget()
     assert key not in book.ours  # whoever has one is not tried with it
     book.ours[key] = nomination
     for spot in nomination.spots:
@@ -105,6 +111,7 @@ def end_nomination(state: PreemptionState, key: WorkloadKey) -> Nomination | Non
     nomination = book.ours.pop(key, None)
     if nomination is None:
         return None
+    state.candidates.asked = None
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes.pop(spot.pod, None)
@@ -154,6 +161,8 @@ def waits_for_victims(state: PreemptionState, workload: Workload, needs: Sequenc
 def refresh_nominations(state: PreemptionState) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
     state.nominations.kept.clear()
+    state.candidates.forget()
+    state.nominated.forget()
     gone: dict[PodKey, None] = {}
     again_at = state.nominations.again_at
     if again_at is not None and again_at <= state.now:
@@ -268,36 +277,69 @@ def fitting_by_now(state: PreemptionState, freed: int) -> list[Workload]:
     if not book.missed or state.now < book.looked_at + REFIT_SECONDS:
         return []
     book.missed, book.looked_at = False, state.now
-    room: dict[PodClass, int] = {}
     waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
+    room = {priority: _RoomBeside.of(state, priority) for priority in {one.priority for _, one in waiting}}
     return [
         workload
         for workload, one in waiting
-        if _may_fit(state, pending_pod_sets(workload), room) and _may_have_quota(state, one)
+        if room[one.priority].may_fit(pending_pod_sets(workload), one) and _may_have_quota(state, one)
     ]
 
 
-def _may_fit(state: PreemptionState, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
-    """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
-    if isinstance(needs, Explanation):
-        return False
-    for need in needs:
-        if need.pod_class not in room:
-            room[need.pod_class] = _room_for(state, need.pod_class)
-        if need.required > room[need.pod_class]:
+@dataclass(slots=True)
+class _RoomBeside:
+    """What is free beside the room that those hold who wait for victims and never give way: as amounts alone.
+
+    Attributes:
+        nodes: All nodes.
+        free: int64[rows, resources], what is free.
+        beside: int64[rows, resources], the same without what is held for those that are in no queue and have at least
+            some priority; what their victims still use does not count twice.
+    """
+
+    nodes: NodeColumns
+    free: NDArray[np.int64]
+    beside: NDArray[np.int64]
+    _room: dict[PodClass, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: PreemptionState, priority: int) -> Self:
+        """Work it out for pods of a priority."""
+        nodes, held = state.cluster.nodes, NominatedColumns()
+        free = (nodes.allocatable - nodes.requested) * nodes.present[:, None]
+        held.follow(
+            [n for n in state.nominations.ours.values() if n.priority >= priority and not n.charges], state.cluster
+        )
+        beside = free.copy()
+        for pod_class, rows in held.rows():
+            vector = nodes.vector(pod_class.requests)
+            np.subtract.at(beside[:, : len(vector)], rows, vector)
+        overlap = held.overlap(state.cluster)
+        if overlap is not None:
+            used = overlap.in_use()
+            beside[overlap.rows, : used.shape[1]] += used
+        return cls(nodes, free, beside)
+
+    def may_fit(self, needs: Sequence[PodSetRequest] | Explanation, own: Nomination) -> bool:
+        """Whether there may be room for the required pods of all needs, each for itself."""
+        if isinstance(needs, Explanation):
             return False
-    return True
+        rows = sorted({self.nodes.rows[node] for node in own.nodes if node in self.nodes.rows})
+        for need in needs:
+            pod_class = need.pod_class
+            if pod_class not in self._room:
+                self._room[pod_class] = self._count(pod_class, self.beside)
+            if need.required > self._room[pod_class] + self._count(pod_class, self.free[rows]):
+                return False
+        return True
 
-
-def _room_for(state: PreemptionState, pod_class: PodClass) -> int:
-    """Return how many pods of a class all nodes together have room for."""
-    nodes = state.cluster.nodes
-    request = nodes.vector(pod_class.requests)
-    asked = np.flatnonzero(request)
-    if not len(asked):
-        return 2**62
-    free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
-    return int((free // request[asked]).min(axis=1).clip(0).sum())
+    def _count(self, pod_class: PodClass, free: NDArray[np.int64]) -> int:
+        """Return for how many pods of a class there is room on some rows together."""
+        request = self.nodes.vector(pod_class.requests)
+        asked = np.flatnonzero(request)
+        if not len(asked):
+            return 2**62
+        return int((free[:, asked] // request[asked]).min(axis=1).clip(0).sum())
 
 
 def _may_have_quota(state: PreemptionState, nomination: Nomination) -> bool:
@@ -357,6 +399,7 @@ def _is_untouched(member: Member) -> bool:
 
 def _keep(state: PreemptionState, workload: Workload) -> None:
     """Have a workload run on that was to leave."""
+    state.candidates.forget()
     for member in workload.members():
         member.leave = None
     state.reached(workload, LifecycleStep.SPARED)

@@ -68,27 +68,35 @@ class VictimUnits:
     started: NDArray[np.float64]
 
     @classmethod
-    def among(cls, cluster: Cluster, singles: Slots, gangs: Iterable[GangUnit] = ()) -> VictimUnits:
+    def among(
+        cls, cluster: Cluster, singles: Slots, gangs: Iterable[GangUnit] = (), leaving: Slots | None = None
+    ) -> VictimUnits:
         """Return the units made of pods by themselves, and of gangs; pods without room are left out.
 
         Args:
             cluster: Where they are.
             singles: The pods that leave by themselves, by their slots; none of them in a gang.
             gangs: The others.
+            leaving: Further pods that leave by themselves, and whose leaving hurts nobody.
         """
         columns = cluster.pod_columns
         there = [(gang, [pod.slot for pod in gang.pods if pod.slot >= 0]) for gang in gangs]
         there = [(gang, slots) for gang, slots in there if slots]
-        sizes = [np.ones(len(singles), dtype=np.int64), np.array([len(slots) for _, slots in there], dtype=np.int64)]
+        last = singles[:0] if leaving is None else leaving
+        sizes = [
+            np.ones(len(singles), dtype=np.int64),
+            np.array([len(slots) for _, slots in there], dtype=np.int64),
+            np.ones(len(last), dtype=np.int64),
+        ]
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
-        slots = np.concatenate((singles, *(np.array(slots, dtype=np.int64) for _, slots in there)))
+        slots = np.concatenate((singles, *(np.array(slots, dtype=np.int64) for _, slots in there), last))
         bands = [NO_BAND if gang.harmless else gang.priority for gang, _ in there]
         own = np.where(columns.leaving[singles], NO_BAND, columns.priority[singles])
         return cls(
             slots=slots,
             of=np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
             starts=starts,
-            band=np.concatenate((own, np.array(bands, dtype=np.int64))),
+            band=np.concatenate((own, np.array(bands, dtype=np.int64), np.full(len(last), NO_BAND))),
             started=np.minimum.reduceat(columns.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
         )
 
