@@ -239,3 +239,15 @@ def test_what_is_packed_is_told_by_how_it_begins_and_what_is_cut_off_says_so(tmp
     for kind in ("auto", "swf"):
         with pytest.raises(TraceError, match="it ends in the middle, or is damaged"):
             read_trace(cut, kind, cpus_per_pod=32)
+
+
+def test_tables_of_pai_may_be_gzipped_and_one_that_is_missing_is_named(tmp_path: Path):
+    for name in ("pai_job_table.csv", "pai_task_table.csv"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((EXAMPLES / "pai" / name).read_bytes()))
+    found, usual = (read_trace(path, "auto", cpus_per_pod=32) for path in (tmp_path, EXAMPLES / "pai"))
+    assert found.jobs == usual.jobs
+    (tmp_path / "pai_task_table.csv.gz").rename(tmp_path / "pai_task_table.tar.gz")
+    with pytest.raises(TraceError, match="no pai_task_table.csv in it, nor .*tar.gz has to be unpacked first"):
+        read_trace(tmp_path, "pai", cpus_per_pod=32)
+    with pytest.raises(TraceError, match="a trace of PAI is a folder"):
+        read_trace(tmp_path / "pai_job_table.csv.gz", "pai", cpus_per_pod=32)

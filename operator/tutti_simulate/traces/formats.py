@@ -54,7 +54,7 @@ def _read(path: Path, kind: str, cpus_per_pod: int) -> Trace:
     kind = guessed(path) if kind == "auto" else kind
     with ExitStack() as stack:
         if kind == "pai":
-            trace = read_pai(*(stack.enter_context(_opened(path / f"pai_{one}_table.csv")) for one in ("job", "task")))
+            trace = read_pai(*(stack.enter_context(_opened(_table(path, one))) for one in ("job", "task")))
         else:
             file = stack.enter_context(_opened(path))
             match kind:
@@ -72,6 +72,23 @@ def _read(path: Path, kind: str, cpus_per_pod: int) -> Trace:
         told = f"; the first: {trace.skipped[0]}" if trace.skipped else ""
         raise TraceError(f"{path}: there is no job in it that can be read as {kind}{told}")
     return completed(trace)
+
+
+def _table(folder: Path, of: str) -> Path:
+    """Return the file of one of PAI's tables, as it is or gzipped.
+
+    Raises:
+        TraceError: It is not in the folder; Alibaba's packed folders have to be unpacked first.
+    """
+    name = f"pai_{of}_table.csv"
+    if not folder.is_dir():
+        raise TraceError(f"{folder}: a trace of PAI is a folder with pai_job_table.csv and pai_task_table.csv in it")
+    for found in (folder / name, folder / f"{name}.gz"):
+        if found.is_file():
+            return found
+    packed = folder / f"pai_{of}_table.tar.gz"
+    hint = f"; {packed.name} has to be unpacked first" if packed.is_file() else ""
+    raise TraceError(f"{folder}: there is no {name} in it, nor {name}.gz{hint}")
 
 
 def guessed(path: Path) -> str:
