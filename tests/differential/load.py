@@ -35,7 +35,8 @@ from tutti.engine.reading.profiles import estimates_of, profiles_of
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.plugins import load_risk, measured_load
 from tutti.placement.plugins.load_risk import Commitment, MeasuredAmounts
-from tutti.placement.plugins.measured_load import LoadThresholds, MeasuredLoad
+from tutti.placement.plugins.load_thresholds import LoadThresholds
+from tutti.placement.plugins.measured_load import MeasuredLoad
 
 Case = dict[str, Any]
 NODE = "n"

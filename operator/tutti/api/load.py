@@ -133,12 +133,19 @@ class LoadThreshold(Model):
     """Nodes that are above it are ruled out."""
     below: Bound | None = None
     """Nodes that are below it are ruled out."""
+    count_expected: bool = False
+    """Whether cpu or memory counts with what is expected of pods that no measurement holds, and of the pod itself, so
+    that a gang does not fill a node that was idle when it was measured (koordinator)."""
 
     @model_validator(mode="after")
     def check_bound(self) -> LoadThreshold:
         """A bound on one side."""
         if (self.above is None) == (self.below is None):
             raise ValueError(f"the threshold of {self.metric} needs either above or below")
+        if self.count_expected and (self.above is None or self.metric not in SERVER_METRICS):
+            raise ValueError(
+                "countExpected goes with above, and with cpu or memory only: of others nothing is expected"
+            )
         return self
 
 

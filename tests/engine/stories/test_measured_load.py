@@ -181,6 +181,36 @@ class TestThresholds:
         world.until(120)
         assert world.where() == {"p": "n0"}
 
+    def test_a_gang_does_not_go_beyond_one_by_what_it_is_expected_to_use(self):
+        """By koordinator's rule a node of 64 cores that uses 32 has room for 11 pods of 1 core below 65 %."""
+        bound = {"metric": "cpu", "above": 65, "countExpected": True}
+        world = cluster({"thresholds": [bound]}, nodes=3)
+        measured(world, n0=50, n1=50, n2=66)
+        world.gang("g", 22, cpu="1", gpus="0")
+        world.run()
+        world.pod("p", cpu="1", gpus="0")
+        world.run()
+        assert Counter(world.where().values()) == {"n0": 11, "n1": 11}
+        assert "expected cpu above 65" in world.why("Pod", "p").message
+
+        world.now += 30
+        measured(world, n0=50, n1=50, n2=64.5)
+        world.run()
+        assert world.where("p") == {}  # 64.5 % and 0.85 cores are 65.8 %, rounded 66
+        measured(world, n0=50, n1=50, n2=63.9)
+        world.run()
+        assert world.where("p") == {"p": "n2"}
+
+    def test_who_waits_for_an_estimate_is_tried_when_figures_are_too_old(self):
+        bound = {"metric": "cpu", "above": 65, "countExpected": True}
+        world = cluster({"thresholds": [bound], "maxAgeSeconds": 90}, nodes=1)
+        measured(world, n0=64)
+        world.pod("p", cpu="8", gpus="0")
+        world.run()
+        assert world.where() == {}
+        world.until(120)
+        assert world.where() == {"p": "n0"}
+
     def test_nobody_is_taken_out_for_load(self):
         world = cluster(self.HOT)
         world.pod("low", cpu="1", gpus="0", priority=0, node="n0")

@@ -44,6 +44,7 @@ class AdmissionState(LifecycleState, QueueFigures):
         foreign_pod_group_of: The pod group of each of these.
         throttles: Who is throttled by what.
         closed_by_load: Which nodes were measured to be beyond a threshold when that was last looked at, by profile.
+        load_headroom: By how many percent nodes were below the bounds for which estimates count, by profile.
         awaited_flavors: Who waits for a flavor in which it ends first, though it could have another now.
         load_due: When the first of these figures says nothing any more, Unix seconds; inf: none will.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
@@ -59,6 +60,7 @@ class AdmissionState(LifecycleState, QueueFigures):
     foreign_pod_group_of: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     throttles: ThrottleBook = field(default_factory=ThrottleBook)
     closed_by_load: dict[str, frozenset[str]] = field(default_factory=dict)
+    load_headroom: dict[str, dict[str, float]] = field(default_factory=dict)
     awaited_flavors: dict[WorkloadKey, AwaitedFlavor] = field(default_factory=dict)
     load_due: float = math.inf
     past_use: dict[str, UsageHistory] = field(default_factory=dict)

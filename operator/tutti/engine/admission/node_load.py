@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tutti.engine.admission import AdmissionState
-from tutti.placement.plugins.measured_load import LoadThresholds
+from tutti.placement.plugins.load_thresholds import LoadThresholds
 
 
 def follow_load(state: AdmissionState) -> None:
@@ -29,9 +29,23 @@ def follow_load(state: AdmissionState) -> None:
             if state.closed_by_load.get(name, frozenset()) - closed:
                 state.cluster.freed += 1
             state.closed_by_load[name] = closed
+            if one.expected:
+                due = min(due, _follow_headroom(state, name, one))
             if len(rows):
                 due = min(due, float(load.measured_at[rows].min()) + one.max_age + 1)
     state.load_due = due
+
+
+def _follow_headroom(state: AdmissionState, profile: str, thresholds: LoadThresholds) -> float:
+    """Have those who wait tried again where a node has come further below a bound; return when one is free of it."""
+    nodes, left = state.cluster.nodes, thresholds.headroom(state.cluster.nodes)
+    rows = np.flatnonzero(np.isfinite(left))
+    now = {nodes.names[row]: float(left[row]) for row in rows}
+    before = state.load_headroom.get(profile, {})
+    if any(now.get(name, math.inf) > more for name, more in before.items()):
+        state.cluster.freed += 1
+    state.load_headroom[profile] = now
+    return float(nodes.load.measured_at[rows].min()) + thresholds.max_age + 1 if len(rows) else math.inf
 
 
 def next_load_due(state: AdmissionState) -> float:

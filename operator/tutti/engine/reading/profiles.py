@@ -19,7 +19,8 @@ from tutti.placement.plugins.data_locality import DataLocality, DataRules, NearD
 from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.interference import InterferenceFilter, InterferenceRules, LeastInterference
-from tutti.placement.plugins.measured_load import LoadRules, LoadThresholds, MeasuredLoad, PowerModel
+from tutti.placement.plugins.load_thresholds import LoadThresholds
+from tutti.placement.plugins.measured_load import LoadRules, MeasuredLoad, PowerModel
 from tutti.placement.plugins.network_overhead import NetworkFilter, NetworkOverhead, NetworkRules
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation, NodeResourcesFit
@@ -153,9 +154,11 @@ def _load_score(load: LoadArgs) -> MeasuredLoad:
 
 
 def _thresholds(load: LoadArgs) -> LoadThresholds:
-    above = tuple((one.metric, one.above) for one in load.thresholds if one.above is not None)
+    upper = [(one, one.above) for one in load.thresholds if one.above is not None]
+    above = tuple((one.metric, bound) for one, bound in upper if not one.count_expected)
+    expected = tuple((one.metric, bound) for one, bound in upper if one.count_expected)
     below = tuple((one.metric, one.below) for one in load.thresholds if one.below is not None)
-    return LoadThresholds(above, below, load.max_age_seconds)
+    return LoadThresholds(above, below, load.max_age_seconds, expected)
 
 
 def estimates_of(measurements: Measurements) -> Estimates:

@@ -1,4 +1,4 @@
-"""Nodes are scored, and ruled out, by what they were measured to use and by what is expected of those who came since.
+"""Nodes are scored by what they were measured to use, and by what is expected of those who came since.
 
 As the originals compute them (`docs/howto/load.md` says where ours differ): Trimaran's TargetLoadPacking,
 LoadVariationRiskBalancing, LowRiskOverCommitment and Peaks (scheduler-plugins pkg/trimaran), koordinator's
@@ -10,17 +10,17 @@ opinion: it counts as much as the average of the nodes that are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import Feature, PodClass
+from tutti.cluster.classes import PodClass
 from tutti.cluster.expected_use import CPU, MEMORY, NAMES, FreshColumn
 from tutti.cluster.load import LoadColumns
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Rejection, Rows, Scores
+from tutti.placement.framework import MAX_SCORE, Counts, Rows, Scores
 from tutti.placement.plugins.load_risk import Commitment, MeasuredAmounts, overcommit_risk, variation_score
 
 Floats = NDArray[np.float64]
@@ -148,10 +148,10 @@ class MeasuredLoad:
     def _by_target(self, pod_class: PodClass, load: LoadColumns, rows: Rows, many: Counts) -> Floats:
         capacity, target = load.capacity[rows, CPU].astype(np.float64), float(self.rules.target)
         more = load.use_of(pod_class).fresh[FreshColumn.PREDICTED] * many
-        used = _measured(load, "cpu", rows) / _PERCENT * capacity + load.fresh[rows, FreshColumn.PREDICTED]
+        used = measured_of(load, "cpu", rows) / _PERCENT * capacity + load.fresh[rows, FreshColumn.PREDICTED]
         share = np.where(capacity > 0, _PERCENT * (used + more) / np.maximum(capacity, 1), 0.0)
-        rising = _half_up((_PERCENT - target) * share / target + target)
-        falling = _half_up(target * (_PERCENT - share) / (_PERCENT - target))
+        rising = half_up((_PERCENT - target) * share / target + target)
+        falling = half_up(target * (_PERCENT - share) / (_PERCENT - target))
         return np.where(share > _PERCENT, 0.0, np.where(share <= target, rising, falling))
 
     def _by_variation(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, many: Counts) -> Floats:
@@ -159,11 +159,11 @@ class MeasuredLoad:
         for at in (CPU, MEMORY):
             used, deviation = self._used(nodes, at, rows)
             more = load.use_of(pod_class).requests[at] * many + _unmeasured(load, at, rows)
-            offered = np.broadcast_to(_offered(nodes, at, rows), lowest.shape)
+            offered = np.broadcast_to(offered_of(nodes, at, rows), lowest.shape)
             said = MeasuredAmounts(offered, more.astype(np.float64), np.nan_to_num(used), np.nan_to_num(deviation))
             score = variation_score(said, self.rules.margin, self.rules.sensitivity)
             lowest = np.where(np.isnan(used) & np.isnan(deviation), lowest, np.minimum(lowest, score))
-        return _half_up(np.where(np.isinf(lowest), 0.0, lowest))
+        return half_up(np.where(np.isinf(lowest), 0.0, lowest))
 
     def _by_commitment(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, many: Counts) -> Floats:
         if nodes.load.use_of(pod_class).is_nothing:
@@ -171,12 +171,12 @@ class MeasuredLoad:
         worst = np.zeros((len(many), len(rows)))
         for at in (CPU, MEMORY):
             worst = np.maximum(worst, self.commitment_risk(pod_class, nodes, at, rows, many))
-        return _half_up(_PERCENT * (1 - worst))
+        return half_up(_PERCENT * (1 - worst))
 
     def commitment_risk(self, pod_class: PodClass, nodes: NodeColumns, at: int, rows: Rows, many: Counts) -> Floats:
         """Return float64[m, k]: LowRiskOverCommitment's risk of one resource, with the 1st, 2nd, ... pod more."""
         load = nodes.load
-        use, offered = load.use_of(pod_class), _offered(nodes, at, rows)
+        use, offered = load.use_of(pod_class), offered_of(nodes, at, rows)
         used, deviation = self._used(nodes, at, rows)
         lone = np.isnan(used) & ~np.isnan(deviation)
         used = np.where(lone, 0.0, used)
@@ -197,7 +197,7 @@ class MeasuredLoad:
     def _by_use(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, many: Counts) -> Floats:
         left = [self._left(pod_class, nodes, at, rows, many) for at in (CPU, MEMORY)]
         if self.policy == "Usage":
-            return _half_up(weighted_mean(left, self.rules.weights))
+            return half_up(weighted_mean(left, self.rules.weights))
         least = np.minimum(*left)
         return np.floor(weighted_mean([*left, least], (*self.rules.weights, self.rules.dominant_weight)))
 
@@ -206,8 +206,8 @@ class MeasuredLoad:
         load = nodes.load
         if self.policy == "Usage":
             return MAX_SCORE * (1 - utilization(pod_class, nodes, at, rows, many - 1, self.rules.weights))
-        offered = _offered(nodes, at, rows)
-        used = np.nan_to_num(_measured(load, NAMES[at], rows)) / _PERCENT * load.capacity[rows, at]
+        offered = offered_of(nodes, at, rows)
+        used = np.nan_to_num(measured_of(load, NAMES[at], rows)) / _PERCENT * load.capacity[rows, at]
         column = FreshColumn.SCALED + at
         used = np.round(used) + load.fresh[rows, column] + load.use_of(pod_class).fresh[column] * many
         left = np.maximum(offered - used, 0)
@@ -215,9 +215,9 @@ class MeasuredLoad:
 
     def _used(self, nodes: NodeColumns, at: int, rows: Rows) -> tuple[Floats, Floats]:
         """Return float64[k] twice: what was measured of a resource in its unit, and its deviation; NaN: neither."""
-        offered = _offered(nodes, at, rows) / _PERCENT
+        offered = offered_of(nodes, at, rows) / _PERCENT
         mean, deviation = METRICS[at]
-        return _measured(nodes.load, mean, rows) * offered, _measured(nodes.load, deviation, rows) * offered
+        return measured_of(nodes.load, mean, rows) * offered, measured_of(nodes.load, deviation, rows) * offered
 
     def _by_power(
         self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts, known: NDArray[np.bool_]
@@ -243,7 +243,7 @@ class MeasuredLoad:
         load = nodes.load
         capacity = np.maximum(load.capacity[rows, CPU], 1).astype(np.float64)
         request = float(load.use_of(pod_class).drawing)
-        before = _measured(load, "cpu", rows) + _PERCENT * _unmeasured(load, CPU, rows) / capacity
+        before = measured_of(load, "cpu", rows) + _PERCENT * _unmeasured(load, CPU, rows) / capacity
         step = _PERCENT * request / capacity
         k1, k2 = self._models(nodes, rows)
         start, end = before + step * (many - 1), before + step * many
@@ -283,7 +283,7 @@ def utilization(
     """Return float64[m, k]: what is used as a part of 1, by Volcano's estimates with so many pods more."""
     load, expected = nodes.load, nodes.load.use_of(pod_class).fresh
     capacity = load.capacity[rows].astype(np.float64)
-    measured = [np.nan_to_num(_measured(load, name, rows)) for name in NAMES]
+    measured = [np.nan_to_num(measured_of(load, name, rows)) for name in NAMES]
     waiting = load.fresh[rows]
     calm = [used_part(measured[one], waiting[:, FreshColumn.CALM + one], capacity[:, one]) for one in (CPU, MEMORY)]
     together = composite_load(calm[CPU], calm[MEMORY], weights)
@@ -318,84 +318,13 @@ def composite_load(cpu: Floats, memory: Floats, weights: tuple[float, float] = (
     return (weights[0] * cpu + weights[1] * memory) / total if total else np.zeros_like(cpu)
 
 
-@dataclass(slots=True)
-class ThresholdState:
-    """Which nodes are loaded too much already; no pod placed here and now changes that.
-
-    Attributes:
-        said: Per metric, what is said of the nodes beyond it, and which these are.
-    """
-
-    said: Sequence[Rejection]
-    changes_on_add: bool = False
-    one_per_node: bool = False
-
-    def rejections(self) -> Sequence[Rejection]:
-        """Rule out nodes beyond a threshold; never for good, for load falls."""
-        return self.said
-
-    def add(self, row: int) -> None:
-        """Nothing: measured figures stay as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadThresholds:
-    """The filter: nodes whose measured figures are above (or below) a bound take no new pods.
-
-    A node whose figures are missing or too old is not ruled out, as with Volcano.
-
-    Attributes:
-        above, below: Bounds by metric.
-        max_age: For how many seconds a measurement counts.
-    """
-
-    above: tuple[tuple[str, float], ...] = ()
-    below: tuple[tuple[str, float], ...] = ()
-    max_age: float = 180.0
-    concerns: int = field(default=Feature.ANY, init=False)
-
-    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ThresholdState | None:  # noqa: ARG002 - a filter's signature
-        """Compare what was measured; None where no node is beyond anything."""
-        said = self._said(nodes)
-        return ThresholdState(said) if said else None
-
-    def beyond(self, nodes: NodeColumns) -> NDArray[np.bool_]:
-        """Return bool[rows]: which nodes take no new pods."""
-        out = np.zeros(len(nodes), dtype=np.bool_)
-        for one in self._said(nodes):
-            out |= one.rows
-        return out
-
-    def _said(self, nodes: NodeColumns) -> list[Rejection]:
-        load, many = nodes.load, len(nodes)
-        young = nodes.present & (load.ages()[:many] <= self.max_age)
-        said = []
-        for bounds, sign, word in ((self.above, 1, "above"), (self.below, -1, "below")):
-            for metric, bound in bounds:
-                found = self._column(nodes, metric)
-                beyond = (
-                    None if found is None else young & (sign * np.nan_to_num(found, nan=sign * -np.inf) > sign * bound)
-                )
-                if beyond is not None and beyond.any():
-                    said.append(Rejection(f"measured {metric} {word} {bound:g}", beyond))
-        return said
-
-    def _column(self, nodes: NodeColumns, metric: str) -> Floats | None:
-        """Return float64[rows]: a metric; cpu and memory as whole percent of what nodes offer (koordinator)."""
-        column = nodes.load.values(metric)
-        if column is None or metric not in NAMES:
-            return None if column is None else column[: len(nodes)]
-        at, rows = NAMES.index(metric), np.arange(len(nodes))
-        used = column[: len(nodes)] * nodes.load.capacity[: len(nodes), at]
-        return _half_up(used / np.maximum(_offered(nodes, at, rows), 1))
-
-
-def _offered(nodes: NodeColumns, at: int, rows: Rows) -> Floats:
+def offered_of(nodes: NodeColumns, at: int, rows: Rows) -> Floats:
+    """Return float64[k]: what nodes offer to pods of cpu or memory."""
     offered: Floats = nodes.allocatable[rows, nodes.resource_index.column(NAMES[at])].astype(np.float64)
     return offered
 
 
-def _measured(load: LoadColumns, metric: str, rows: Rows) -> Floats:
+def measured_of(load: LoadColumns, metric: str, rows: Rows) -> Floats:
     """Return float64[k]: percent; NaN where nothing was measured."""
     column = load.values(metric)
     return np.full(len(rows), np.nan) if column is None else column[rows]
@@ -407,6 +336,6 @@ def _unmeasured(load: LoadColumns, at: int, rows: Rows) -> Floats:
     return expected
 
 
-def _half_up(values: Floats) -> Floats:
-    """Round, halves away from zero."""
+def half_up(values: Floats) -> Floats:
+    """Return numbers rounded, halves away from zero, as Go's math.Round does."""
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
