@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.engine.admission.test_throttling import at, throttle
 from tests.engine.world import START, World
 
 SECONDS = "scheduling.tutti.dev/expected-seconds-by-flavor"
@@ -11,9 +14,11 @@ FAST = {SECONDS: "a100=3600,t4=9000"}
 KIND = "example.com/kind"
 
 
-def cluster(*, a100: int = 1, t4: int = 1, preference: str | None = "EarliestFinish", **spec: Any) -> World:
+def cluster(
+    *, a100: int = 1, t4: int = 1, preference: str | None = "EarliestFinish", throttles: bool = False, **spec: Any
+) -> World:
     """Nodes of eight GPUs each, of a fast and of a slow kind, which stands first in the queue."""
-    world = World()
+    world = World(**({"throttles": {"name": "kube-throttler"}} if throttles else {}))
     for kind, count in (("a100", a100), ("t4", t4)):
         for number in range(count):
             world.node(f"{kind}-{number}", labels={KIND: kind})
@@ -81,6 +86,39 @@ def test_it_takes_what_is_there_where_the_faster_one_comes_too_late():
     world.run()
 
     assert set(world.where("g").values()) == {"t4-0"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "starts"),
+    [
+        ([], 600),
+        ([(0, 300, 100)], None),  # closed for good before the fast one is free
+        ([(0, 1000, 100)], 600),
+        ([(0, 300, 100), (1200, 9000, 100)], 1200),  # open again while it still pays
+        ([(0, 300, 100), (5000, 9000, 100)], None),  # open again when it does not
+        ([(500, 2000, 0)], 2000),
+    ],
+)
+def test_what_throttles_will_let_start_counts_by_the_clock(overrides: list[tuple[int, int, int]], starts: int | None):
+    world = cluster(throttles=True)
+    runs(world, "now", 600)
+    said_later = [
+        {"begin": at(begin), "end": at(end), "threshold": {"resourceCounts": {"pod": pods}}}
+        for begin, end, pods in overrides
+    ]
+    closes = bool(overrides) and overrides[0][0] == 0
+    world.throttle("Throttle", throttle(pods=0 if closes else 100, overrides=said_later))
+    world.gang("g", 8, queue="queue", annotations=FAST, labels={"app": "x"})
+    world.run()
+
+    if starts is None:
+        assert set(world.where("g").values()) == {"t4-0"}
+        return
+    assert said(world, "g")[0] == "WaitingForFlavor"
+    found = world.why("PodGroup", "g")
+    assert found is not None
+    assert found.details["expectedStart"][:16] == at(starts)[:16]
+    assert world.replay().differences == []
 
 
 def test_where_nobody_knows_when_the_faster_one_is_free_it_takes_what_is_there():

@@ -2,9 +2,10 @@
 
 Flavors are looked at in the order of how long the workload takes in them, so that of those that it could have now it
 takes the fastest. Where a faster one is taken, it is estimated when it could start there, from when running work ends
-and who waits for the same before it; and it waits for that if it then ends sooner by a tenth of what the one at hand
-takes. It never waits longer than the other flavor saves. (AlloX, EuroSys 2020, chooses between CPU and GPU by where
-work ends first; there all run times are known, and nobody has a queue or quota.)
+and who waits for the same before it, and when throttles, with their overrides by the clock, let it start then; and it
+waits for that if it then ends sooner by a tenth of what the one at hand takes. It never waits longer than the other
+flavor saves. (AlloX, EuroSys 2020, chooses between CPU and GPU by where work ends first; there all run times are known,
+and nobody has a queue or quota.)
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from tutti.engine.admission import AdmissionState, AwaitedFlavor
 from tutti.engine.admission.attempt import AdmissionAttempt
 from tutti.engine.admission.expected_starts import Allows, finishing_seconds, known_ends, pending_workload, starts_of
 from tutti.engine.admission.patience import begin_waiting, waits_since
+from tutti.engine.admission.throttles_ahead import Start, allowed_from
+from tutti.engine.admission.throttling import wanted_of
 from tutti.engine.records.explanation import WAITING_FOR_FLAVOR, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Phase, Workload
@@ -98,13 +101,25 @@ def _start_within(
     seconds: int,
     ends: Sequence[ExpectedEnd],
 ) -> float | None:
-    """Return when a workload could start in flavors in which it takes so long at most, after those before it."""
+    """Return when a workload could start in flavors in which it takes so long at most, after those before it.
+
+    Throttles have to let it then as well: they do now, but an override that ends meanwhile may close them.
+    """
+    others = _before(state, queue, workload)
     line = [
         pending_workload(state, its, other, wanted, awaited.seconds, _within(other, awaited.seconds))
-        for other, its, wanted, awaited in _before(state, queue, workload)
+        for other, its, wanted, awaited in others
     ]
     line.append(pending_workload(state, queue, workload, needs, seconds, _within(workload, seconds)))
-    return starts_of(state, queue, line, ends, strict=False)[-1]
+    *starts, mine = starts_of(state, queue, line, ends, strict=False)
+    if mine is None or not state.throttles:
+        return mine
+    before = [
+        Start(at, at + awaited.seconds, wanted_of(state, wanted))
+        for at, (_, _, wanted, awaited) in zip(starts, others, strict=True)
+        if at is not None
+    ]
+    return allowed_from(state, needs, mine, before)
 
 
 def _within(workload: Workload, seconds: int) -> Allows:
