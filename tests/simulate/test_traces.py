@@ -247,7 +247,7 @@ def test_tables_of_pai_may_be_gzipped_and_one_that_is_missing_is_named(tmp_path:
     found, usual = (read_trace(path, "auto", cpus_per_pod=32) for path in (tmp_path, EXAMPLES / "pai"))
     assert found.jobs == usual.jobs
     (tmp_path / "pai_task_table.csv.gz").rename(tmp_path / "pai_task_table.tar.gz")
-    with pytest.raises(TraceError, match="no pai_task_table.csv in it, nor .*tar.gz has to be unpacked first"):
+    with pytest.raises(TraceError, match=r"no pai_task_table\.csv in it, nor .*tar\.gz has to be unpacked first"):
         read_trace(tmp_path, "pai", cpus_per_pod=32)
     with pytest.raises(TraceError, match="a trace of PAI is a folder"):
         read_trace(tmp_path / "pai_job_table.csv.gz", "pai", cpus_per_pod=32)

@@ -72,6 +72,18 @@ def test_the_nodes_of_a_flavor_count_as_its_quota_does():
     assert set(world.where().values()) == {"large"}
 
 
+def test_it_starts_with_fewer_rather_than_have_anybody_taken_out():
+    """Kueue takes out the less important for the largest count that it could have so; here that is surplus."""
+    world = world_of({"f": 8}, {"f": 8})
+    cq = world.objects["ClusterQueue", "", "cq"]["spec"]
+    world.object("ClusterQueue", "cq", {**cq, "preemption": {"withinClusterQueue": "LowerPriority"}})
+    world.pod("low", queue="queue", gpus=4, priority=-1)
+    world.run()
+    submit(world, ("a", 4, 2), gpus=2)
+    assert counts(world) == {"a": 2}
+    assert world.where("low") == {"low": "f"}
+
+
 def test_who_was_left_out_starts_when_there_is_room():
     world = world_of({"only": 64}, {"only": 4})
     submit(world, ("a", 6, 2), ("b", 6, 2))

@@ -44,6 +44,20 @@ def test_who_needs_not_borrow_goes_before_who_does_whatever_the_priority():
     assert world.reason("Pod", "a-1") == "WaitingForQuota"
 
 
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_borrows_with_its_surplus_does_not_go_before_who_is_more_important(fair: bool):
+    """Kueue orders heads by what they would be admitted with: of 12 the gang would take 8, four of them borrowed."""
+    world = cohort_of(("a", 4), ("b", 8), fair=fair, nodes=12)
+    world.workload("elastic", {"name": "g", "count": 8, "minCount": 2}, queueName="a", priority=0)
+    for rank in range(8):
+        world.pod(f"elastic-{rank}", workload="elastic", group="g", gpus=1)
+    world.gang("whole", 10, queue="b", priority=5, gpus=1)
+    world.run()
+
+    assert len(world.where("whole")) == 10
+    assert len(world.where("elastic")) == 2
+
+
 def test_who_borrows_from_nearer_goes_first():
     world = World()
     world.flavor()

@@ -20,7 +20,12 @@ from tutti.engine.admission import AdmissionState
 from tutti.engine.lifecycle import checks
 from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.members import Charge, MemberGroup
-from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, class_never_admitted
+from tutti.engine.records.pod_sets import (
+    PodSetRequest,
+    PreemptionOption,
+    class_never_admitted,
+    quota_pod_sets,
+)
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, KeptOff, Rows
@@ -49,6 +54,41 @@ def assign_flavors(state: AdmissionState, entry: QueueEntry) -> WorkloadAssignme
         equals.choice = flavor_chooser(state, queue, entry.workload, equals.known).assign(equals.pod_sets)
     equals.version = version
     return equals.choice
+
+
+def widest_assignment(
+    state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None
+) -> WorkloadAssignment | None:
+    """Return the flavors that a workload could have by quota with as many of its surplus pods as fit.
+
+    By these it is compared with the heads of other queues, as Kueue compares what a workload is to be admitted with: by
+    its required pods alone, one that borrows with the rest would go before a more important one that has to borrow.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        choice: What its required pods alone could have now (`assign_flavors`).
+    """
+    equals, queue = entry.equivalence, entry.queue
+    if choice is None or queue is None or choice.mode is not AssignmentMode.FIT:
+        return choice
+    if not any(need.extra for need in entry.needs):
+        return choice
+    if equals.widest is None or equals.widest[0] != equals.version:
+        chooser, found = flavor_chooser(state, queue, entry.workload), choice
+
+        def fits(tried: Sequence[PodSetRequest]) -> bool:
+            nonlocal found
+            pod_sets = quota_pod_sets([need for need in tried if need.required])
+            mine = chooser.assign(pod_sets)
+            found = mine if mine.mode is AssignmentMode.FIT else found
+            return mine.mode is AssignmentMode.FIT
+
+        most = widest(entry.needs, queue, fits)
+        if most is not None:
+            fits(most)
+        equals.widest = equals.version, choice if most is None else found
+    return equals.widest[1]
 
 
 def _still_holds(state: AdmissionState, queue: Queue, equals: EquivalenceClass, choice: WorkloadAssignment) -> bool:

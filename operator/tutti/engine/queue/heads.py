@@ -19,7 +19,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.attempt import assign_flavors, widest_assignment
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import Explanation, Gate
@@ -199,10 +199,11 @@ class _Single:
         while (head := self.line.head()) is not None:
             try:
                 choice = assign_flavors(state, head)
+                widest = widest_assignment(state, head, choice)
             except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
                 self.shut_out(head.workload, error)
                 continue
-            return place_among_heads(head, 0 if choice is None else choice.level), head, choice
+            return place_among_heads(head, 0 if widest is None else widest.level), head, choice
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
@@ -235,7 +236,8 @@ class _Tree:
         while heads := {line.name[0]: head for line in self.lines if (head := self._head(state, line)) is not None}:
             first = heads[self.tournament.winner(heads)]
             choice = assign_flavors(state, first.entry)
-            if choice is None or choice.usage == first.usage:
+            widest = widest_assignment(state, first.entry, choice)
+            if widest is None or widest.usage == first.usage:
                 return place_among_heads(first.entry, 0), first.entry, choice
         return None
 
@@ -259,9 +261,9 @@ class _Tree:
 def _head(state: QueueState, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.equivalence, entry.queue
-    choice = equals.choice
+    choice = equals.choice if equals.widest is None else equals.widest[1]
     if choice is None or queue is None or not state.ledger.only_used_since(queue.name, equals.version):
-        choice = assign_flavors(state, entry)
+        choice = widest_assignment(state, entry, assign_flavors(state, entry))
     usage = {} if choice is None else choice.usage
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
 
