@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,6 +77,11 @@ def kind_of(user: str, name: str, pods: int) -> str:
     return f"{stem} up to {size}" if not user else f"{stem} up to {size} of {user[:LONGEST_STEM]}"
 
 
+def kind_in(kind: str, flavor: str) -> str:
+    """Return the runs of a kind that were in one flavor, as a kind of their own."""
+    return f"{kind} in {flavor}"
+
+
 @dataclass(slots=True)
 class RunHistory:
     """How long the workloads of a LocalQueue have run.
@@ -89,10 +94,10 @@ class RunHistory:
     uid: str
     runs: dict[str, list[int]] = field(default_factory=dict)
 
-    def ended(self, kind: str, seconds: float) -> None:
-        """Count a run."""
+    def ended(self, kind: str, seconds: float, flavor: str = "") -> None:
+        """Count a run, where all of it was in one flavor that matters as one in that."""
         whole = min(MOST_SECONDS, max(1, math.ceil(seconds)))
-        for one in (ANY_KIND, kind):
+        for one in (ANY_KIND, kind, *((kind_in(kind, flavor),) if flavor else ())):
             runs = self.runs.pop(one, [])
             self.runs[one] = [*runs, whole][-KEPT:]
         while len(self.runs) > MOST_KINDS:
@@ -102,6 +107,11 @@ class RunHistory:
         """Return what is known of a kind, or else of all; None where that is nothing."""
         found = expected_of(self.runs.get(kind, ()))
         return expected_of(self.runs.get(ANY_KIND, ())) if found is None else found
+
+    def by_flavor(self, kind: str, flavors: Iterable[str]) -> dict[str, Expected]:
+        """Return what is known of a kind in each of some flavors; nothing is concluded from other kinds or flavors."""
+        found = ((flavor, expected_of(self.runs.get(kind_in(kind, flavor), ()))) for flavor in flavors)
+        return {flavor: known for flavor, known in found if known is not None}
 
 
 def history_of(uid: str, said: Mapping[str, Sequence[int]]) -> RunHistory:

@@ -201,3 +201,59 @@ def test_nobody_is_taken_out_for_a_faster_flavor_that_is_awaited():
     world.run()
 
     assert set(world.where()) == {"now-0"}
+
+
+def test_how_long_a_kind_takes_in_which_flavor_is_learned_and_known_after_a_restart():
+    """Nobody says anything: three runs in each tell, which are kept in the status of the LocalQueue."""
+    world = cluster()
+    for number in range(3):
+        for kind, seconds in (("a100", 1000), ("t4", 5000)):
+            name = f"train-{kind[0]}{number}"
+            world.pod(name, queue="queue", gpus=8, selector={KIND: kind})
+            world.run()
+            world.now += seconds + number
+            world.finish(name)
+            world.run()
+    told = {one["of"]: one["seconds"] for one in world.status("LocalQueue", "queue")["runTimes"]}
+    assert told["train up to 1 in a100"] == [1000, 1001, 1002]
+    assert told["train up to 1 in t4"] == [5000, 5001, 5002]
+
+    for number, again in enumerate((False, True)):
+        if again:
+            world.restart()
+        free, taken = f"train-7{number}", f"train-8{number}"
+        world.pod(free, queue="queue", gpus=8)
+        world.run()
+        assert world.where(free) == {free: "a100-0"}, "the faster one, though the other stands first"
+        world.pod(taken, queue="queue", gpus=8)
+        world.run()
+        assert said(world, taken, "Pod")[0] == "WaitingForFlavor"
+        world.now += 1001
+        world.finish(free)
+        world.run()
+        assert world.where(taken) == {taken: "a100-0"}
+        world.finish(taken)
+        world.run()
+    assert world.replay().differences == []
+
+
+def test_who_says_less_than_its_kind_takes_gains_nothing():
+    world = cluster()
+    for number in range(3):
+        world.pod(f"train-{number}", queue="queue", gpus=8, selector={KIND: "a100"})
+        world.run()
+        world.now += 9000
+        world.finish(f"train-{number}")
+        world.run()
+    world.pod("train-9", queue="queue", gpus=8, annotations={SECONDS: "a100=1,t4=8000"})
+    world.run()
+    assert world.where("train-9") == {"train-9": "t4-0"}
+
+
+def test_nothing_is_kept_where_no_queue_asks_for_it():
+    world = cluster(preference=None)
+    world.pod("train-1", queue="queue", gpus=8)
+    world.run()
+    world.finish("train-1")
+    world.run()
+    assert "runTimes" not in world.status("LocalQueue", "queue")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints, order_hints, progress_of
 from tutti.api.model import Object
-from tutti.engine.admission.queue_orders import name_holders
+from tutti.engine.admission.queue_orders import name_holders, seconds_by_flavor
 from tutti.engine.ingest import IngestState, implicit_gangs
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Workload
@@ -26,6 +26,7 @@ def read_hints(state: IngestState, workload: Workload) -> None:
     workload.progress = progress_of(by_object if by_object.progress >= 0 else OrderHints(progress=most))
     workload.user = _user(state, workload, by_object)
     name_holders(state, workload)
+    workload.flavor_seconds = seconds_by_flavor(state, workload, workload.flavor_seconds)
 
 
 def _written(found: Object | None) -> OrderHints:

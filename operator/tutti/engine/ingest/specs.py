@@ -74,7 +74,7 @@ def read_workload(state: IngestState, workload: Workload) -> None:
             group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
-    if state.catalog.ordered or state.configuration.users is not None:
+    if state.catalog.ordered or state.catalog.by_run_time or state.configuration.users is not None:
         read_hints(state, workload)
 
 

@@ -110,7 +110,7 @@ class Catalog(WrittenObjects):
         reserving: Whether any queue keeps room for its head (backfill Reserved).
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         ordered: Whether any of them has an order of its own.
-        by_run_time: Whether any of them goes by expected run times.
+        by_run_time: Whether any of them goes by expected run times, in its order or by flavor.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
@@ -202,7 +202,9 @@ class Catalog(WrittenObjects):
         self.reserving = any(queue.reserves for queue in self.queues.values())
         self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
         orders = [queue.order for queue in self.queues.values() if queue.order is not None]
-        self.ordered, self.by_run_time = bool(orders), any(one.goes_by(BY_RUN_TIME) for one in orders)
+        by_flavor = any(queue.fungibility.earliest_finish for queue in self.queues.values())
+        self.ordered = bool(orders)
+        self.by_run_time = by_flavor or any(one.goes_by(BY_RUN_TIME) for one in orders)
         self._has_runtimes = any(queue.minimum_runtime for queue in self.queues.values())
 
     def _queue_problem(
