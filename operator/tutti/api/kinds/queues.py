@@ -48,8 +48,8 @@ class FlavorFungibility(Model):
     """The same for a flavor that fits once others have been taken out."""
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing", "EarliestFinish"] | None = None
     """Which of borrowing and preemption is better where every flavor needs one. EarliestFinish (ours, not Kueue's): the
-    flavor in which a workload ends first, waiting included, of those of which it is known how long they take in which: by
-    the annotation scheduling.tutti.dev/expected-seconds-by-flavor, and by the last runs of their kind."""
+    flavor in which a workload ends first, waiting included, of those of which it is known how long they take in which:
+    by the annotation scheduling.tutti.dev/expected-seconds-by-flavor, and by the last runs of their kind."""
     RULES: ClassVar = (
         ValidationRule(
             message="preference needs TryNextFlavor in both whenCanBorrow and whenCanPreempt; EarliestFinish does not",
