@@ -17,6 +17,7 @@ from tutti.api.core import Namespace, Node, ObjectMeta, PriorityClass
 from tutti.api.kinds import KINDS, ObjectError, parse_object
 from tutti.api.model import API_VERSION
 from tutti.api.resources import parse_amounts
+from tutti.cli.views.manifests import ManifestError, objects_in
 from tutti.cli.views.what_if import changed
 from tutti.engine.records.observations import (
     AnyObservation,
@@ -125,14 +126,18 @@ def setting_of(files: Iterable[Path], before: Setting | None = None) -> Setting:
 
 def _with_documents(setting: Setting, text: str, origin: str) -> Setting:
     try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+        read = [one for one in yaml.safe_load_all(text) if one is not None]
+        documents = [
+            found for number, one in enumerate(read, start=1) for found in _listed(one, f"{origin}, document {number}")
+        ]
+    except ManifestError as error:
+        raise SettingError(str(error)) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SettingError(f"{origin}: this is not YAML: {' '.join(str(error).split())}") from None
     nodes: dict[str, Node] = {}
     objects, classes = dict(setting.objects), dict(setting.priority_classes)
     configuration = setting.configuration
-    for number, document in enumerate(documents, start=1):
-        where = f"{origin}, document {number}"
+    for number, (where, document) in enumerate(documents, start=1):
         if not isinstance(document, dict):
             raise SettingError(f"{where}: must be a mapping: a fleet (nodes: ...) or a manifest with a kind")
         kind, name = document.get("kind"), _name(document)
@@ -161,6 +166,15 @@ def _with_documents(setting: Setting, text: str, origin: str) -> Setting:
         priority_classes=classes,
         configuration=configuration,
     )
+
+
+def _listed(one: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield a document with where it stands, or those of a list such as `kubectl get -o yaml` writes."""
+    if isinstance(one, dict) and str(one.get("kind", "")).endswith("List"):
+        for found in objects_in(one, where):
+            yield found.place, found.raw
+    else:
+        yield where, one
 
 
 def _name(document: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 import yaml
 
@@ -17,6 +18,7 @@ from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.model import API_VERSION
 from tutti.cli.main import cli
+from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse, ForecastWorkload
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,6 +60,17 @@ def paths() -> set[str]:
     return found
 
 
+ANSWER_FIELDS = {
+    field.encode_name for kind in (Forecast, ForecastWorkload, ForecastCourse) for field in msgspec.structs.fields(kind)
+}
+
+
+def test_the_page_of_what_if_has_every_field_of_its_answer_and_every_course() -> None:
+    text = (ROOT / "docs" / "howto" / "what-if.md").read_text("utf-8").partition("## For programs")[2]
+    words = set(re.findall(r"`(?:workloads\[\])?\.?(\w+)(?:\[\])?`", text))
+    assert {*ANSWER_FIELDS, *(course.value for course in Course)} <= words
+
+
 def test_every_field_that_is_named_is_one_of_ours() -> None:
     known = paths() | {"apiVersion", "failurePolicy", "podManagementPolicy", "preemptionPolicy", "tolerationSeconds"}
     known |= {"backoffLimit", "podFailurePolicy", "topologyKeys"}  # of Jobs and CSINodes
@@ -78,6 +91,7 @@ def test_every_field_that_is_named_is_one_of_ours() -> None:
     known |= set(re.findall(r"(?m)^\| `([\w.]+)` \|", (ROOT / "manifests" / "chart" / "README.md").read_text("utf-8")))
     known |= {"details.passedUpSince"}  # of what a workload waits for
     known |= {"spec.resourceClaims", "knownMigGeometries", "migProfileAllowlist"}  # of pods, and of HAMi
+    known |= {*ANSWER_FIELDS, "workloads.before"}  # of what `tutti what-if` answers
     named = r"`([a-z][A-Za-z]*(?:\[\])?(?:\.[a-z][A-Za-z]*(?:\[\])?)+|[a-z]+[A-Z][A-Za-z]*)(?::[^`]*)?`"
     told = ("concepts", "howto", "operations")
     pages = [page for page in MADE_BY_HAND if page.parent.name in told or page.stem in ("fairness", "lifecycle")]

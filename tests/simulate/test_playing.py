@@ -217,6 +217,34 @@ def test_the_interval_holds_the_mean_in_about_as_many_draws_as_it_says():
     assert interval([2.0, 2.0, 2.0], random) == (2.0, 2.0)
 
 
+deltas = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=120)
+
+
+@settings(max_examples=60, deadline=None)
+@given(deltas, st.integers(-5000, 5000).map(float), st.integers(1, 50).map(float), st.integers(0, 2**32 - 1))
+def test_the_interval_goes_with_what_is_compared(values, more, times_, seed):
+    """It lies within what there is, moves and grows with it, turns round with it, and equal seeds draw alike."""
+
+    def drawn(pairs: list[float]) -> tuple[float, float]:
+        return interval(pairs, np.random.default_rng(seed))
+
+    low, high = drawn(values)
+    assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+    assert drawn(values) == (low, high)
+    assert drawn([value + more for value in values]) == pytest.approx((low + more, high + more), abs=1e-6)
+    assert drawn([value * times_ for value in values]) == pytest.approx((low * times_, high * times_), abs=1e-6)
+    assert drawn([-value for value in values]) == pytest.approx((-high, -low), abs=1e-6)
+
+
+def test_neighbours_that_wait_for_one_reason_make_the_interval_wider():
+    """A hundred jobs of ten long waits in a row say less than a hundred that each wait by themselves."""
+    random = np.random.default_rng(3)
+    waits = random.normal(0.0, 10.0, size=10)
+    together, apart = np.repeat(waits, 10), random.permutation(np.repeat(waits, 10))
+    wide, narrow = (interval(one, np.random.default_rng(1)) for one in (together, apart))
+    assert wide[1] - wide[0] > 1.5 * (narrow[1] - narrow[0])
+
+
 @pytest.mark.parametrize(("values", "index"), [([1, 1, 1], 1.0), ([1, 0, 0], 1 / 3), ([], 1.0), ([0, 0], 1.0)])
 def test_jains_index(values, index):
     assert jain(values) == pytest.approx(index)

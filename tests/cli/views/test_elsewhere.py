@@ -140,12 +140,12 @@ def test_of_several_in_a_manifest_one_is_named():
     [
         ("a: [", "cannot be read"),
         ("kind: Job\napiVersion: batch/v1", "has no metadata.name"),
-        ("[]", "nothing that makes pods"),
+        ("[]", "document 1: must be an object with apiVersion, kind and metadata, not a list"),
         ("apiVersion: v1\nkind: Service\nmetadata: {name: x}", "nothing that makes pods"),
         (job(template=None), "no pod template"),
         (job(parallelism="many"), "whole number"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 7}", "cannot be read"),
-        ("&a [*a]", "nothing that makes pods"),
+        ("&a [*a]", "document 1: must be an object"),
         ("[" * 5000, "cannot be read"),
     ],
 )

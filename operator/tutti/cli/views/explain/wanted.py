@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import yaml
 
 from tutti.api.conditions import timestamp
 from tutti.api.conventions import ConventionError, named_groups
@@ -24,6 +23,7 @@ from tutti.api.frameworks.terms import InheritedTerms
 from tutti.api.model import API_VERSION, GROUP
 from tutti.api.templates import prune_workload
 from tutti.cli.views.explain.lookup import find_workload
+from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import ObservedCluster, changed, key_of
 from tutti.cluster.requests import as_created
 from tutti.engine.cycle.state import State
@@ -33,7 +33,6 @@ from tutti.engine.records.workloads import WorkloadKey
 from tutti.kube.decoding import object_decoder
 
 _DECODE_POD = object_decoder(Pod)
-_LARGEST_BYTES = 16 * 1024 * 1024
 _MOST_PODS = 20_000
 
 
@@ -82,7 +81,7 @@ def wanted_in_file(
             seen.append(ObjectSeen(made.kind, prune_workload(made.raw)))
             asked[made.key] = made.kind
         elif (made.api_version, made.kind) == ("v1", "Pod"):
-            seen.append(PodSeen(_pod(made.raw)))
+            seen.append(PodSeen(_as_submitted(_pod(made.raw))))
             asked.setdefault(made.key, made.kind)
         elif kind is not None:
             workload, told = _as_workload(made, kind, table)
@@ -192,18 +191,11 @@ class _Made:
 
 
 def _documents(text: str) -> Iterator[dict[str, Any]]:
-    if len(text) > _LARGEST_BYTES:
-        raise WantedError(f"the manifest has more than {_LARGEST_BYTES} characters")
     try:
-        at: list[Any] = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise WantedError(f"the manifest cannot be read: {' '.join(str(error).split())}") from None
-    for one in at:
-        items = one.get("items") if isinstance(one, dict) and one.get("kind") == "List" else None
-        if isinstance(items, list):
-            at += items
-        elif isinstance(one, dict):
-            yield one
+        for one in documents_of(text):
+            yield one.raw
+    except ManifestError as error:
+        raise WantedError(str(error)) from None
 
 
 def _pod(raw: Mapping[str, Any]) -> Pod:

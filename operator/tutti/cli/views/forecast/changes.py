@@ -19,6 +19,7 @@ from tutti.api.quantity import QuantityError, parse_quantity
 from tutti.cli.views.drain.checking import drained_fate
 from tutti.cli.views.drain.trial import PodFate, cordoned
 from tutti.cli.views.explain.wanted import WantedError, pods_of_workloads, wanted_in_file
+from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import (
     ObservedCluster,
     Seen,
@@ -43,6 +44,8 @@ from tutti.engine.records.workloads import WorkloadKey
 
 MOST_ADDED = 10_000
 """How many nodes may be added at once."""
+_NAMED = 10
+"""How many of what there is are named where something is not there."""
 _WORK = ("Workload", "PodGroup")
 
 
@@ -115,13 +118,12 @@ def submission(text: str, name: str, namespace: str, table: KindTable, seen: See
 def _split(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the objects of ours that say how things are, and everything else."""
     try:
-        documents = [one for one in yaml.safe_load_all(text) if isinstance(one, dict)]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ChangeError(f"the manifest cannot be read: {' '.join(str(error).split())}") from None
-    if not documents:
-        raise ChangeError("there is nothing in the manifest")
+        documents = [one.raw for one in documents_of(text)]
+    except ManifestError as error:
+        raise ChangeError(str(error)) from None
     ours = [one for one in documents if one.get("apiVersion") == API_VERSION and one.get("kind") not in _WORK]
-    return ours, [one for one in documents if one not in ours]
+    mine = {id(one) for one in ours}
+    return ours, [one for one in documents if id(one) not in mine]
 
 
 def _taken(keys: Iterable[WorkloadKey], seen: Seen) -> str:
@@ -180,16 +182,18 @@ def quota_change(asked: str, seen: Seen) -> AskedChange:
     queue, resource, flavor = parts[0], parts[-1], parts[1] if len(parts) > 2 else ""  # noqa: PLR2004 - with a flavor
 
     def change(raw: dict[str, Any]) -> None:
-        fields = [
+        quotas = [
             (str(one.get("name")), quota)
             for group in (raw.get("spec") or {}).get("resourceGroups") or ()
             for one in group.get("flavors") or ()
             for quota in one.get("resources") or ()
-            if quota.get("name") == resource
         ]
+        fields = [(name, quota) for name, quota in quotas if quota.get("name") == resource]
         named = [quota for name, quota in fields if flavor in ("", name)]
         if not named:
-            raise ChangeError(f"ClusterQueue {queue} has no quota of {resource}{f' in {flavor}' if flavor else ''}")
+            there = ", ".join(dict.fromkeys(f"{name}:{quota.get('name')}" for name, quota in quotas)) or "none"
+            wanted = f"{resource} in {flavor}" if flavor else resource
+            raise ChangeError(f"ClusterQueue {queue} has no quota of {wanted}; it has {there}")
         if len(named) > 1:
             flavors = ", ".join(name for name, _ in fields)
             raise ChangeError(f"ClusterQueue {queue} has {resource} in several flavors; say which one: {flavors}")
@@ -281,7 +285,7 @@ def drain_change(node: str, seen: Seen) -> AskedChange:
     """
     found = next((one.node for one in seen if isinstance(one, NodeSeen) and one.node.metadata.name == node), None)
     if found is None:
-        raise ChangeError(f"there is no node {node}")
+        raise ChangeError(f"there is no node {node}; {_nodes_there(seen)}")
     here = [one.pod for one in seen if isinstance(one, PodSeen) and one.pod.spec.node_name == node]
     fates = [(pod, drained_fate(pod)) for pod in here]
     told: list[AnyObservation] = [NodeSeen(cordoned(found))]
@@ -292,6 +296,13 @@ def drain_change(node: str, seen: Seen) -> AskedChange:
     lost = [pod for pod, fate in fates if fate is PodFate.LOST]
     notes = (f"nothing makes {counted(len(lost), 'pod')} of {node} again",) if lost else ()
     return AskedChange(f"node {node} is drained", told, leave=frozenset(map(key_of, leaving)), notes=notes)
+
+
+def _nodes_there(seen: Seen) -> str:
+    """Say which nodes there are, the first of them."""
+    names = sorted(one.node.metadata.name for one in seen if isinstance(one, NodeSeen))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"there are {', '.join(names[:_NAMED])}{more}" if names else "there are none"
 
 
 def _again(seen: Seen, pod: Pod) -> Iterator[AnyObservation]:
@@ -311,7 +322,7 @@ def added_nodes(asked: str, seen: Seen) -> AskedChange:
         raise ChangeError(f"--add-nodes is written NODE=COUNT, with a count within 1 and {MOST_ADDED}, not {asked!r}")
     found = next((one.node for one in seen if isinstance(one, NodeSeen) and one.node.metadata.name == name), None)
     if found is None:
-        raise ChangeError(f"there is no node {name} that new ones could be like")
+        raise ChangeError(f"there is no node {name} that new ones could be like; {_nodes_there(seen)}")
     fresh = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, unschedulable=False))
     told = [*nodes_like(fresh, int(count)), *reports_like(seen, fresh, int(count))]
     return AskedChange(f"there {'is' if count == '1' else 'are'} {counted(int(count), 'more node')} like {name}", told)
