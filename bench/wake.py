@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.clock import clock
 from bench.decide import HOST, NOW, QUEUE, WHEN, see
-from tutti.api.configuration import TuttiConfiguration
+from tutti.api.configuration import FairSharingSettings, TuttiConfiguration
 from tutti.api.core import (
     Container,
     Namespace,
@@ -47,6 +47,16 @@ def queues(count: int) -> float:
     return _turns(engine, running)
 
 
+def fair_queues(count: int) -> float:
+    """Milliseconds of the same where these compete by fair shares, each for as much as ends; nodes have room for more.
+
+    Who asks for least goes first by shares, and what was left would add up to a second one.
+    """
+    configuration = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
+    engine, running = _full(queues=count, waiting=count, quota=0, configuration=configuration, cores=4 * CORES, spread=0)
+    return _turns(engine, running)
+
+
 def first_shapes(count: int) -> float:
     """Milliseconds of the first decide() that looks at so many unlike pods on full nodes, each of them twice."""
     engine = _engine(1, 10**6)
@@ -80,25 +90,38 @@ def _turns(engine: Engine, running: list[Pod]) -> float:
     return sorted(took)[TURNS // 2]
 
 
-def _full(queues: int, waiting: int, quota: int) -> tuple[Engine, list[Pod]]:
-    """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back."""
-    engine = _engine(queues, quota)
+def _full(
+    queues: int,
+    waiting: int,
+    quota: int,
+    configuration: TuttiConfiguration | None = None,
+    cores: int = CORES,
+    spread: int = MILLICORES // 2,
+) -> tuple[Engine, list[Pod]]:
+    """Nodes each of which one pod fills, and so many that wait; who may borrow has what those that run give back.
+
+    Where nodes have more cores than that pod asks for, only quota is all used. Of those that wait, who asks for least
+    asks for `spread` millicores less than one that runs.
+    """
+    engine = _engine(queues, quota, configuration, cores)
     running = [_pod(f"runs-{i}", i % queues, MILLICORES, f"n{i:05d}") for i in range(NODES)]
     for pod in running:
         engine.observe(PodSeen(pod))
     engine.observe(Synced())
     engine.decide(NOW)
     for i in range(waiting):
-        engine.observe(PodSeen(_pod(f"waits-{i}", i % queues, MILLICORES - i * (MILLICORES // 2) // waiting)))
+        engine.observe(PodSeen(_pod(f"waits-{i}", i % queues, MILLICORES - i * spread // waiting)))
     engine.decide(NOW + 1)
     return engine, running
 
 
-def _engine(queues: int, quota: int) -> Engine:
+def _engine(
+    queues: int, quota: int, configuration: TuttiConfiguration | None = None, cores: int = CORES
+) -> Engine:
     """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
-    engine = Engine(TuttiConfiguration())
+    engine = Engine(configuration or TuttiConfiguration())
     engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
-    offered: dict[str, str | int | float] = {"cpu": str(CORES), "memory": "512Gi", "pods": "110"}
+    offered: dict[str, str | int | float] = {"cpu": str(cores), "memory": "512Gi", "pods": "110"}
     for i in range(NODES):
         name = f"n{i:05d}"
         engine.observe(NodeSeen(Node(ObjectMeta(name=name, labels={HOST: name}), status=NodeStatus(offered, offered))))

@@ -146,6 +146,7 @@ class QueueHead(Protocol):
 
 
 Key = tuple[bool, ShareKey, int, float]
+"""How a head ranks: whether its queue would borrow what it asks for, the share, less importance, since when it waits."""
 
 
 class Tournament:
@@ -184,6 +185,10 @@ class Tournament:
         name = _forward(self._root, keys)
         assert name is not None  # there is a head
         return name
+
+    def key(self, queue: str, head: QueueHead) -> Key:
+        """Return how the head of a queue, which is in a cohort, ranks at the top of the tree."""
+        return self._keys(self._snapshot.queue(queue), head)[id(self._root)]
 
     def _keys(self, queue: QuotaNode, head: QueueHead) -> dict[int, Key]:
         """Return how a head ranks in each cohort above its queue, by the identity of the cohort."""

@@ -86,6 +86,11 @@ class TreeColumns:
         self._left = left
         return left
 
+    def own_left(self, spots: NDArray[np.intp]) -> Ints:
+        """Return int64[n]: how much more may be used at some spots before it is borrowed; negative where it is."""
+        self.available()
+        return self._terms[spots, _OWN]
+
     def levels(self, spots: NDArray[np.intp], amounts: Ints) -> Ints:
         """Return int64[n]: from how far away each amount would come at its spot (`borrowing_level`).
 

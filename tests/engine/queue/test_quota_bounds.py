@@ -11,14 +11,14 @@ from tests.engine.world import GPU, START, World
 from tutti.api.conditions import timestamp
 from tutti.api.throttles import GROUP, VERSION
 from tutti.engine.queue import quota_bounds
-from tutti.engine.records.decisions import Bind
+from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 
 USER = "scheduling.tutti.dev/user"
 
 
-def cohort(gpus: int, *queues: str, own: int = 0, **more: Any) -> World:
+def cohort(gpus: int, *queues: str, own: int = 0, settings: dict[str, Any] | None = None, **more: Any) -> World:
     """Queues that have so many GPUs together, beside so many of their own, and nodes enough for all."""
-    world = World()
+    world = World(**settings or {})
     world.flavor()
     for number in range(8):
         world.node(f"n{number}", gpus=16)
@@ -147,10 +147,16 @@ def throttle(pods: int) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/{VERSION}", "metadata": meta, "spec": spec}
 
 
-def drawn_world(draw: random.Random) -> tuple[World, list[str]]:
-    """Queues of a forest, with limits, policies, flavors and windows as drawn; and their LocalQueues."""
-    fair = draw.random() < 0.15
+def drawn_world(draw: random.Random, *, flat: bool) -> tuple[World, list[str]]:
+    """Queues of a forest, with limits, policies, flavors and windows as drawn; and their LocalQueues.
+
+    A flat one has one cohort, whose queues compete by fair shares.
+    """
+    fair = draw.random() < 0.15 or flat
     settings: dict[str, Any] = {"fairSharing": {"enable": True}} if fair else {}
+    if flat:
+        sharing = {"ordering": draw.choice(["BorrowedShare", "DominantShare"])}
+        settings["fairSharing"] |= {**sharing, "patienceSeconds": draw.choice([0, 20, 60])}
     if draw.random() < 0.2:
         settings |= {"throttles": {"name": "kube-throttler"}}
     if draw.random() < 0.2:
@@ -172,7 +178,7 @@ def drawn_world(draw: random.Random) -> tuple[World, list[str]]:
 
     cohorts = ["", *["top"] * 6]
     world.object("Cohort", "top", {"resourceGroups": [group(draw.randint(6, 12))]})
-    if draw.random() < 0.5:
+    if not flat and draw.random() < 0.5:
         cohorts += ["below"] * 4
         world.object("Cohort", "below", {"parentName": "top", "resourceGroups": [group(draw.randint(0, 3))]})
     names = [f"q{number}" for number in range(draw.randint(2, 6))]
@@ -190,6 +196,8 @@ def drawn_world(draw: random.Random) -> tuple[World, list[str]]:
             times = {"begin": timestamp(begin), "end": timestamp(begin + draw.randint(5, 90))}
             more["temporaryQuotas"] = [{"name": "for-now", **times, "flavors": held}]
         cohort_name = draw.choice(cohorts)
+        if flat:
+            more["fairSharing"] = {"weight": draw.choice(["1", "1", "500m", "2", "0"])}
         bounds = {"borrow": draw.choice(limits), "lend": draw.choice(limits)} if cohort_name else {}
         world.queue(name, draw.choice([0, 0, 2, 4]), cohort=cohort_name, local=name, flavors=flavors, **bounds, **more)
     return world, names
@@ -199,10 +207,10 @@ def is_running(world: World, name: str) -> bool:
     return world.pods["default", name].status.phase != "Succeeded"
 
 
-def history(seed: int) -> World:
+def history(seed: int, *, flat: bool = False) -> World:
     """Play a random history to its end."""
     draw = random.Random(seed)
-    world, names = drawn_world(draw)
+    world, names = drawn_world(draw, flat=flat)
     world.most = draw.choice([None, None, None, 1, 3])
     for number in range(70):
         match draw.randrange(10):
@@ -245,4 +253,55 @@ def test_the_same_is_decided_as_where_everybody_is_asked(seed, monkeypatch):
     monkeypatch.setattr(quota_bounds, "options_of", lambda *_: None)
     everybody = history(seed)
     assert few.log == everybody.log
+    assert few.engine.evaluated <= everybody.engine.evaluated
+
+
+def test_of_those_who_compete_by_shares_only_the_one_whose_turn_it_is_is_tried():
+    names = [f"q{number:02}" for number in range(20)]
+    world = fair_cohort(8, *names)
+    world.pod("has", gpus=8, queue="q07")
+    world.run()
+    for number, name in enumerate(names):
+        world.pod(f"waits-{number:02}", gpus=6 + (number != 11), queue=name)
+    world.run()
+    assert world.where("waits") == {}
+
+    world.finish("has")
+
+    assert tried(world) == 1
+    assert list(world.where("waits")) == ["waits-11"]
+
+
+def test_a_smaller_share_goes_first_though_another_has_waited_longer():
+    world = fair_cohort(8, "a", "b")
+    for name in ("a", "b"):
+        world.pod(f"has-{name}", gpus=4, queue=name)
+    world.run()
+    world.pod("first", gpus=4, queue="a", priority=10)
+    world.run()
+    world.pod("second", gpus=3, queue="b")
+    world.run()
+
+    world.finish("has-b")
+
+    assert tried(world) == 1
+    assert [bind.name for bind in world.binds()][2:] == ["second"]
+
+
+def acts(world: World) -> list[AnyDecision]:
+    """Everything decided; where turns are cut short, numbers may be told a turn later, and only what is done counts."""
+    return world.log if world.most is None else [one for one in world.log if isinstance(one, Bind | Evict)]
+
+
+def fair_cohort(gpus: int, *queues: str) -> World:
+    """The same as `cohort`, where queues compete by what they borrow."""
+    return cohort(gpus, *queues, settings={"fairSharing": {"enable": True}})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_is_decided_by_shares_as_where_everybody_is_asked(seed, monkeypatch):
+    few = history(seed, flat=True)
+    monkeypatch.setattr(quota_bounds, "options_of", lambda *_: None)
+    everybody = history(seed, flat=True)
+    assert acts(few) == acts(everybody)
     assert few.engine.evaluated <= everybody.engine.evaluated

@@ -48,7 +48,7 @@ def note_holdback(state: AdmissionState, entry: QueueEntry, why: Explanation) ->
             workload.key, queue.name, wanted, away > 0, key, place, entry.equivalence.line.strict, book.turn
         )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
-            book.activate(state.ledger.root_of(queue.name))
+            book.activate(queue.name)
         book.of[queue.name] = found
 
 
@@ -57,7 +57,7 @@ def drop_holdback(state: AdmissionState, workload: WorkloadKey, queue: str) -> N
     found = state.quota_holdbacks.of.get(queue)
     if found is not None and found.workload == workload:
         del state.quota_holdbacks.of[queue]
-        state.quota_holdbacks.activate(state.ledger.root_of(queue))
+        state.quota_holdbacks.activate(queue)
 
 
 def lapse_holdbacks(state: AdmissionState) -> None:
@@ -108,7 +108,7 @@ def refused_by_holdback(
     if short is None:
         return None
     if workload.phase is Phase.WAITING and workload.held_since is None:
-        state.quota_holdbacks.refused.setdefault(state.ledger.root_of(queue.name), {})[workload.key] = None
+        state.quota_holdbacks.note_refused(workload.key, [one.queue for one in against])
     whose = next(one for one in against if short in one.usage)
     name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])

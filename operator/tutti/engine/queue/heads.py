@@ -13,7 +13,7 @@ head changes. What the others are told holds for every head; `tutti explain`, wh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Workload, workload_named
 from tutti.quota.assignment import NoFit, WorkloadAssignment
-from tutti.quota.fair_sharing import QueueOrdering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.fair_sharing import Key, QueueOrdering, ShareKey, Tournament, borrowed_share, dominant_share
 from tutti.quota.ordering import EntryKey, entry_key
 from tutti.quota.proportion import PendingRequests, Proportion
 from tutti.quota.tree import FlavorResource, QuotaNode
@@ -62,6 +62,18 @@ class Sleeping(Protocol):
 
     def rouse(self) -> PendingQueue:
         """Have all tried who sleep in the line of that one, and return the line."""
+
+    def asked(self) -> Collection[str]:
+        """Return the quota trees in which anybody was to be looked at in this turn."""
+
+    def some_queue(self, root: str) -> str:
+        """Return a ClusterQueue of one of these trees."""
+
+    def is_asked(self, root: str) -> bool:
+        """Whether anybody who sleeps in a tree is to be looked at."""
+
+    def rouse_by_share(self, state: QueueState, root: str, head: tuple[str, Key] | None) -> PendingQueue | None:
+        """Have all tried who sleep in the line of one who may go before a head of a tree, and return the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,9 @@ def next_heads(
     """
     heap: list[tuple[Place, int, Contender]] = []
     known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
-    contenders = _contenders(state, lines, pending, shut_out)
+    contenders = _contenders(state, lines, pending, shut_out, sleeping)
+    if state.rules.fair:
+        sleeping = None  # they compete within their trees
     for number, contender in enumerate(contenders):
         first = contender.next(state)
         if first is not None:
@@ -158,10 +172,25 @@ def next_heads(
 
 
 def _contenders(
-    state: QueueState, lines: Iterable[PendingQueue], pending: PendingRequests, shut_out: ShutOut
+    state: QueueState,
+    lines: Iterable[PendingQueue],
+    pending: PendingRequests,
+    shut_out: ShutOut,
+    sleeping: Sleeping | None,
 ) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
+
+    def tree(name: str, queue: str) -> _Tree:
+        if name not in trees:
+            snapshot = state.ledger.snapshot
+            root = snapshot.queue(queue).root()
+            measure = _measure(state.rules.ordering, root, pending)
+            tournament = Tournament(snapshot, root, state.ledger.stamp, measure)
+            trees[name] = _Tree(name, tournament, [], shut_out, sleeping)
+            out.append(trees[name])
+        return trees[name]
+
     for line in lines:
         line.begin()
         head = line.head()
@@ -169,15 +198,10 @@ def _contenders(
             continue
         if not state.rules.fair or not head.equivalence.root or line.name[1]:  # what runs already competes with nobody
             out.append(_Single(line, shut_out))
-        elif head.equivalence.root in trees:
-            trees[head.equivalence.root].lines.append(line)
         else:
-            snapshot = state.ledger.snapshot
-            root = snapshot.queue(line.name[0]).root()
-            measure = _measure(state.rules.ordering, root, pending)
-            tournament = Tournament(snapshot, root, state.ledger.stamp, measure)
-            trees[head.equivalence.root] = _Tree(tournament, [line], shut_out)
-            out.append(trees[head.equivalence.root])
+            tree(head.equivalence.root, line.name[0]).lines.append(line)
+    for name in sleeping.asked() if sleeping is not None and state.rules.fair else ():
+        tree(name, sleeping.some_queue(name))
     return out
 
 
@@ -226,20 +250,39 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The lines of one cohort tree, whose heads compete by fair shares."""
+    """The lines of one cohort tree, whose heads compete by fair shares, and those who sleep in it."""
 
+    name: str
     tournament: Tournament
     lines: list[PendingQueue]
     shut_out: ShutOut
+    sleeping: Sleeping | None
 
     def next(self, state: QueueState) -> Candidate | None:
-        while heads := {line.name[0]: head for line in self.lines if (head := self._head(state, line)) is not None}:
-            first = heads[self.tournament.winner(heads)]
+        while True:
+            heads = {line.name[0]: head for line in self.lines if (head := self._head(state, line)) is not None}
+            winner = self.tournament.winner(heads) if heads else None
+            if self._rouse(state, None if winner is None else (winner, heads[winner])):
+                continue
+            if winner is None:
+                return None
+            first = heads[winner]
             choice = assign_flavors(state, first.entry)
             widest = widest_assignment(state, first.entry, choice)
             if widest is None or widest.usage == first.usage:
                 return place_among_heads(first.entry, 0), first.entry, choice
-        return None
+
+    def _rouse(self, state: QueueState, first: tuple[str, _Head] | None) -> bool:
+        """Have somebody compete who sleeps and may go before the one that would win; returns whether anybody does."""
+        if self.sleeping is None or not self.sleeping.is_asked(self.name):
+            return False
+        head = None if first is None else (first[0], self.tournament.key(*first))
+        line = self.sleeping.rouse_by_share(state, self.name, head)
+        if line is None:
+            return False
+        line.begin()
+        self.lines.append(line)
+        return True
 
     def _head(self, state: QueueState, line: PendingQueue) -> _Head | None:
         while (head := line.head()) is not None:
@@ -250,7 +293,7 @@ class _Tree:
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
-        if len(self.lines) > 1:
+        if len(self.lines) > 1 or (self.sleeping is not None and self.sleeping.is_asked(self.name)):
             return iter(())  # each admission changes the shares
         return self.lines[0].followers(head)
 

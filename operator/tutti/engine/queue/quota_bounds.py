@@ -27,7 +27,9 @@ from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.quota.assignment import AssignmentMode, NoFit
+from tutti.quota.fair_sharing import Key
 from tutti.quota.policy import NOBODY
+from tutti.quota.share_columns import ORDERINGS, ShareColumns
 
 Entries = Mapping[WorkloadKey, QueueEntry]
 
@@ -50,7 +52,7 @@ def options_of(state: QueueState, entry: QueueEntry, why: Explanation) -> list[s
     choice, known = equals.choice, equals.known.groups
     if queue is None or choice is None or why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason:
         return None
-    if state.rules.fair or queue.policy != NOBODY or queue.reserves or equals.line.name != (queue.name, ""):
+    if not _is_comparable(state, queue.name) or queue.policy != NOBODY or queue.reserves or equals.line.name != (queue.name, ""):
         return None
     if state.plugins or len(equals.pod_sets) != 1 or len(known) != 1 or len(known[0].resource_groups) != 1:
         return None
@@ -59,6 +61,18 @@ def options_of(state: QueueState, entry: QueueEntry, why: Explanation) -> list[s
     if equals.line.strict and not equals.line.sleeps_alone(equals):
         return None
     return [one.flavor for one in choice.pod_sets[0].attempts if one.why not in _NEVER]
+
+
+def _is_comparable(state: QueueState, queue: str) -> bool:
+    """Whether columns can tell whose turn it is among those of a queue and its cohort.
+
+    By fair shares only where no cohort is below another one: what heads do there that cannot start is to stand before
+    others of theirs.
+    """
+    if not state.rules.fair:
+        return True
+    flat = state.ledger.tree.queues[queue].root().height() <= 1
+    return flat and state.rules.ordering in ORDERINGS
 
 
 class QuotaBounds:
@@ -88,7 +102,10 @@ class QuotaBounds:
         self._follow(state)
         self._epoch = state.ledger.version(equals.queue.name)[0]
         node = state.ledger.tree.queues[equals.queue.name]
-        self._rows[equals] = self._trees.setdefault(equals.root, SleepingTree()).put(node, entry, flavors)
+        if equals.root not in self._trees:
+            shares = ShareColumns(node.root(), state.rules.ordering) if state.rules.fair else None
+            self._trees[equals.root] = SleepingTree(shares)
+        self._rows[equals] = self._trees[equals.root].put(node, entry, flavors)
 
     def drop(self, equals: EquivalenceClass) -> bool | None:
         """Let go of a class; returns whether it was to be looked at in this turn, None where it does not sleep here."""
@@ -139,7 +156,9 @@ class QuotaBounds:
             more = (one for one in tree.tried if one.rests_until > state.now or not _is_told_in_time(state, one))
             found.update(dict.fromkeys(more))
             is_other_time = bool(state.moves.plans) or self._version(state, root)[0] != self._epoch
-            for name in tree.lines if is_other_time else state.backfill_reservations.of:
+            of_turn = state.share_debts.turns.get(root)
+            some = (*state.backfill_reservations.of, *(() if of_turn is None else (of_turn,)))
+            for name in tree.lines if is_other_time else some:
                 found.update(dict.fromkeys(tree.lines.get(name, ())))
         for equals in found:
             self.drop(equals)
@@ -163,7 +182,7 @@ class QuotaBounds:
         if self._nearest is None or self._nearest[0] != stamp:
             self._follow(state)
             for root, since in self._asked.items():
-                if not state.ledger.only_used_since(self._some_queue(root), since):
+                if not state.ledger.only_used_since(self.some_queue(root), since):
                     self._asked[root] = self._version(state, root)
                     self._trees[root].begin_anew()
             found = (self._trees[root].nearest(has_others=has_others) for root in self._asked)
@@ -171,11 +190,37 @@ class QuotaBounds:
             self._nearest = stamp, first
         return None if self._nearest[1] is None else self._nearest[1][0]
 
+    def asked(self) -> Collection[str]:
+        """Return the trees in which anybody was to be looked at in this turn."""
+        return self._asked.keys()
+
+    def is_asked(self, root: str) -> bool:
+        """Whether anybody who sleeps in a tree is to be looked at."""
+        return root in self._asked and self._trees[root].asks_any()
+
+    def rouse_by_share(self, state: QueueState, root: str, head: tuple[str, Key] | None) -> PendingQueue | None:
+        """Have all tried who sleep in the line of one who may go before the head that would win, and return the line.
+
+        Args:
+            state: The engine's memory.
+            root: Names the tree.
+            head: The queue of that head, and how it ranks at the top of the tree; None where nobody is awake there.
+        """
+        if root not in self._asked:
+            return None
+        self._follow(state)
+        queues = state.ledger.tree.queues
+        row = self._trees[root].nearest_by_share(None if head is None else (queues[head[0]], head[1]))
+        return None if row is None else self._rouse(row)
+
     def rouse(self) -> PendingQueue:
         """Have all tried who sleep in the line of the nearest, and return the line."""
         assert self._nearest is not None  # it has been asked who that is
         assert self._nearest[1] is not None
-        line = self._nearest[1][1].first.equivalence.line
+        return self._rouse(self._nearest[1][1])
+
+    def _rouse(self, row: Row) -> PendingQueue:
+        line = row.first.equivalence.line
         self.rouse_lines([line])
         self._roused[line.name] = line
         return line
@@ -190,6 +235,12 @@ class QuotaBounds:
                         self.drop(equals)
                         line.activate(equals)
 
+    def lines_of_turns(self, state: QueueState) -> list[PendingQueue]:
+        """Return the lines in which somebody is to be looked at, and whose turn it is for having waited long enough."""
+        turns = [(root, state.share_debts.turns[root]) for root in self._asked if root in state.share_debts.turns]
+        found = {one.line.name: one.line for root, queue in turns for one in self.of_queue(queue, root)}
+        return list(found.values())
+
     def take_roused(self) -> list[PendingQueue]:
         """Return the lines that were woken since the last call."""
         roused, self._roused = self._roused, {}
@@ -202,11 +253,12 @@ class QuotaBounds:
         self._nearest = None
         return news
 
-    def _some_queue(self, root: str) -> str:
+    def some_queue(self, root: str) -> str:
+        """Return a ClusterQueue in whose line somebody sleeps who is in a tree, or was when this turn began."""
         return next(iter(self._trees[root].lines))
 
     def _version(self, state: QueueState, root: str) -> tuple[int, int]:
-        return state.ledger.version(self._some_queue(root))
+        return state.ledger.version(self.some_queue(root))
 
     def _follow(self, state: QueueState) -> None:
         """Take over what is used by now."""

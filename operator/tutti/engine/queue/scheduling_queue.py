@@ -78,8 +78,7 @@ class SchedulingQueue:
 
     def __init__(self, bulkheads: Bulkheads, pending: PendingRequests) -> None:
         self._bulkheads = bulkheads
-        self.evaluated = 0
-        self.cut_short = False
+        self.evaluated, self.cut_short = 0, False
         self._gated: dict[WorkloadKey, Workload] = {}
         self._entries: dict[WorkloadKey, QueueEntry] = {}
         self._queues: dict[tuple[str, str], PendingQueue] = {}
@@ -160,7 +159,8 @@ class SchedulingQueue:
         got: where it can go now is not what it is down for.
         """
         names, self._active = self._active, {}
-        queues = [self._queues[name] for name in names if name in self._queues]
+        known = [self._queues[name] for name in names if name in self._queues]
+        queues = list(dict.fromkeys([*known, *self._parked.by_quota.lines_of_turns(state)]))
         self._trying = names, queues
         self._parked.by_quota.rouse_lines(queues)
         degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))

@@ -6,7 +6,7 @@ at a spot of the tree (`quota/tree_columns.py`). One expression says of all of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from tutti.cluster.columns import longer
 from tutti.engine.queue.heads import Place, place_among_heads
 from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.quota.assignment import AssignmentMode
+from tutti.quota.fair_sharing import Key
+from tutti.quota.share_columns import ShareColumns, is_before
 from tutti.quota.tree import QuotaNode
 from tutti.quota.tree_columns import NOWHERE, TreeColumns, clipped
 
@@ -25,6 +27,15 @@ _LOOKS: Final = 2
 
 _FAR: Final = 2**31
 """Further away than any quota."""
+
+
+def first_of(keys: Sequence[NDArray[Any]]) -> int:
+    """Return which of n comes first by keys, each an array[n], what counts most first."""
+    some = np.arange(len(keys[0]))
+    for key in keys:
+        values = key[some]
+        some = some[values == values.min()]
+    return int(some[0])
 
 
 class Slots:
@@ -83,16 +94,20 @@ class SleepingTree:
     Attributes:
         lines: By their queue.
         tried: Who has not been looked at again since he was tried.
+
+    Args:
+        shares: What the queues of the tree compete by, where they do so by fair shares.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares: ShareColumns | None = None) -> None:
         self.lines: dict[str, dict[EquivalenceClass, Row]] = {}
         self.tried: dict[EquivalenceClass, None] = {}
         self._columns = TreeColumns()
+        self._shares = shares
         self._rows: list[Row | None] = [None]
-        self._row = Slots(asked=False, own=False, rank=0.0, level=0, less=0, since=0.0, name=0)
+        self._row = Slots(asked=False, own=False, rank=0.0, level=0, less=0, since=0.0, name=0, queue=0, child=0)
         self._option = Slots(row=0)
-        self._ask = Slots(option=0, spot=NOWHERE, amount=0)
+        self._ask = Slots(option=0, spot=NOWHERE, amount=0, resource=0, worth=0.0)
         self._owning: dict[str, int] = {}
         self._moved: dict[str, None] = {}
         self._names: list[tuple[str, int]] = []
@@ -115,7 +130,8 @@ class SleepingTree:
         place = place_among_heads(entry, choice.level)
         row = Row(entry, queue, choice.mode is AssignmentMode.PREEMPT, place)
         rank, (level, less, since), name = place
-        row.number = self._row.take(own=row.is_own, rank=rank, level=level, less=clipped(less), since=since)
+        competes = {} if self._shares is None else {"queue": self._shares.queue(node), "child": self._shares.place(node)}
+        row.number = self._row.take(own=row.is_own, rank=rank, level=level, less=clipped(less), since=since, **competes)
         if row.number == len(self._rows):
             self._rows.append(row)
         self._rows[row.number] = row
@@ -128,6 +144,9 @@ class SleepingTree:
             for one in resources:
                 spot, amount = self._columns.spot(node, (flavor, one)), clipped(group.requests[one])
                 row.asks.append(self._ask.take(option=option, spot=spot, amount=amount))
+                if self._shares is not None:
+                    self._ask["resource"][row.asks[-1]] = self._shares.resource((flavor, one))
+                    self._ask["worth"][row.asks[-1]] = node.worth_of((flavor, one), 1)
         self.lines.setdefault(queue, {})[equals] = row
         self._moved.pop(queue, None)
         self._owning[queue] = self._owning.get(queue, 0) + row.is_own
@@ -163,6 +182,8 @@ class SleepingTree:
         """Note that more or less is used of a queue."""
         self._moved[queue.name] = None
         self._columns.has_moved(queue.path)
+        if self._shares is not None:
+            self._shares.has_moved(queue)
 
     def take_moved(self) -> Iterator[EquivalenceClass]:
         """Yield who waits for what is his own in queues of which more or less is used than when this was asked last."""
@@ -175,6 +196,10 @@ class SleepingTree:
         """Have everybody looked at who sleeps now."""
         self._row["asked"][:] = [row is not None for row in self._rows]
         self.begin_anew()
+
+    def asks_any(self) -> bool:
+        """Whether anybody is to be looked at."""
+        return bool(self._row["asked"].any())
 
     def begin_anew(self) -> None:
         """Forget in which order they come: more may fit than did."""
@@ -217,10 +242,45 @@ class SleepingTree:
             self._own_line = self._in_line(np.flatnonzero(asked & self._row["own"]), self._keys(self._row["level"]))
             return self._next_in_line(has_others=has_others)
         some = np.flatnonzero(chosen)
-        for key in keys:
-            values = key[some]
-            some = some[values == values.min()]
-        return self._placed(int(some[0]), level)
+        return self._placed(int(some[first_of([key[some] for key in keys])]), level)
+
+    def nearest_by_share(self, head: tuple[QuotaNode, Key] | None) -> Row | None:
+        """Return who is asked for and may go before the head that would win among those who are awake.
+
+        Args:
+            head: The queue of that head, and how it ranks; None where nobody is awake.
+        """
+        shares, asked = self._shares, self._row["asked"]
+        assert shares is not None  # they compete by them
+        if not asked.any():
+            return None
+        of_row = self._option["row"]
+        options = self._fitting_options()
+        options = options[asked[of_row[options]]]
+        if not len(options) and head is None:
+            return None
+        owns = np.flatnonzero((asked & self._row["own"])[of_row])
+        options = np.union1d(options, owns[of_row[owns] > 0])
+        if not len(options):
+            return None
+        number = np.full(self._option.count, -1, dtype=np.intp)
+        number[options] = np.arange(len(options))
+        of_ask = number[self._ask["option"]]
+        some = np.flatnonzero((of_ask >= 0) & (self._ask["spot"] != NOWHERE))
+        spots, amounts, resources, worths = (self._ask[name][some] for name in ("spot", "amount", "resource", "worth"))
+        rows = of_row[options]
+        queues, own_left = self._row["queue"][rows], self._columns.own_left(spots)
+        ranks = shares.ranks(queues, of_ask[some], resources, amounts, worths, own_left)
+        rest = tuple(self._row[name][rows] for name in ("less", "since", "child"))
+        best = first_of((*ranks, *rest))
+        row = self._rows[rows[best]]
+        assert row is not None  # a row without anybody is not asked
+        if head is not None:
+            share = bool(ranks.is_infinite[best]), float(ranks.share[best])
+            less, since, child = (one[best].item() for one in rest)
+            if not is_before(bool(ranks.borrows[best]), share, (less, since, child), head[1], shares.place(head[0])):
+                return None
+        return row
 
     def _fitting_options(self) -> NDArray[np.intp]:
         """Return intp[n]: the options of which everything fits."""

@@ -7,7 +7,7 @@ lives within one try is kept by a transaction (`tutti.cluster.transaction`) or b
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -339,7 +339,7 @@ class QuotaHoldbacks:
 
     Attributes:
         of: By ClusterQueue; one for each.
-        refused: Who may not borrow because of them, by quota tree, and sleeps.
+        refused: Who may not borrow because of them, by the ClusterQueue of each, and sleeps.
         activated: Those of them that are to be tried again.
         turn: The number of this turn.
     """
@@ -349,9 +349,17 @@ class QuotaHoldbacks:
     activated: dict[WorkloadKey, None] = field(default_factory=dict)
     turn: int = 0
 
-    def activate(self, root: str) -> None:
-        """Have those tried again who were refused in a tree."""
-        self.activated.update(self.refused.pop(root, {}))
+    def note_refused(self, workload: WorkloadKey, queues: Iterable[str]) -> None:
+        """Note who may not borrow because of those of some ClusterQueues."""
+        for queue in queues:
+            self.refused.setdefault(queue, {})[workload] = None
+
+    def activate(self, queue: str) -> None:
+        """Have those tried again who were refused because of that of a ClusterQueue, which has ended.
+
+        Not who was refused because of others alone: his own ends with each of his tries, and would wake him for ever.
+        """
+        self.activated.update(self.refused.pop(queue, {}))
 
     def clear(self) -> None:
         """Forget all of them: everybody is to be tried again."""
