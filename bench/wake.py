@@ -52,8 +52,8 @@ def fair_queues(count: int) -> float:
 
     Who asks for least goes first by shares, and what was left would add up to a second one.
     """
-    configuration = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
-    engine, running = _full(queues=count, waiting=count, quota=0, configuration=configuration, cores=4 * CORES, spread=0)
+    fair = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
+    engine, running = _full(queues=count, waiting=count, quota=0, configuration=fair, cores=4 * CORES, spread=0)
     return _turns(engine, running)
 
 
@@ -115,9 +115,7 @@ def _full(
     return engine, running
 
 
-def _engine(
-    queues: int, quota: int, configuration: TuttiConfiguration | None = None, cores: int = CORES
-) -> Engine:
+def _engine(queues: int, quota: int, configuration: TuttiConfiguration | None = None, cores: int = CORES) -> Engine:
     """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
     engine = Engine(configuration or TuttiConfiguration())
     engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))

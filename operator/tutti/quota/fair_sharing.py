@@ -146,7 +146,7 @@ class QueueHead(Protocol):
 
 
 Key = tuple[bool, ShareKey, int, float]
-"""How a head ranks: whether its queue would borrow what it asks for, the share, less importance, since when it waits."""
+"""How a head ranks: whether its queue would borrow, its share, less importance, and since when it waits."""
 
 
 class Tournament:

@@ -89,7 +89,8 @@ class TreeColumns:
     def own_left(self, spots: NDArray[np.intp]) -> Ints:
         """Return int64[n]: how much more may be used at some spots before it is borrowed; negative where it is."""
         self.available()
-        return self._terms[spots, _OWN]
+        own: Ints = self._terms[spots, _OWN]
+        return own
 
     def levels(self, spots: NDArray[np.intp], amounts: Ints) -> Ints:
         """Return int64[n]: from how far away each amount would come at its spot (`borrowing_level`).

@@ -200,8 +200,9 @@ def _contenders(
             out.append(_Single(line, shut_out))
         else:
             tree(head.equivalence.root, line.name[0]).lines.append(line)
-    for name in sleeping.asked() if sleeping is not None and state.rules.fair else ():
-        tree(name, sleeping.some_queue(name))
+    if sleeping is not None and state.rules.fair:
+        for name in sleeping.asked():
+            tree(name, sleeping.some_queue(name))
     return out
 
 

@@ -52,7 +52,9 @@ def options_of(state: QueueState, entry: QueueEntry, why: Explanation) -> list[s
     choice, known = equals.choice, equals.known.groups
     if queue is None or choice is None or why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason:
         return None
-    if not _is_comparable(state, queue.name) or queue.policy != NOBODY or queue.reserves or equals.line.name != (queue.name, ""):
+    if queue.policy != NOBODY or queue.reserves or equals.line.name != (queue.name, ""):
+        return None
+    if not _is_comparable(state, queue.name):
         return None
     if state.plugins or len(equals.pod_sets) != 1 or len(known) != 1 or len(known[0].resource_groups) != 1:
         return None

@@ -29,7 +29,7 @@ _FAR: Final = 2**31
 """Further away than any quota."""
 
 
-def first_of(keys: Sequence[NDArray[Any]]) -> int:
+def first_by(keys: Sequence[NDArray[Any]]) -> int:
     """Return which of n comes first by keys, each an array[n], what counts most first."""
     some = np.arange(len(keys[0]))
     for key in keys:
@@ -130,7 +130,8 @@ class SleepingTree:
         place = place_among_heads(entry, choice.level)
         row = Row(entry, queue, choice.mode is AssignmentMode.PREEMPT, place)
         rank, (level, less, since), name = place
-        competes = {} if self._shares is None else {"queue": self._shares.queue(node), "child": self._shares.place(node)}
+        shares = self._shares
+        competes = {} if shares is None else {"queue": shares.queue(node), "child": shares.place(node)}
         row.number = self._row.take(own=row.is_own, rank=rank, level=level, less=clipped(less), since=since, **competes)
         if row.number == len(self._rows):
             self._rows.append(row)
@@ -144,8 +145,8 @@ class SleepingTree:
             for one in resources:
                 spot, amount = self._columns.spot(node, (flavor, one)), clipped(group.requests[one])
                 row.asks.append(self._ask.take(option=option, spot=spot, amount=amount))
-                if self._shares is not None:
-                    self._ask["resource"][row.asks[-1]] = self._shares.resource((flavor, one))
+                if shares is not None:
+                    self._ask["resource"][row.asks[-1]] = shares.resource((flavor, one))
                     self._ask["worth"][row.asks[-1]] = node.worth_of((flavor, one), 1)
         self.lines.setdefault(queue, {})[equals] = row
         self._moved.pop(queue, None)
@@ -242,7 +243,7 @@ class SleepingTree:
             self._own_line = self._in_line(np.flatnonzero(asked & self._row["own"]), self._keys(self._row["level"]))
             return self._next_in_line(has_others=has_others)
         some = np.flatnonzero(chosen)
-        return self._placed(int(some[first_of([key[some] for key in keys])]), level)
+        return self._placed(int(some[first_by([key[some] for key in keys])]), level)
 
     def nearest_by_share(self, head: tuple[QuotaNode, Key] | None) -> Row | None:
         """Return who is asked for and may go before the head that would win among those who are awake.
@@ -272,8 +273,8 @@ class SleepingTree:
         queues, own_left = self._row["queue"][rows], self._columns.own_left(spots)
         ranks = shares.ranks(queues, of_ask[some], resources, amounts, worths, own_left)
         rest = tuple(self._row[name][rows] for name in ("less", "since", "child"))
-        best = first_of((*ranks, *rest))
-        row = self._rows[rows[best]]
+        best = first_by((*ranks, *rest))
+        row = self._rows[int(rows[best])]
         assert row is not None  # a row without anybody is not asked
         if head is not None:
             share = bool(ranks.is_infinite[best]), float(ranks.share[best])
