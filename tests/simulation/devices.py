@@ -140,6 +140,9 @@ class Devices:
         ]
 
     def _is_used_by(self, user: Json) -> bool:
+        if user["resource"] == "podgroups":
+            group = self._server.native_group(user["name"])
+            return group is not None and group["metadata"]["uid"] == user["uid"]
         pod = self._server.pod(user["name"])
         return pod is not None and pod["metadata"]["uid"] == user["uid"] and lives(pod)
 
@@ -164,13 +167,20 @@ class Devices:
             if claim is None or not any(devices_of(claim)):
                 yield f"{name} was bound, and its claim {own} has no devices"
                 continue
-            if all(user["uid"] != pod["metadata"]["uid"] for user in claim["status"].get("reservedFor", ())):
+            if not any(self._stands_for(user, pod) for user in claim["status"].get("reservedFor", ())):
                 yield f"{name} was bound, and its claim {own} is not reserved for it"
             for device in devices_of(claim):
                 if len(taken[device]) > 1:
                     yield f"{name} was bound with {'/'.join(device)}, which several claims have: {taken[device]}"
                 if device[0] != pod["spec"]["nodeName"]:
                     yield f"{name} was bound to {pod['spec']['nodeName']}, and has {'/'.join(device)}"
+
+    def _stands_for(self, user: Json, pod: Json) -> bool:
+        """Whether a user of a claim is a pod, or its PodGroup where it has one, which lists all claims of its pods."""
+        group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        if group is None:
+            return bool(user["uid"] == pod["metadata"]["uid"])
+        return (user["resource"], user["name"]) == ("podgroups", group)
 
     # Slices.
 

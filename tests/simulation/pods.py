@@ -6,6 +6,8 @@ from tests.simulation.server import Json
 
 PFNET = "gang-scheduling.preferred.jp/gang"
 GROUP = "scheduling.tutti.dev"
+NATIVE = "native PodGroup"
+"""How a gang is told of that a PodGroup of Kubernetes stands for."""
 RUN_SECONDS = "sim.tutti.dev/run-seconds"
 GPU = "nvidia.com/gpu"
 HOLD = "batch.kubernetes.io/job-tracking"
@@ -22,12 +24,14 @@ def pod_of(about: Json, member: Json) -> Json:
             labels |= {f"{GROUP}/workload": about["gang"], f"{GROUP}/pod-group": "main"}
         case "pfnet":
             annotations |= {f"{PFNET}-name": about["gang"], f"{PFNET}-size": str(about["size"])}
-    if about["how"] in ("pfnet", "Pod") and about["queue"]:
+    if about["how"] in ("pfnet", "Pod", NATIVE) and about["queue"]:
         labels[f"{GROUP}/queue-name"] = about["queue"]
     labels |= member.get("labels", {})
     annotations |= member.get("annotations", {})
     whole = plain(member["name"], member["gpus"], member["seconds"], labels=labels, annotations=annotations)
     whole["spec"] |= member.get("spec", {})
+    if about["how"] == NATIVE:
+        whole["spec"]["schedulingGroup"] = {"podGroupName": about["gang"]}
     whole["spec"]["containers"][0]["resources"]["requests"] |= member.get("requests", {})
     if member.get("held"):
         whole["metadata"]["finalizers"] = [HOLD]

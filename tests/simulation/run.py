@@ -73,7 +73,7 @@ def play(
 async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfiguration, prepare: Prepare) -> World:
     if configuration is CONFIGURATION and scenario.has_policies:
         configuration = POLICIES
-    world = World(loop, scenario.seed, configuration)
+    world = World(loop, scenario.seed, configuration, natives=scenario.has_native_groups)
     prepare(world)
     world.network.slowness = scenario.slowness
     await world.server.start()

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.mistakes import BAD, STRAYS
+from tests.simulation.pods import NATIVE
 from tests.simulation.policy_steps import policy_steps
 from tests.simulation.waiting_steps import waiting_steps
 
@@ -83,6 +84,11 @@ class Scenario(msgspec.Struct, frozen=True):
         """Whether throttles, users and the network are configured in it."""
         return any(step.do == "policies" for step in self.steps)
 
+    @property
+    def has_native_groups(self) -> bool:
+        """Whether PodGroups of Kubernetes stand for any gang in it."""
+        return any(step.do == "gang" and step.args.get("how") == NATIVE for step in self.steps)
+
     def lines(self) -> str:
         """The scenario as a journal: a step to a line."""
         head = f"seed {self.seed}, faults are over at {self.heal_at:g} s, messages take {self.slowness:g} times as long"
@@ -115,6 +121,7 @@ def drawn(seed: int) -> Scenario:
     steps = [_moving(step) for step in steps] if draw.random() < MOVES else steps
     apart = random.Random(f"{seed}/devices")
     steps += _devices(apart) if apart.random() < CLAIMS else []
+    steps += _group_claims(random.Random(f"{seed}/groups")) if any(step.do == "driver" for step in steps) else []
     steps += [Step(at, do, args) for at, do, args in (*waiting_steps(seed), *policy_steps(seed))]
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
@@ -287,6 +294,26 @@ def _devices(draw: random.Random) -> list[Step]:
         at, what = draw.uniform(0, 100), draw.choice(("resourceclaims", "resourceslices"))
         lag = {"what": what, "seconds": round(draw.uniform(0.2, 15), 1)}
         steps += [Step(at, "lag", lag), Step(at + draw.uniform(1, 30), "lag", {"what": what, "seconds": 0.0})]
+    return steps
+
+
+def _group_claims(draw: random.Random) -> list[Step]:
+    """Gangs for which a PodGroup of Kubernetes stands, with a claim that is the group's, made for it or shared."""
+    steps: list[Step] = []
+    for number in range(draw.choice((0, 1, 2))):
+        name, size, begin = f"n{number}", draw.randint(1, 3), draw.uniform(1, 80)
+        shares = draw.random() < 0.3
+        entry = {"resourceClaimName": name} if shares else {"resourceClaimTemplateName": f"of-{draw.choice((1, 2))}"}
+        listed = {"resourceClaims": [{"name": "device", **entry}]}
+        about = {"gang": name, "how": NATIVE, "queue": draw.choice(QUEUES), "size": size, "spec": listed}
+        steps.append(Step(begin, "gang", {**about, "least": draw.randint(1, size), "priority": 0}))
+        steps += [Step(begin, "claim", {"name": name, "count": draw.choice((1, 2))})] if shares else []
+        spread = draw.choice((0.0, 0.5, 10.0))
+        for rank in range(size):
+            at, seconds = begin + draw.uniform(0, spread), round(draw.uniform(1, 40), 1)
+            step = _plain_member(at, name, rank, draw.choice((0, 1)), seconds)
+            steps.append(Step(at, "member", {**step.args, "spec": listed}))
+        steps += [Step(begin + draw.uniform(0, 40), "cancel", {"gang": name})] if draw.random() < 0.2 else []
     return steps
 
 

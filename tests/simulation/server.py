@@ -61,6 +61,9 @@ GUESTS = {
 }
 """Kinds of other projects, which are served where policies are about them."""
 
+NATIVE_GROUPS = ("scheduling.k8s.io", "v1alpha2", "podgroups")
+"""PodGroups of Kubernetes, which are served where gangs are told of by them."""
+
 
 @dataclass
 class HttpRequest:
@@ -93,9 +96,8 @@ def _nothing_wrong(obj: Json, old: Json | None) -> list[Any]:
     return []
 
 
-def _guest(kind: str) -> Json:
+def _guest(kind: str, group: str, version: str, plural: str) -> Json:
     """The definition of a kind of another project, as far as it is needed here."""
-    group, version, plural = GUESTS[kind]
     anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     one = {"name": version, "served": True, "storage": True, "schema": anything, "subresources": {"status": {}}}
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
@@ -107,14 +109,15 @@ def _guest(kind: str) -> Json:
     }
 
 
-@lru_cache(maxsize=4)
-def _established(*, strict: bool, guests: bool) -> tuple[Registry, list[Json]]:
+@lru_cache(maxsize=8)
+def _established(*, strict: bool, guests: bool, natives: bool) -> tuple[Registry, list[Json]]:
     """Built-in kinds and ours, and the definitions of ours as they are stored.
 
     Args:
         strict: Whether objects of ours are held to their schemas and it is noted who manages which fields, as a real
             server does; half of a run's time goes into that.
         guests: Whether kinds of other projects are served as well.
+        natives: Whether PodGroups of Kubernetes are.
     """
     registry = Registry(resources())
     backend = Backend(Store(), registry, random.Random(0), admission=list(PLUGINS), checks=list(CHECKS))
@@ -125,8 +128,9 @@ def _established(*, strict: bool, guests: bool) -> tuple[Registry, list[Json]]:
     async def install() -> None:
         for path in sorted(folder.glob("scheduling.tutti.dev_*.yaml")):
             await Local(backend, "user").create(definitions, "", yaml.safe_load(path.read_text()))
-        for kind in GUESTS if guests else ():
-            await Local(backend, "user").create(definitions, "", _guest(kind))
+        served = [*(GUESTS.items() if guests else ()), *([("PodGroup", NATIVE_GROUPS)] if natives else ())]
+        for kind, where in served:
+            await Local(backend, "user").create(definitions, "", _guest(kind, *where))
 
     loop = VirtualLoop(random.Random(0))
     loop.run_until_complete(install())
@@ -148,11 +152,11 @@ class Server:
         streams_lists: Whether a watch may begin with all that exists; every second seed's server cannot do that.
     """
 
-    def __init__(self, seed: int, *, guests: bool = False) -> None:
+    def __init__(self, seed: int, *, guests: bool = False, natives: bool = False) -> None:
         self.serves_guests = guests
         self.streams_lists = seed % 2 == 0
         self.strict = seed % STRICT_EVERY == 0
-        registry, definitions = _established(strict=self.strict, guests=guests)
+        registry, definitions = _established(strict=self.strict, guests=guests, natives=natives)
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS), checks=list(CHECKS))
         for resource in registry:
             self.backend.store.open(resource.storage)
@@ -175,6 +179,12 @@ class Server:
     def ours(self, kind: str) -> Any:
         """The resource of a kind of ours."""
         return self.resource(*OURS, PLURALS[kind])
+
+    def native_group(self, name: str) -> Json | None:
+        """A PodGroup of Kubernetes, where they are served."""
+        found = self.backend.registry.find(*NATIVE_GROUPS)
+        version = None if found is None else self.backend.collection(found).get("default", name)
+        return None if version is None else version.obj
 
     async def start(self) -> None:
         await bootstrap.populate(self.user)

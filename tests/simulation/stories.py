@@ -101,6 +101,10 @@ def devices(*, shared: str = "", count: int = 1) -> list[Step]:
     return steps + ([Step(0.0, "claim", {"name": shared, "count": count})] if shared else [])
 
 
+LISTED = {"resourceClaims": [{"name": "device", "resourceClaimTemplateName": "devices"}]}
+"""What a PodGroup of Kubernetes says of a claim that all of its pods share, made from that template."""
+
+
 def with_devices(steps: list[Step], *, shared: str = "") -> list[Step]:
     """Members that have a claim each, made from the template, or share one."""
     entry = {"resourceClaimName": shared} if shared else {"resourceClaimTemplateName": "devices"}

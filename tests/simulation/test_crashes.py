@@ -13,9 +13,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.drawing import SEARCHES
+from tests.simulation.pods import NATIVE
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.stories import claims, cluster, devices, gang, on, story, with_claims, with_devices
+from tests.simulation.stories import LISTED, claims, cluster, devices, gang, on, story, with_claims, with_devices
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
@@ -60,6 +61,9 @@ STORIES = {
     ),
     "a gang whose members claim devices": story(
         cluster(), devices(count=2), with_devices(gang("g", 3, queue="q1")), heal_at=20
+    ),
+    "a gang whose PodGroup has a claim of its own": story(
+        cluster(), devices(), with_devices(gang("g", 3, how=NATIVE, queue="q1", **LISTED)), heal_at=20
     ),
 }
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.pods import NATIVE
 from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
-from tests.simulation.stories import START, cluster, devices, gang, story, with_devices
+from tests.simulation.stories import LISTED, START, cluster, devices, gang, story, with_devices
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.devices.group_claims import GroupClaims
 from tutti.cluster.devices.ledger import DeviceLedger
 from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.pods import PodPhase, PodRecord
@@ -201,6 +203,7 @@ BREAKAGES: dict[str, Break] = {
     "pods are bound before their claims have devices": devices_go_unwritten,
     "devices that claims have are free": held_devices_are_free,
     "who comes to share a claim chooses for himself": nothing(DevicePromises, "_share"),
+    "the claim of a group is noted as its pods'": nothing(GroupClaims, "group_of"),
 }
 
 
@@ -244,13 +247,22 @@ TOLD = (
         [Step(0.0, "trouble", SLOW_CLAIM)],
         heal_at=30,
     ),
+    story(
+        cluster(),
+        devices(),
+        with_devices(gang("life", 3, how=NATIVE, queue="q1", seconds=30, spread=1.0, least=1, **LISTED)),
+        [Step(0.0, "trouble", SLOW_CLAIM)],
+        heal_at=30,
+    ),
 )
 """What everybody may come across: a member cannot be bound, or is gone while rivals stand at the door, or somebody comes
-to share a claim whose devices are chosen and not written yet."""
+to share a claim whose devices are chosen and not written yet, one of his own or that of his group."""
 
 
 @pytest.mark.parametrize(
-    "scenario", TOLD, ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared")
+    "scenario",
+    TOLD,
+    ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared", "its group's"),
 )
 def test_what_everybody_comes_across_ends_well(scenario):
     assert play(scenario).violations == []

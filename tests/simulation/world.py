@@ -18,9 +18,9 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.machines import Machines
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Journals, Operator
-from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
+from tests.simulation.pods import GPU, HOLD, NATIVE, is_held_back, lives, plain, pod_of
 from tests.simulation.policies import Policies
-from tests.simulation.server import Json, Server
+from tests.simulation.server import NATIVE_GROUPS, Json, Server
 from tests.simulation.waits import Waits
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
@@ -53,9 +53,11 @@ class Gang:
 class World:
     """Carries out steps, plays the users, and notes what must never happen in `violations`."""
 
-    def __init__(self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION) -> None:
+    def __init__(
+        self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION, *, natives: bool = False
+    ) -> None:
         self.loop = loop
-        self.server = Server(seed, guests=configuration.throttles is not None)
+        self.server = Server(seed, guests=configuration.throttles is not None, natives=natives)
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
         self.devices = Devices(self.server, loop, self.complain)
@@ -136,6 +138,12 @@ class World:
         if about["how"] == "PodGroup":
             policy = {"schedulingPolicy": {"gang": {"minCount": about["least"]}}}
             await self.mistakes.put("PodGroup", gang.name, {**policy, **queue, **about.get("spec", {})})
+        elif about["how"] == NATIVE:
+            policy = {"schedulingPolicy": {"gang": {"minCount": about["least"]}}}
+            kind = {"apiVersion": "/".join(NATIVE_GROUPS[:2]), "kind": "PodGroup"}
+            body = {**kind, "metadata": {"name": gang.name}, "spec": {**policy, **about.get("spec", {})}}
+            if self.server.native_group(gang.name) is None:
+                await self.server.user.create(self.server.resource(*NATIVE_GROUPS), "default", body)
         elif about["how"] == "Workload":
             group = {"name": "main", "count": about["size"], "minCount": about["least"]}
             await self.server.put_priority(about["priority"])
@@ -174,9 +182,18 @@ class World:
         found.cancelled = True
         for name in found.members:
             await self.do_delete_pod(name)
+        self._remove_native(gang)
         stands = found.about is not None and found.about["how"] in ("PodGroup", "pods of a PodGroup", "Workload")
         if found.about is not None and stands and not stays:
             self.server.remove("Workload" if found.about["how"] == "Workload" else "PodGroup", gang)
+
+    def _remove_native(self, gang: str) -> None:
+        """Delete the PodGroup of Kubernetes that stands for a gang, if there is one."""
+        if self.server.native_group(gang) is not None:
+            groups = self.server.resource(*NATIVE_GROUPS)
+            found = self.server.backend.collection(groups).get("default", gang)
+            assert found is not None  # it has just been seen
+            self.server.user.remove(groups, found)
 
     async def _create(self, gang: Gang, member: Json) -> None:
         """Create a pod of a gang, once it is known how the gang is told of."""

@@ -14,6 +14,7 @@ from tests.engine.world import World, replaced
 from tutti.api.core import OwnerReference, PodClaimStatus, PodResourceClaim, SchedulingGroup
 from tutti.api.devices import ResourceSlice
 from tutti.engine.records.decisions import Evict, WriteDeviceClaim
+from tutti.engine.records.device_observations import DeviceClaimSeen
 
 
 def group(world: World, name: str = "g", *, least: int = 3, template: str = "", claim: str = "") -> str:
@@ -362,3 +363,30 @@ def test_a_group_whose_claims_cannot_be_read_says_so_and_others_go_on(listed, sa
     why = world.why("PodGroup", "g")
     assert why.reason == "InvalidGang"
     assert said in why.message
+
+
+def test_a_claim_that_is_losing_its_devices_is_not_used_though_it_still_seems_to_have_them():
+    """The group's uid is that of its next pod as well; what the claim says is from before it was freed."""
+    world = with_devices(nodes=1)
+    uid = group(world, least=1, template="two", claim="g-shared")
+    made(world, "g-shared", uid)
+    member(world, "g-0", template="two", claim="g-shared")
+    world.run()
+    before = world.devices.claim("g-shared")
+    assert before.status.allocation is not None
+    world.delete("g-0")
+    world.node("n0", gpus=0, cpu="10m")
+    member(world, "g-1", template="two", claim="g-shared")
+    world.until(20)
+    freed = world.devices.claim("g-shared")
+    assert freed.status.allocation is None
+
+    world.tell(DeviceClaimSeen(before))  # the stream is late
+    world.node("n0", gpus=0, cpu="32")
+    world.run()
+    assert world.where("g-1") == {}
+
+    world.devices.put(freed)
+    world.until(90)
+    assert list(world.where("g-1")) == ["g-1"]
+    assert users(world, "g-shared") == [("podgroups", "g")]

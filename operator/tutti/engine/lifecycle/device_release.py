@@ -26,8 +26,10 @@ def free_claims_of_ended(state: LifecycleState) -> None:
         elif not _has_leaving_users(state, key):
             del state.given_up[key]  # it was placed again meanwhile
     for key, uid in state.cluster.device_users.take_ended().items():
-        write = state.device_writes.pop(key, None)
         claim = state.cluster.nodes.devices.book.claims.get(key)
+        if claim is not None and is_being_freed(state, claim):
+            continue
+        write = state.device_writes.pop(key, None)
         if write is None or write.change != "allocate" or claim is None or claim.metadata.uid != write.uid:
             continue
         if write.failure or claim.is_extended:
@@ -35,6 +37,7 @@ def free_claims_of_ended(state: LifecycleState) -> None:
         if _has_placed_users(state, key):
             continue
         version = _later(write.version, claim.metadata.resource_version)
+        state.device_writes[key] = DeviceWrite(write.uid, "free", "free")
         free_claim(state, key, write.uid, version, [*write.pods, *write.groups, ("", uid)])
 
 
@@ -63,6 +66,20 @@ def is_free_of_others(state: LifecycleState, claim: ResourceClaim, pod: PodRecor
     return not (user.is_group and _has_placed_users(state, claim.key))
 
 
+def is_being_freed(state: LifecycleState, claim: ResourceClaim) -> bool:
+    """Whether a claim has been asked to lose its devices, and what is seen of it is from before that."""
+    write = state.device_writes.get(claim.key)
+    if write is None or write.change != "free" or write.uid != claim.metadata.uid:
+        return False
+    return not (write.answered and is_since(claim, write))
+
+
+def is_since(claim: ResourceClaim, write: DeviceWrite) -> bool:
+    """Whether what is seen of a claim is not older than what was written."""
+    seen = claim.metadata.resource_version
+    return write.version.isdecimal() and seen.isdecimal() and int(seen) >= int(write.version)
+
+
 def free_claim(state: LifecycleState, key: ClaimKey, uid: str, version: str, pods: Iterable[tuple[str, str]]) -> None:
     """Have the devices of a claim taken away that only these pods and PodGroups, name and uid, use."""
     state.out.append(WriteDeviceClaim(*key, uid, "free", version, pods=list(pods)))
@@ -70,8 +87,8 @@ def free_claim(state: LifecycleState, key: ClaimKey, uid: str, version: str, pod
 
 def _free_of_group(state: LifecycleState, key: ClaimKey, gang: str) -> None:
     """Have a claim that only a PodGroup uses lose its devices, once."""
-    claim, write = state.cluster.nodes.devices.book.claims.get(key), state.device_writes.get(key)
-    if claim is None or claim.status.allocation is None or (write is not None and write.change == "free"):
+    claim = state.cluster.nodes.devices.book.claims.get(key)
+    if claim is None or claim.status.allocation is None or is_being_freed(state, claim):
         return
     if all(one.uid == gang for one in claim.status.reserved_for):
         state.device_writes[key] = DeviceWrite(claim.metadata.uid, "free", "free")

@@ -29,7 +29,13 @@ from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_pools import class_seen
-from tutti.engine.lifecycle.device_release import free_claim, free_group_claims, is_free_of_others
+from tutti.engine.lifecycle.device_release import (
+    free_claim,
+    free_group_claims,
+    is_being_freed,
+    is_free_of_others,
+    is_since,
+)
 from tutti.engine.lifecycle.extended_claims import (
     ask_to_make,
     ask_to_tell,
@@ -49,7 +55,7 @@ from tutti.placement.diagnosis import claims_in_the_way
 
 _DONE = BindingProgress(BindingStage.BOUND)
 _GETTING_READY = BindingProgress(BindingStage.UNDER_WAY)
-"""Of a claim that has its devices, and waits for what their drivers say of them."""
+"""Of a claim that waits for what the drivers of its devices say of them, or to be seen without these."""
 
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
@@ -97,8 +103,8 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
         return
     write.answered, write.version = True, result.version
     write.failure = why
-    if write.change == "free":
-        del state.device_writes[key]
+    if write.change == "free" and not result.done:
+        del state.device_writes[key]  # else it counts until it is seen: nobody may use what the claim seems to have
     elif write.change == "remove":
         removed(state, key, why)
     elif write.change == "make":
@@ -199,9 +205,7 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
         held = [one for one in book.claims_of(record.device_uses) if one.status.allocation is not None]
         for at in claims_in_the_way(state.cluster.nodes, record.pod_class, profile):
             claim = held[at]
-            mine = is_free_of_others(state, claim, record)
-            write = state.device_writes.get(claim.key)
-            if mine and (write is None or write.change != "free"):
+            if is_free_of_others(state, claim, record) and not is_being_freed(state, claim):
                 state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free", "free")
                 users = [("", one.uid) for one in claim.status.reserved_for]
                 free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, users)
@@ -261,16 +265,16 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
         return BindingProgress(BindingStage.FAILED, why)
     has, user = claim.status.allocation is not None, _user(state, member, key)
     if has and any(one.uid == user.uid for one in claim.status.reserved_for):
-        return _DONE if devices.book.is_ready(claim) else _GETTING_READY
+        return _DONE if devices.book.is_ready(claim) and not is_being_freed(state, claim) else _GETTING_READY
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
         return BindingProgress(
             BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
         )
     if write is None or write.change == "free":
-        return BindingProgress(BindingStage.UNASKED)
+        return _GETTING_READY if is_being_freed(state, claim) else BindingProgress(BindingStage.UNASKED)
     if write.failure:
         return BindingProgress(BindingStage.FAILED, f"claim {name} could not be written: {write.failure}")
-    if not (write.answered and _is_since(claim, write)):
+    if not (write.answered and is_since(claim, write)):
         return BindingProgress(BindingStage.UNDER_WAY)
     if not write.names(user.uid):
         return BindingProgress(BindingStage.UNASKED)
@@ -292,12 +296,6 @@ def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
     conflict = devices.conflict(claim) if promise is not None else ""
     why = conflict or devices.book.is_unready(claim)
     return f"claim {name}: {why}" if why else ""
-
-
-def _is_since(claim: ResourceClaim, write: DeviceWrite) -> bool:
-    """Whether what is seen of a claim is not older than what was written."""
-    seen = claim.metadata.resource_version
-    return write.version.isdecimal() and seen.isdecimal() and int(seen) >= int(write.version)
 
 
 def _is_as_promised(claim: ResourceClaim, allotment: ClaimAllotment) -> bool:
