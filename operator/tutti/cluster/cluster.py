@@ -59,8 +59,7 @@ class Cluster:
         self.problems: Problems = frozenset()
         self.unreadable: dict[str, str] = {}
         self.follower: PodFollower = Nobody()
-        self.freed = 0
-        self.exits = NodeExits()
+        self.freed, self.exits = 0, NodeExits()
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
@@ -70,9 +69,8 @@ class Cluster:
         self._cards = self.nodes.card_holders
         self.nodes.numa.follow(self._occupants.pods_on, self._occupants.held_on)
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
-        self.device_users = PodsByDevice(
-            self.nodes.devices, self._classing, self.classes, self.pods, helped=self._helped
-        )
+        devices = self.nodes.devices
+        self.device_users = PodsByDevice(devices, self._classing, self.classes, self.pods, helped=self._helped)
         self.held = HeldRoom(self.nodes, self._occupants, self.device_users, self)
 
     def put_node(self, node: Node) -> list[PodRecord]:
@@ -144,7 +142,7 @@ class Cluster:
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:
-            self._move(record, node="", assumed="")
+            self.forget(record)
         self._broken.pop(name, None)
         return [*stranded, *self._tell_lost(name)]
 
@@ -298,6 +296,8 @@ class Cluster:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
         if not record.node and record.assumed:
             self._move(record, node="", assumed="")
+            if record.uses or record.device_uses:
+                self._classing.again((record.key,))  # its claims may ask something else by now
 
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""

@@ -390,3 +390,19 @@ def test_a_claim_that_is_losing_its_devices_is_not_used_though_it_still_seems_to
     world.until(90)
     assert list(world.where("g-1")) == ["g-1"]
     assert users(world, "g-shared") == [("podgroups", "g")]
+
+
+def test_a_claim_keeps_its_devices_while_a_bind_of_its_pod_is_under_way():
+    """The node is gone, but the bind may have landed: what was sent cannot be taken back."""
+    world = with_devices(nodes=1)
+    uid = group(world, least=1, template="two", claim="g-shared")
+    made(world, "g-shared", uid)
+    world.hold_binds = True
+    member(world, "g-0", template="two", claim="g-shared")
+    world.run()
+    assert world.devices.claim("g-shared").status.allocation is not None
+
+    world.remove_node("n0")
+    world.until(20)
+
+    assert "free" not in [one.change for one in world.devices.written]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tutti.api.devices import ResourceClaim
 from tutti.cluster.devices.asks import ClaimKey
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
@@ -110,8 +110,13 @@ def _has_leaving_users(state: LifecycleState, key: ClaimKey) -> bool:
 
 
 def _has_placed_users(state: LifecycleState, key: ClaimKey) -> bool:
-    records = map(state.cluster.pods.get, state.cluster.nodes.devices.book.users(key))
-    return any(one is not None and one.place for one in records)
+    """Whether a pod that uses a claim has a node, or may have got one by a bind that is under way."""
+    return any(_may_have_node(state, pod) for pod in state.cluster.nodes.devices.book.users(key))
+
+
+def _may_have_node(state: LifecycleState, pod: PodKey) -> bool:
+    record, member = state.cluster.pods.get(pod), state.members.get(pod)
+    return bool(record is not None and record.place) or (member is not None and member.sent)
 
 
 def _later(one: str, other: str) -> str:
