@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.columns import longer
 from tutti.quota.fair_sharing import Key, QueueOrdering
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, QuotaNode
 
@@ -135,9 +136,8 @@ class ShareColumns:
     def _refresh(self) -> None:
         """Read what queues use of which more or less is used by now."""
         if len(self._nodes) > len(self._base):
-            more = 2 * len(self._nodes) - len(self._base)
-            self._base = np.concatenate([self._base, np.zeros((more, len(self._resources)))])
-            self._weight = np.concatenate([self._weight, np.zeros(more)])
+            rows = 2 * len(self._nodes)
+            self._base, self._weight = longer(self._base, rows), longer(self._weight, rows)
         for number in self._stale:
             node = self._nodes[number]
             self._weight[number] = node.weight
