@@ -309,21 +309,27 @@ class Invariants:
                 assert not group.missing, f"{member.pod.name} is placed, and {group.missing} of {key} are not"
 
     def check_kept(self) -> None:
-        """Nobody who is not more important has got room that was kept for the successors of what a gang has lost."""
-        state = self.engine.state
+        """Nobody who is not more important has got room that was kept for the successors of what a gang has lost.
+
+        Who is more important may have it. So of what a member has not asked for, or would have found but for those, it
+        has taken nothing.
+        """
+        state, newly = self.engine.state, self.newly_reserved()
         nodes = state.cluster.nodes
-        for member in self.newly_reserved():
+        for member in newly:
             mine = self.engine.state.pod_group_of[member.pod.key][0]
             row = nodes.rows[member.pod.assumed]
             for key, kept in state.kept_for_successors.items():
                 if key == mine or member.pod.priority > kept.priority:
                     continue
+                above = [m.pod for m in newly if m.pod.priority > kept.priority and m.pod.assumed == member.pod.assumed]
                 spots = [one for one in self.kept_before.get(key, ()) if one in kept.spots]
                 for _, amounts in (spot for spot in spots if spot[0] == member.pod.assumed):
-                    for name, amount in amounts.items():
+                    for name in amounts.keys() & {what for what, asked in member.pod.held.items() if asked}:
                         column = nodes.resource_index.column(name)
                         left = nodes.allocatable[row, column] - nodes.requested[row, column]
-                        kept_free = left >= amount or name in UNOFFERED
+                        left += sum(pod.held.get(name, 0) for pod in above)
+                        kept_free = left >= amounts[name] or name in UNOFFERED
                         assert kept_free, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
 
     def check_moved(self) -> None:

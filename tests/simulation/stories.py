@@ -51,9 +51,9 @@ def gang(
     return steps
 
 
-def on(node: str) -> dict[str, Any]:
-    """What makes pods go to one node only."""
-    return {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}}}
+def on(node: str, **spec: Any) -> dict[str, Any]:
+    """What makes pods go to one node only, and what else their specs have."""
+    return {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}, **spec}}
 
 
 def claims(name: str, size: int, volumes: int = 0) -> list[Step]:

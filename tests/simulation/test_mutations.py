@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.pods import NATIVE
 from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
-from tests.simulation.stories import LISTED, START, cluster, devices, gang, story, with_devices
+from tests.simulation.stories import LISTED, START, cluster, devices, gang, on, story, with_devices
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.devices.group_claims import GroupClaims
 from tutti.cluster.devices.ledger import DeviceLedger
@@ -228,6 +228,12 @@ SHOWN_IN = {
 CROWD = [gang(f"rival{i}", 1, at=4.0, how="Pod", gpus=2, seconds=40) for i in range(8)]
 LOST = [Step(15.0, "delete_pod", {"name": "life-1"})]
 REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "life-2"}
+URGENT = {
+    "group": "scheduling.k8s.io",
+    "version": "v1",
+    "plural": "priorityclasses",
+    "body": {"metadata": {"name": "urgent"}, "value": 100},
+}
 SLOW_CLAIM = {"what": "resourceclaims/status", "method": "PATCH", "how": "hold", "seconds": 2.0}
 TOLD = (
     story(cluster(), gang("life", 3, queue="q1", seconds=60), [Step(0.0, "trouble", REFUSED)], heal_at=150),
@@ -254,15 +260,24 @@ TOLD = (
         [Step(0.0, "trouble", SLOW_CLAIM)],
         heal_at=30,
     ),
+    story(
+        cluster(),
+        [Step(0.0, "create", URGENT), *gang("life", 4, gpus=4, seconds=100, slow=80)],
+        [Step(10.0, "delete_pod", {"name": "life-1"})],
+        gang("urgent", 1, at=14.0, gpus=4, priority=100, seconds=30, each=on("n1", priorityClassName="urgent")),
+        gang("small", 1, at=20.0, gpus=0, each=on("n1")),
+        heal_at=60,
+    ),
 )
 """What everybody may come across: a member cannot be bound, or is gone while rivals stand at the door, or somebody comes
-to share a claim whose devices are chosen and not written yet, one of his own or that of his group."""
+to share a claim whose devices are chosen and not written yet, one of his own or that of his group. And what is not
+blamed on him: that somebody more important has room that was kept, of which he asks for nothing."""
 
 
 @pytest.mark.parametrize(
     "scenario",
     TOLD,
-    ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared", "its group's"),
+    ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared", "its group's", "kept"),
 )
 def test_what_everybody_comes_across_ends_well(scenario):
     assert play(scenario).violations == []
