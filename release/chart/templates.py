@@ -31,13 +31,9 @@ def templates(sources: Sources) -> dict[str, str]:
         "check-controller": when(".Values.rbac.checkController", _drawn(sources.objects("check-controller.yaml"))),
         "configuration": _configuration(),
         "deployment": _deployment(sources),
-        "disruption-budget": when(
-            ".Values.highAvailability.enabled", _drawn(sources.objects("components/ha/disruption-budget.yaml"))
-        ),
+        "disruption-budget": when(".Values.highAvailability.enabled", _disruption_budget(sources)),
         "service": _service(sources),
-        "network-policy": when(
-            ".Values.networkPolicy.enabled", _drawn(sources.objects("base/network-policy.yaml"), _egress)
-        ),
+        "network-policy": when(".Values.networkPolicy.enabled", _network_policy(sources)),
         "webhook-network-policy": when(
             "and .Values.networkPolicy.enabled .Values.webhook.enabled",
             _drawn(sources.objects("components/webhook/network-policy.yaml")),
@@ -134,11 +130,48 @@ def _lease_role(sources: Sources) -> str:
 
 
 def _service(sources: Sources) -> str:
+    objects = sources.objects("base/service.yaml")
+
     def pages(obj: Json, drawing: Drawing) -> None:
         added = Drawing().text(sources.added("components/web-view/service.yaml", "/spec/ports"))
         obj["spec"]["ports"].append(drawing.block(when(_PAGES, added)))
 
-    return _drawn(sources.objects("base/service.yaml"), pages)
+    def of_shard(obj: Json, drawing: Drawing) -> None:
+        obj["spec"]["selector"] = _of_shard(obj, drawing)
+        obj["spec"]["ports"] = [port for port in obj["spec"]["ports"] if port["name"] == "metrics"]
+
+    return _drawn(objects, pages) + _each_shard(objects, of_shard)
+
+
+def _disruption_budget(sources: Sources) -> str:
+    objects = sources.objects("components/ha/disruption-budget.yaml")
+
+    def of_shard(obj: Json, drawing: Drawing) -> None:
+        obj["spec"]["selector"]["matchLabels"] = _of_shard(obj, drawing)
+
+    return _drawn(objects) + _each_shard(objects, of_shard)
+
+
+def _network_policy(sources: Sources) -> str:
+    objects = sources.objects("base/network-policy.yaml")
+
+    def of_shard(obj: Json, drawing: Drawing) -> None:
+        _egress(obj, drawing)
+        obj["spec"]["podSelector"]["matchLabels"] = _of_shard(obj, drawing)
+
+    return _drawn(objects, _egress) + _each_shard(objects, of_shard)
+
+
+def _of_shard(obj: Json, drawing: Drawing) -> Json:
+    """Name an object after a shard; returns the labels of the pods that are this shard's and nobody else's."""
+    obj["metadata"]["name"] = f"tutti-shard-{drawing.hole('$shard')}"
+    return {"app.kubernetes.io/name": "tutti-shard", "app.kubernetes.io/component": drawing.hole("$shard | quote")}
+
+
+def _each_shard(objects: Iterable[Json], of_shard: Change) -> str:
+    """An object for each shard: by `with`, values are found from within the loop as they are outside."""
+    begin, end = "{{- range $shard := .Values.shards }}\n{{- with $ }}\n", "{{- end }}\n{{- end }}\n"
+    return begin + _drawn(objects, of_shard) + end
 
 
 def _egress(obj: Json, drawing: Drawing) -> None:
@@ -156,7 +189,7 @@ def _deployment(sources: Sources) -> str:
     [available] = sources.objects("components/ha/deployment.yaml")
     [certified] = sources.objects("overlays/webhook/cert-manager/deployment.yaml")
 
-    def settings(obj: Json, drawing: Drawing) -> None:
+    def settings(obj: Json, drawing: Drawing, labels: Json | None = None) -> None:
         spec, two = obj["spec"], available["spec"]
         spec["replicas"] = drawing.hole(
             f'kindIs "invalid" .Values.replicas | ternary (ternary {two["replicas"]} {spec["replicas"]} '
@@ -196,26 +229,24 @@ def _deployment(sources: Sources) -> str:
             *pod["volumes"],
             drawing.block(items_of("extraVolumes", 6)),
         ]
-        spread = Drawing().text(two["template"]["spec"]["topologySpreadConstraints"])
-        pod[drawing.block(_spread(spread))] = None
+        spread = copy.deepcopy(two["template"]["spec"]["topologySpreadConstraints"])
+        for constraint in spread if labels is not None else ():
+            constraint["labelSelector"]["matchLabels"] = labels
+        pod[drawing.block(_spread(drawing.text(spread)))] = None
         for value in ("nodeSelector", "affinity", "tolerations"):
             pod[drawing.block(from_values(value, value, 8))] = None
         pod[drawing.block(from_values("image.pullSecrets", "imagePullSecrets", 8))] = None
 
     def of_shard(obj: Json, drawing: Drawing) -> None:
         """Make it the Deployment of a shard: with pods of its own, which no Service or other Deployment selects."""
-        settings(obj, drawing)
-        shard = drawing.hole("$shard")
-        component = drawing.hole("$shard | quote")
-        own = {"app.kubernetes.io/name": "tutti-shard", "app.kubernetes.io/component": component}
-        obj["metadata"]["name"] = f"tutti-shard-{shard}"
+        own = _of_shard(obj, drawing)
+        settings(obj, drawing, own)
         obj["spec"]["selector"]["matchLabels"] = own
         template = obj["spec"]["template"]
         template["metadata"]["labels"] |= own
-        template["spec"]["containers"][0]["args"].insert(2, f"--shard={shard}")
+        template["spec"]["containers"][0]["args"].insert(2, f"--shard={drawing.hole('$shard')}")
 
-    shards = f"{{{{- range $shard := .Values.shards }}}}\n{{{{- with $ }}}}\n---\n{_object(deployment, of_shard)}"
-    return f"{_object(deployment, settings)}{shards}{{{{- end }}}}\n{{{{- end }}}}\n"
+    return _object(deployment, settings) + _each_shard([deployment], of_shard)
 
 
 def _spread(available: str) -> str:

@@ -81,6 +81,10 @@ SETS = {
         "networkPolicy": {"egress": [{"ports": [{"port": 9000}]}]},
         "tests": {"queueName": "tests"},
     },
+    "two shards": {
+        "highAvailability": {"enabled": True}, "rights": {"shards": True}, "shards": ["gpu", "cpu"],
+        "configuration": {"shards": [{"name": "gpu", "cohorts": ["a"]}, {"name": "cpu", "cohorts": ["b"]}]},
+    },
 }  # fmt: skip
 OVERLAYS_BY_SET = {
     "as it is": "default",
@@ -233,8 +237,8 @@ async def test_an_api_server_takes_every_set_of_values():
 def test_whatever_is_set_stays_within_the_release_and_within_restricted_pod_security(name):
     made = objects(SETS[name], namespace="elsewhere")
     assert "tutti-system" not in json.dumps(made)
-    [deployment] = [one for one in made if one["kind"] == "Deployment"]
-    assert restricted_violations(deployment["spec"]["template"]["spec"]) == []
+    for deployment in (one for one in made if one["kind"] == "Deployment"):
+        assert restricted_violations(deployment["spec"]["template"]["spec"]) == []
     [configured] = [one for one in made if one["kind"] == "ConfigMap" and "tutti.yaml" in one["data"]]
     assert load_configuration(configured["data"]["tutti.yaml"]).leader_election.lease_namespace == "elsewhere"
     assert {one["metadata"]["labels"]["app.kubernetes.io/part-of"] for one in made} == {"tutti"}
@@ -264,6 +268,37 @@ def test_settings_of_ones_own_arrive():
     assert test["spec"]["schedulerName"] == "gangs"
     assert test["metadata"]["labels"]["scheduling.tutti.dev/queue-name"] == "tests"
     assert restricted_violations(test["spec"]) == []
+
+
+def test_a_shard_has_all_that_the_default_one_has_and_each_selects_its_own_pods_alone():
+    """Two replicas that are spread by another's labels may stand on one node; a drain would take both."""
+    made = by_name(objects(SETS["two shards"]))
+    pods = {
+        key[2]: one["spec"]["template"]["metadata"]["labels"] for key, one in made.items() if key[0] == "Deployment"
+    }
+    assert pods.keys() == {"tutti", "tutti-shard-gpu", "tutti-shard-cpu"}
+
+    def selected(labels):
+        return {name for name, own in pods.items() if labels.items() <= own.items()}
+
+    for name in pods:
+
+        def found(kind, name=name):
+            return made[kind, "tutti-system", name]["spec"]
+
+        deployment = found("Deployment")
+        spread = [
+            one["labelSelector"]["matchLabels"] for one in deployment["template"]["spec"]["topologySpreadConstraints"]
+        ]
+        selectors = [
+            deployment["selector"]["matchLabels"],
+            *spread,
+            found("PodDisruptionBudget")["selector"]["matchLabels"],
+            found("NetworkPolicy")["podSelector"]["matchLabels"],
+            found("Service")["selector"],
+        ]
+        assert len(spread) == 2
+        assert [selected(one) for one in selectors] == [{name}] * 6
 
 
 def test_a_changed_configuration_rolls_the_deployment():
