@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
@@ -88,37 +88,50 @@ class _Sites:
     """Where pods may go: single nodes, or places of many.
 
     Attributes:
-        rows: int64[k], the rows that any of them may go to.
-        site: int64[k], the site of each.
+        rows: int64[k], the rows that any of them may go to, those of one site side by side.
+        first: int64[sites], where those of each begin.
         place: int64[sites], the place of each.
         are_nodes: Whether each is one node.
     """
 
     rows: Rows
-    site: Counts
+    first: Counts
     place: Counts
     are_nodes: bool
+
+    @classmethod
+    def of_nodes(cls, rows: Rows, places: Places) -> Self:
+        """Return these rows, each by itself."""
+        return cls(rows, np.arange(len(rows), dtype=np.int64), places.codes[rows], are_nodes=True)
+
+    @classmethod
+    def of_places(cls, rows: Rows, places: Places) -> Self:
+        """Return the places of these rows."""
+        codes = places.codes[rows]
+        many = np.bincount(codes, minlength=len(places))
+        place = np.flatnonzero(many)
+        first = np.cumsum(many[place]) - many[place]
+        return cls(rows[np.argsort(codes, kind="stable")], first, place, are_nodes=False)
 
     def __len__(self) -> int:
         return len(self.place)
 
+    def rows_of(self, site: int) -> Rows:
+        """Return the rows of one of them."""
+        last = self.first[site + 1] if site + 1 < len(self) else len(self.rows)
+        return self.rows[self.first[site] : last]
+
     def sums(self, column: Counts) -> Counts:
         """Return int64[sites]: a column of all rows, int64[rows], summed over the rows of each."""
-        out = np.zeros(len(self), dtype=np.int64)
-        np.add.at(out, self.site, column[self.rows])
-        return out
+        return np.add.reduceat(column[self.rows], self.first)
 
     def most(self, column: Counts) -> Counts:
-        """Return int64[sites]: the most of a column over the rows of each, which is what it is on a row like most."""
-        out = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(out, self.site, column[self.rows])
-        return out
+        """Return int64[sites]: the most of a column over the rows of each, 0 at least: as on a row like most."""
+        return np.maximum(np.maximum.reduceat(column[self.rows], self.first), 0)
 
     def least(self, column: Counts) -> Counts:
         """Return int64[sites]: the least of a column over the rows of each."""
-        out = np.full(len(self), np.iinfo(np.int64).max)
-        np.minimum.at(out, self.site, column[self.rows])
-        return out
+        return np.minimum.reduceat(column[self.rows], self.first)
 
     def between(self, matrix: Counts | Mask, same: int) -> Counts:
         """Return int64[sites, sites]: what a matrix of places says of sites; `same` of one node to itself."""
@@ -221,13 +234,12 @@ class _Search:
         if len(rows) <= _MOST_NODES:
             worth = self.parts[0].seen.choice.worth(rows)
             best = rows[np.argsort(-worth, kind="stable")]  # of plans that cost the same the first sites go first
-            sites = _Sites(best, np.arange(len(best)), self.places.codes[best], are_nodes=True)
+            sites = _Sites.of_nodes(best, self.places)
             problem = self._problem(sites, wanted)
             if problem.plans <= MOST_PLANS:
                 yield from self._by_rules(problem, sites)
                 return
-        place, site = np.unique(self.places.codes[rows], return_inverse=True)
-        sites = _Sites(rows, site, place, are_nodes=False)
+        sites = _Sites.of_places(rows, self.places)
         yield from self._by_rules(self._problem(sites, wanted), sites)
 
     def _problem(self, sites: _Sites, wanted: Counts) -> PlanningProblem:
@@ -307,7 +319,7 @@ class _Search:
             found = []
             for site in np.flatnonzero(plan[number]).tolist():
                 within = np.zeros(len(self.nodes), dtype=np.bool_)
-                within[sites.rows[sites.site == site]] = True
+                within[sites.rows_of(site)] = True
                 few = not sites.are_nodes and plan[number, site] <= MOST_TOGETHER
                 near = self._near(number, site, plan, within, homes) if few else ()
                 rows = self._taken(transaction, number, int(plan[number, site]), within, near)

@@ -198,35 +198,33 @@ class NodeChoice:
 
     def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
-        first = base + self._fill(rows, _FIRST)[0]
         if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
+            first = base + self._fill(rows, _FIRST)[0]
             best = np.sort(_best_first(first)[:wanted])
             rows, base = rows[best], base[best]
         room = np.minimum(self.room[rows], wanted)
         deepest = int(room.max())
         depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows)), _FEW_PAIRS // len(rows)))
+        reach, worth = np.minimum(room, depth), self._worth_down(rows, base, 1, depth)
         while True:
-            order = self._best_pairs(rows, base, room, wanted, depth)
-            # A node taken as deep as was looked might have been worth more pods; look deeper until none is.
-            if depth >= deepest or not self._exhausted(order, rows, room, wanted, depth):
+            order = _best_pairs(worth, reach, wanted)
+            # A node taken as deep as was looked might have been worth more pods; look deeper there until none is.
+            taken = np.bincount(order, minlength=len(rows)) >= depth
+            deeper = np.flatnonzero(room > depth if len(order) < wanted else taken & (room > depth))
+            if not len(deeper):
                 return rows[order]
-            depth = min(deepest, 4 * depth)
+            before, depth = depth, min(deepest, 4 * depth)
+            worth = np.pad(worth, ((0, depth - before), (0, 0)))
+            below = self._worth_down(rows[deeper], base[deeper], before + 1, depth)
+            worth[before:, deeper] = np.minimum(below, worth[before - 1, deeper])
+            reach[deeper] = np.minimum(room[deeper], depth)
 
-    def _best_pairs(self, rows: Rows, base: Scores, room: Counts, wanted: int, depth: int) -> Rows:
-        nth = np.arange(1, depth + 1, dtype=np.int64)
-        scores = self._fill(rows, nth)
+    def _worth_down(self, rows: Rows, base: Scores, first: int, last: int) -> Scores:
+        """Return int64[last - first + 1, len(rows)]: what the nth pod is worth on a row, or one before it if less."""
+        scores = self._fill(rows, np.arange(first, last + 1, dtype=np.int64))
         np.minimum.accumulate(scores, axis=0, out=scores)
         scores += base
-        if int(room.min()) >= depth:
-            values, pair_row = scores.T.ravel(), np.repeat(np.arange(len(rows)), depth)
-        else:
-            pair_row, pair_nth = np.nonzero(nth[None, :] <= room[:, None])
-            values = scores[pair_nth, pair_row]
-        return pair_row[_best_first(values)[:wanted]]
-
-    def _exhausted(self, order: Rows, rows: Rows, room: Counts, wanted: int, depth: int) -> bool:
-        counts = np.bincount(order, minlength=len(rows))
-        return len(order) < wanted or bool(((counts >= depth) & (room > depth)).any())
+        return scores
 
     def _cut(self, order: Rows, rows: Rows) -> int:
         """Return how many of the ordered pods are placed before a preference must be scaled anew."""
@@ -275,6 +273,23 @@ def _discriminating(
     features &= ~(Feature.NUMA_ZONES if not nodes.numa else 0)
     found = [(one, one.points(pod_class, nodes)) for one in preferences if one.concerns & features]
     return [(one, points) for one, points in found if points is not None and points.any()]
+
+
+def _best_pairs(worth: Scores, reach: Counts, wanted: int) -> Counts:
+    """Return int64[wanted at most]: the columns of the best pairs of a node and the nth pod on it, the best first.
+
+    Args:
+        worth: int64[depth, nodes], what the nth pod is worth.
+        reach: int64[nodes], how many pods of each are looked at.
+        wanted: How many.
+    """
+    depth, many = worth.shape
+    if int(reach.min()) >= depth:
+        values, pair_row = worth.T.ravel(), np.repeat(np.arange(many), depth)
+    else:
+        pair_row, pair_nth = np.nonzero(np.arange(1, depth + 1)[None, :] <= reach[:, None])
+        values = worth[pair_nth, pair_row]
+    return pair_row[_best_first(values)[:wanted]]
 
 
 def _best_first(values: Scores) -> Rows:

@@ -198,6 +198,8 @@ class MeasuredLoad:
         left = [self._left(pod_class, nodes, at, rows, many) for at in (CPU, MEMORY)]
         if self.policy == "Usage":
             return half_up(weighted_mean(left, self.rules.weights))
+        if not self.rules.dominant_weight:
+            return np.floor(weighted_mean(left, self.rules.weights))
         least = np.minimum(*left)
         return np.floor(weighted_mean([*left, least], (*self.rules.weights, self.rules.dominant_weight)))
 
@@ -207,11 +209,17 @@ class MeasuredLoad:
         if self.policy == "Usage":
             return MAX_SCORE * (1 - utilization(pod_class, nodes, at, rows, many - 1, self.rules.weights))
         offered = offered_of(nodes, at, rows)
-        used = np.nan_to_num(measured_of(load, NAMES[at], rows)) / _PERCENT * load.capacity[rows, at]
+        measured = measured_of(load, NAMES[at], rows)
+        used = np.round(np.where(np.isnan(measured), 0.0, measured) / _PERCENT * load.capacity[rows, at])
         column = FreshColumn.SCALED + at
-        used = np.round(used) + load.fresh[rows, column] + load.use_of(pod_class).fresh[column] * many
-        left = np.maximum(offered - used, 0)
-        return np.where(offered > 0, np.floor(left * MAX_SCORE / np.maximum(offered, 1)), 0.0)
+        used += load.fresh[rows, column]
+        left: Floats = used + load.use_of(pod_class).fresh[column] * many
+        np.maximum(np.subtract(offered, left, out=left), 0, out=left)
+        left *= MAX_SCORE
+        left /= np.maximum(offered, 1)
+        np.floor(left, out=left)
+        left[:, offered <= 0] = 0.0
+        return left
 
     def _used(self, nodes: NodeColumns, at: int, rows: Rows) -> tuple[Floats, Floats]:
         """Return float64[k] twice: what was measured of a resource in its unit, and its deviation; NaN: neither."""
@@ -306,10 +314,13 @@ def risk_factors(load: Floats, threshold: float, factor: float) -> Floats:
 
 def weighted_mean(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
     """Return the mean of several arrays by weight; 0 where none has any."""
-    total = sum(weights)
+    total, mean = sum(weights), np.zeros(values[0].shape)
     if not total:
-        return np.zeros_like(values[0])
-    return sum((weight * one for weight, one in zip(weights, values, strict=True)), np.zeros_like(values[0])) / total
+        return mean
+    for weight, one in zip(weights, values, strict=True):
+        mean += weight * one
+    mean /= total
+    return mean
 
 
 def composite_load(cpu: Floats, memory: Floats, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
