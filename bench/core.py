@@ -231,6 +231,15 @@ MEASURES: dict[str, Measure] = {
         3,
         slow=True,
     ),
+    **{
+        f"first_decide_fair_queues{count}_ms": Measure(
+            f"the first turn in which somebody in each of {count:,} ClusterQueues is tried that compete by fair shares",
+            "ms",
+            lambda count=count: wake.first_fair_queues(count),
+            slow=True,
+        )
+        for count in (1000, 4000)
+    },
     "first_decide_shapes5000_ms": Measure(
         "the first turn in which 10,000 pods of 5,000 shapes are looked at that lack nodes",
         "ms",

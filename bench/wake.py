@@ -30,6 +30,7 @@ NODES = 500
 CORES = 8
 TURNS = 7
 MILLICORES = 1000 * CORES
+FAIR = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
 
 
 def shapes(count: int) -> float:
@@ -52,9 +53,27 @@ def fair_queues(count: int) -> float:
 
     Who asks for least goes first by shares, and what was left would add up to a second one.
     """
-    fair = TuttiConfiguration(fair_sharing=FairSharingSettings(enable=True))
-    engine, running = _full(queues=count, waiting=count, quota=0, configuration=fair, cores=4 * CORES, spread=0)
+    engine, running = _full(queues=count, waiting=count, quota=0, configuration=FAIR, cores=4 * CORES, spread=0)
     return _turns(engine, running)
+
+
+def first_fair_queues(count: int) -> float:
+    """Milliseconds of the first decide() in which somebody in each of so many queues is tried; they compete by shares.
+
+    Every second one gets what he asks for, and the others are tried in vain.
+    """
+    engine = _engine(count, 0, FAIR, 4 * CORES, total=CORES * count // 2)
+    engine.observe(Synced())
+    engine.decide(NOW)
+    for i in range(count):
+        engine.observe(PodSeen(_pod(f"waits-{i}", i, MILLICORES)))
+    gc.collect()
+    start = clock()
+    decisions = engine.decide(NOW + 1)
+    took = (clock() - start) * 1e3
+    if sum(isinstance(one, Bind) for one in decisions) != min(count // 2, 4 * NODES):
+        raise SystemExit("others were bound than there is quota and room for: this measured something else")
+    return took
 
 
 def first_shapes(count: int) -> float:
@@ -115,7 +134,13 @@ def _full(
     return engine, running
 
 
-def _engine(queues: int, quota: int, configuration: TuttiConfiguration | None = None, cores: int = CORES) -> Engine:
+def _engine(
+    queues: int,
+    quota: int,
+    configuration: TuttiConfiguration | None = None,
+    cores: int = CORES,
+    total: int = CORES * NODES,
+) -> Engine:
     """An engine that knows nodes, and ClusterQueues with so many cores of their own, or else those of their cohort."""
     engine = Engine(configuration or TuttiConfiguration())
     engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
@@ -125,7 +150,7 @@ def _engine(queues: int, quota: int, configuration: TuttiConfiguration | None = 
         engine.observe(NodeSeen(Node(ObjectMeta(name=name, labels={HOST: name}), status=NodeStatus(offered, offered))))
     see(engine, "ResourceFlavor", "default", {})
     if not quota:
-        see(engine, "Cohort", "all", {"resourceGroups": [_group(CORES * NODES)]})
+        see(engine, "Cohort", "all", {"resourceGroups": [_group(total)]})
     for i in range(queues):
         spec: dict[str, Any] = {"resourceGroups": [_group(quota)], "namespaceSelector": {}, "cohortName": "all"}
         see(engine, "ClusterQueue", f"queue-{i}", spec)

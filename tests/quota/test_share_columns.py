@@ -55,7 +55,9 @@ def test_columns_rank_heads_as_the_tournament_does(tree, ordering, data):
         columns.has_moved(tree.queues[queue])
         heads = {name: Head(data.draw(st.integers(0, 1)), usage=data.draw(usages)) for name in names}
         tournament = Tournament(Snapshot(tree, {}), root, measure=MEASURES[ordering])
-        keys = {name: tournament.key(name, head) for name, head in heads.items()}
+        for name, head in heads.items():
+            tournament.put(name, head)
+        keys = {name: tournament.key(name) for name in heads}
         asks = [(at, what, amount) for at, name in enumerate(names) for what, amount in heads[name].usage.items()]
         ranks = columns.ranks(
             np.array(numbers),

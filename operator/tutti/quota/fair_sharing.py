@@ -19,6 +19,7 @@ next; shares are computed anew for the one after it.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -152,65 +153,114 @@ Key = tuple[bool, ShareKey, int, float]
 class Tournament:
     """The heads of one tree, asked again and again who is next while usage grows.
 
-    How a head ranks in a cohort depends on what is used below it on the head's own side, so it is worked out anew only
-    when something was used there.
+    How a head ranks in a cohort depends on what is used below it on the head's own side. So where something was used,
+    or another head stands, only the path from there to the top is played again; whoever asks has to say where that is.
 
     Args:
         snapshot: What is used.
         root: The top of the tree.
         measure: What is compared once nobody, or everybody, borrows what is asked for.
-        stamp: Changes for a node whenever something was used of it; the default takes it that something always was.
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        root: QuotaNode,
-        stamp: Callable[[QuotaNode], int] | None = None,
-        measure: Callable[[QuotaNode], ShareKey] = borrowed_share,
+        self, snapshot: Snapshot, root: QuotaNode, measure: Callable[[QuotaNode], ShareKey] = borrowed_share
     ) -> None:
         self._snapshot = snapshot
         self._measure = measure
         self._root = root
-        self._stamp = stamp
-        self._known: dict[str, tuple[QueueHead, list[int], dict[int, Key]]] = {}
+        self._heads: dict[str, QueueHead] = {}
+        self._keys: dict[str, tuple[int, dict[int, Key]]] = {}
+        self._moves: dict[int, int] = {}
+        self._contests: dict[int, _Contest] = {}
+        self._stale: dict[str, None] = {}
 
-    def winner(self, heads: Mapping[str, QueueHead]) -> str:
-        """Return the queue whose head is next; some head must be of this tree."""
+    def put(self, queue: str, head: QueueHead | None) -> None:
+        """Have a queue of the tree put forward a head, or nobody."""
+        if head is not None:
+            self._heads[queue] = head
+        else:
+            self._heads.pop(queue, None)
+        self._stale[queue] = None
+
+    def has_moved(self, queue: str) -> None:
+        """Note that more or less is used of a queue of the tree, whether it has a head or not."""
+        self._stale[queue] = None
+
+    def winner(self) -> str | None:
+        """Return the queue whose head is next; None where there is no head."""
         if self._root.leaf:
-            return self._root.name
-        keys = {
-            queue.name: self._keys(queue, heads[queue.name]) for queue in self._root.leaves() if queue.name in heads
-        }
-        name = _forward(self._root, keys)
-        assert name is not None  # there is a head
-        return name
+            return self._root.name if self._heads else None
+        self._play()
+        return self._forward(self._root)
 
-    def key(self, queue: str, head: QueueHead) -> Key:
-        """Return how the head of a queue, which is in a cohort, ranks at the top of the tree."""
-        return self._keys(self._snapshot.queue(queue), head)[id(self._root)]
+    def key(self, queue: str) -> Key:
+        """Return how the head of a queue, which has one and is in a cohort, ranks at the top of the tree."""
+        self._play()
+        return self._ranked(queue)[id(self._root)]
 
-    def _keys(self, queue: QuotaNode, head: QueueHead) -> dict[int, Key]:
-        """Return how a head ranks in each cohort above its queue, by the identity of the cohort."""
-        path = [queue, *queue.ancestors()]
-        stamps = [self._stamp(node) for node in path[:-1]] if self._stamp else []
-        known = self._known.get(queue.name)
-        if known is not None and self._stamp and known[0] == head and known[1] == stamps:
-            return known[2]
-        keys: dict[int, Key] = {}
+    def _play(self) -> None:
+        """Play again what may end otherwise by now: from the lowest nodes up, each once."""
+        nodes: dict[int, QuotaNode] = {}
+        for queue in self._stale:
+            nodes.update({id(node): node for node in self._snapshot.queue(queue).path})
+        self._stale = {}
+        for moved in nodes:
+            self._moves[moved] = self._moves.get(moved, 0) + 1
+        for node in sorted(nodes.values(), key=QuotaNode.height):
+            if node.parent is not None:
+                name = self._forward(node)
+                contest = self._contest(node.parent)
+                contest.put(id(node), None if name is None else self._ranked(name)[id(node.parent)], name)
+
+    def _forward(self, node: QuotaNode) -> str | None:
+        """Return the queue whose head a node puts forward."""
+        if node.leaf:
+            return node.name if node.name in self._heads else None
+        return self._contest(node).first()
+
+    def _contest(self, cohort: QuotaNode) -> _Contest:
+        found = self._contests.get(id(cohort))
+        if found is None:
+            found = self._contests[id(cohort)] = _Contest(cohort)
+        return found
+
+    def _ranked(self, queue: str) -> dict[int, Key]:
+        """Return how the head of a queue ranks in each cohort above it, by the identity of the cohort."""
+        path = self._snapshot.queue(queue).path
+        moves = sum(self._moves.get(id(node), 0) for node in path[:-1])
+        known = self._keys.get(queue)
+        if known is not None and known[0] == moves:
+            return known[1]
+        head, keys = self._heads[queue], dict[int, Key]()
+        self._keys[queue] = moves, keys
         asked = [what for what, amount in head.usage.items() if amount > 0]
         with self._snapshot.trial():
-            self._snapshot.charge(queue.name, head.usage)
+            self._snapshot.charge(queue, head.usage)
             for below, cohort in itertools.pairwise(path):
                 borrows = fair_share(below).borrows_any(asked)
                 keys[id(cohort)] = (borrows, self._measure(below), -head.priority, head.queued_at)
-        self._known[queue.name] = (head, stamps, keys)
         return keys
 
 
-def _forward(node: QuotaNode, keys: Mapping[str, Mapping[int, Key]]) -> str | None:
-    """Return the queue whose head a node puts forward."""
-    if node.leaf:
-        return node.name if node.name in keys else None
-    forward = (_forward(child, keys) for child in sorted(node.children, key=lambda child: child.leaf))
-    return min((name for name in forward if name is not None), key=lambda name: keys[name][id(node)], default=None)
+class _Contest:
+    """The children of one cohort, each with whom it puts forward; cohorts win ties against queues, then the first."""
+
+    def __init__(self, cohort: QuotaNode) -> None:
+        children = sorted(cohort.children, key=lambda child: child.leaf)
+        self._places = {id(child): place for place, child in enumerate(children)}
+        self._heap: list[tuple[Key, int, int, str]] = []
+        self._numbers = [0] * len(children)
+
+    def put(self, child: int, key: Key | None, name: str | None) -> None:
+        """Have a child, by its identity, put forward the head of a queue, which ranks so; or nobody."""
+        place = self._places[child]
+        self._numbers[place] += 1
+        if key is not None and name is not None:
+            heapq.heappush(self._heap, (key, place, self._numbers[place], name))
+
+    def first(self) -> str | None:
+        """Return the queue whose head is next here; None where nobody puts one forward."""
+        heap = self._heap
+        while heap and heap[0][2] != self._numbers[heap[0][1]]:  # the child puts forward another by now
+            heapq.heappop(heap)
+        return heap[0][3] if heap else None

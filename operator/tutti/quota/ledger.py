@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from operator import attrgetter
 
 from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import HolderUse
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot, UsedLately
-from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage, add_to
+from tutti.quota.tree import FlavorResource, Quota, QuotaTree, Usage, add_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class UsageLedger:
         snapshot: The tree and who uses it as they are now; try things out in its trials only.
         highest: The tree as it would be if every quota were the most that it may be later; None where none changes.
         frees: Grows whenever quota may have become available anywhere.
+        moment: Grows whenever more or less is used of any queue.
         protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
         held_for: What users, groups or LocalQueues have of each queue, where anybody asks.
@@ -129,9 +131,9 @@ class UsageLedger:
         self._epoch = 0
         self.frees = 0
         self._moves: dict[str, int] = {}
-        self._moved_queues: dict[str, None] = {}
+        self._moved_at: dict[str, int] = {}  # by queue when more or less was used of it last, the latest last
+        self.moment = 0
         self._frees: dict[str, int] = {}
-        self._stamps: dict[int, int] = {}
         self._freed: dict[str, None] = {}
 
     def rebuild(
@@ -171,7 +173,7 @@ class UsageLedger:
         total = ((queue, who, _whole(one)) for (queue, who), one in self._accounts.items())
         self.held_for.recount(total, on=asked)
         self._roots = {name: _root(tree, name) for name in queues}
-        self._stamps = {}
+        self._moved_at = {name: at for name, at in self._moved_at.items() if name in queues}
         self._epoch += 1
         self._freed.update(dict.fromkeys(self._roots.values()))
         self.frees += 1
@@ -203,10 +205,6 @@ class UsageLedger:
         """Whether in the tree of a queue quota was only used and none given back since a version."""
         return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
 
-    def stamp(self, node: QuotaNode) -> int:
-        """Return what changes for a node of the tree whenever a queue below it uses more or less."""
-        return self._stamps.get(id(node), 0)
-
     def take_freed(self) -> list[str]:
         """Return the trees in which quota may have become available since the last call."""
         freed, self._freed = self._freed, {}
@@ -216,10 +214,14 @@ class UsageLedger:
         """Have everybody who waits for quota look again, as if some had been given back everywhere."""
         self._freed.update(dict.fromkeys(self._roots.values()))
 
-    def take_moved(self) -> list[str]:
-        """Return the queues of which more or less is used than at the last call."""
-        moved, self._moved_queues = self._moved_queues, {}
-        return list(moved)
+    def frees_of(self, root: str) -> int:
+        """Return what grows whenever quota may have become available in a tree (`root_of`)."""
+        return self._frees.get(root, 0)
+
+    def moved_since(self, moment: int) -> list[str]:
+        """Return the queues of which more or less is used than at a `moment`, in the order in which that came about."""
+        later = takewhile(lambda queue: self._moved_at[queue] > moment, reversed(self._moved_at))
+        return list(later)[::-1]
 
     def take_touched(self) -> list[str]:
         """Return whose usage has changed since the last call."""
@@ -417,10 +419,9 @@ class UsageLedger:
     def _moved(self, queue: str) -> None:
         root = self._roots.get(queue) or f"queue/{queue}"
         self._moves[root] = self._moves.get(root, 0) + 1
-        self._moved_queues[queue] = None
-        leaf = self.tree.queues.get(queue)
-        for node in leaf.path if leaf is not None else ():
-            self._stamps[id(node)] = self._stamps.get(id(node), 0) + 1
+        self.moment += 1
+        self._moved_at.pop(queue, None)
+        self._moved_at[queue] = self.moment
 
 
 def _root(tree: QuotaTree, queue: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -185,9 +185,8 @@ def _contenders(
         if name not in trees:
             snapshot = state.ledger.snapshot
             root = snapshot.queue(queue).root()
-            measure = _measure(state.rules.ordering, root, pending)
-            tournament = Tournament(snapshot, root, state.ledger.stamp, measure)
-            trees[name] = _Tree(name, tournament, [], shut_out, sleeping)
+            tournament = Tournament(snapshot, root, _measure(state.rules.ordering, root, pending))
+            trees[name] = _Tree(state, name, tournament, shut_out, sleeping)
             out.append(trees[name])
         return trees[name]
 
@@ -199,7 +198,7 @@ def _contenders(
         if not state.rules.fair or not head.equivalence.root or line.name[1]:  # what runs already competes with nobody
             out.append(_Single(line, shut_out))
         else:
-            tree(head.equivalence.root, line.name[0]).lines.append(line)
+            tree(head.equivalence.root, line.name[0]).take_in(line)
     if sleeping is not None and state.rules.fair:
         for name in sleeping.asked():
             tree(name, sleeping.some_queue(name))
@@ -249,40 +248,80 @@ class _Head:
     usage: Mapping[FlavorResource, int]
 
 
-@dataclass(frozen=True, slots=True)
 class _Tree:
-    """The lines of one cohort tree, whose heads compete by fair shares, and those who sleep in it."""
+    """The lines of one cohort tree, whose heads compete by fair shares, and those who sleep in it.
 
-    name: str
-    tournament: Tournament
-    lines: list[PendingQueue]
-    shut_out: ShutOut
-    sleeping: Sleeping | None
+    Only what may be another since it was asked last is asked again: the head of a line that has changed, and the path
+    in the tree above a queue of which more or less is used. Where quota was given back, all heads are.
+    """
+
+    def __init__(
+        self, state: QueueState, name: str, tournament: Tournament, shut_out: ShutOut, sleeping: Sleeping | None
+    ) -> None:
+        self._name = name
+        self._tournament = tournament
+        self._shut_out = shut_out
+        self._sleeping = sleeping
+        self._lines: dict[str, PendingQueue] = {}
+        self._heads: dict[str, _Head] = {}
+        self._changes: dict[str, None] = {}
+        self._restless: dict[str, None] = {}
+        self._moment = state.ledger.moment
+        self._frees = state.ledger.frees_of(name)
+
+    def take_in(self, line: PendingQueue) -> None:
+        """Have a line compete that has begun."""
+        name = line.name[0]
+        self._lines[name] = line
+        self._changes[name] = None
+        line.changes = self._changes
+        if not line.is_steady:
+            self._restless[name] = None
 
     def next(self, state: QueueState) -> Candidate | None:
         while True:
-            heads = {line.name[0]: head for line in self.lines if (head := self._head(state, line)) is not None}
-            winner = self.tournament.winner(heads) if heads else None
-            if self._rouse(state, None if winner is None else (winner, heads[winner])):
+            self._bring_up_to_date(state)
+            winner = self._tournament.winner()
+            if self._rouse(state, winner):
                 continue
             if winner is None:
                 return None
-            first = heads[winner]
+            first = self._heads[winner]
             choice = assign_flavors(state, first.entry)
             widest = widest_assignment(state, first.entry, choice)
             if widest is None or widest.usage == first.usage:
                 return place_among_heads(first.entry, 0), first.entry, choice
+            self._put(winner, replace(first, usage=widest.usage))
 
-    def _rouse(self, state: QueueState, first: tuple[str, _Head] | None) -> bool:
+    def _bring_up_to_date(self, state: QueueState) -> None:
+        ledger = state.ledger
+        for queue in ledger.moved_since(self._moment):
+            if ledger.root_of(queue) == self._name:
+                self._tournament.has_moved(queue)
+        frees, self._moment = ledger.frees_of(self._name), ledger.moment
+        changed = list(self._lines if frees != self._frees else {**self._changes, **self._restless})
+        self._frees = frees
+        self._changes.clear()
+        for queue in changed:
+            self._put(queue, self._head(state, self._lines[queue]))
+
+    def _put(self, queue: str, head: _Head | None) -> None:
+        if head is None:
+            self._heads.pop(queue, None)
+        else:
+            self._heads[queue] = head
+        self._tournament.put(queue, head)
+
+    def _rouse(self, state: QueueState, winner: str | None) -> bool:
         """Have somebody compete who sleeps and may go before the one that would win; returns whether anybody does."""
-        if self.sleeping is None or not self.sleeping.is_asked(self.name):
+        if self._sleeping is None or not self._sleeping.is_asked(self._name):
             return False
-        head = None if first is None else (first[0], self.tournament.key(*first))
-        line = self.sleeping.rouse_by_share(state, self.name, head)
+        head = None if winner is None else (winner, self._tournament.key(winner))
+        line = self._sleeping.rouse_by_share(state, self._name, head)
         if line is None:
             return False
         line.begin()
-        self.lines.append(line)
+        self.take_in(line)
         return True
 
     def _head(self, state: QueueState, line: PendingQueue) -> _Head | None:
@@ -290,13 +329,13 @@ class _Tree:
             try:
                 return _head(state, head)
             except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-                self.shut_out(head.workload, error)
+                self._shut_out(head.workload, error)
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
-        if len(self.lines) > 1 or (self.sleeping is not None and self.sleeping.is_asked(self.name)):
+        if len(self._lines) > 1 or (self._sleeping is not None and self._sleeping.is_asked(self._name)):
             return iter(())  # each admission changes the shares
-        return self.lines[0].followers(head)
+        return next(iter(self._lines.values())).followers(head)
 
     def place(self, one: QueueEntry) -> Place:
         return place_among_heads(one, 0)

@@ -81,6 +81,7 @@ class QuotaBounds:
     """The classes that sleep for want of quota, tree by tree, and who of them is to be looked at in this turn."""
 
     def __init__(self) -> None:
+        self._moment = 0
         self.clear()
 
     def clear(self) -> None:
@@ -264,7 +265,8 @@ class QuotaBounds:
 
     def _follow(self, state: QueueState) -> None:
         """Take over what is used by now."""
-        for queue in state.ledger.take_moved():
+        moved, self._moment = state.ledger.moved_since(self._moment), state.ledger.moment
+        for queue in moved:
             tree = self._trees.get(state.ledger.root_of(queue))
             node = state.ledger.tree.queues.get(queue)
             if tree is not None and node is not None:

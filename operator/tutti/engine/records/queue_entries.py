@@ -164,6 +164,8 @@ class PendingQueue:
         sorting: The order of its queue, where that has one; within one turn nobody comes nearer to the head by it.
         fitting: Tells who of those that were called finds room as things are now.
         told_head: Who was told by name which head blocks the line.
+        changes: Where the line notes its name when its head may be another by now; None where nobody asks.
+        is_steady: Whether only what is noted there changes its head, and not what others have been given meanwhile.
     """
 
     name: tuple[str, str]
@@ -172,6 +174,8 @@ class PendingQueue:
     sorting: LineOrder[EquivalenceClass] | None = None
     fitting: Callable[[], Collection[EquivalenceClass]] = _nobody
     told_head: dict[QueueEntry, None] = field(default_factory=dict)
+    changes: dict[str, None] | None = None
+    is_steady: bool = True
     _classes: dict[Shape, EquivalenceClass] = field(default_factory=dict)
     _active: dict[EquivalenceClass, None] = field(default_factory=dict)
     _parked: dict[EquivalenceClass, None] = field(default_factory=dict)
@@ -224,6 +228,7 @@ class PendingQueue:
 
     def add(self, entry: QueueEntry) -> None:
         """Take in a workload."""
+        self._note_change()
         entry.equivalence.add(entry, next(self._numbers))
         traits = entry.key[2]
         if self.sorting is not None and traits is not None:
@@ -238,6 +243,7 @@ class PendingQueue:
     def leave(self, entry: QueueEntry) -> None:
         """Let a workload go; a head that blocked the line blocks it no more."""
         entry.left = True
+        self._note_change()
         self.told_head.pop(entry, None)
         equivalence = entry.equivalence
         equivalence.size -= 1
@@ -253,7 +259,7 @@ class PendingQueue:
 
     def close(self) -> None:
         """End what `begin` has prepared."""
-        self._next, self._run, self._last_of_run = [], iter(()), None
+        self._next, self._run, self._last_of_run, self.changes = [], iter(()), None, None
 
     def clear(self) -> None:
         """Let everybody go."""
@@ -270,6 +276,7 @@ class PendingQueue:
         """Let an equivalence class wait until something happens; in a strict line so does all behind its first."""
         equivalence.why = equivalence.before = why
         equivalence.fresh = equivalence.stale = equivalence.apart = equivalence.called = False
+        self._note_change()
         del self._active[equivalence]
         (self._limited if why.gate is Gate.USER_LIMIT else self._parked)[equivalence] = None
 
@@ -277,12 +284,15 @@ class PendingQueue:
         """Have an equivalence class tried again."""
         if equivalence.size and equivalence.why is not None:
             equivalence.why = None
+            self._note_change()
             self._limited.pop(equivalence, None)
             self._parked.pop(equivalence, None)
             self._active[equivalence] = None
 
     def begin(self) -> None:
         """Prepare for `head`: put the first of all equivalence classes that are active in order."""
+        self._note_change()
+        self.is_steady = self.sorting is None and not any(one.called or one.local_queue for one in self._active)
         if self.sorting is not None and not any(one.local_queue for one in self._active):
             self._next, self._run = [], self.sorting.sorted(self._active)
             self._draw()
@@ -292,6 +302,10 @@ class PendingQueue:
             (self.order(first), number, equivalence) for first, number, equivalence in firsts if first is not None
         ]
         heapq.heapify(self._next)
+
+    def _note_change(self) -> None:
+        if self.changes is not None:
+            self.changes[self.name[0]] = None
 
     def _draw(self) -> None:
         """Have the next one of those that were sorted compete: the others come after it whatever has changed since."""
