@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.world import World
-from tutti.engine.preemption import PreemptionState, by_priority
+from tutti.engine.preemption import PreemptionState, by_priority, nominations
 from tutti.engine.preemption.nominated_columns import NominatedColumns
+from tutti.engine.records.decisions import Evict
 
 
 def histories() -> st.SearchStrategy[dict[str, list[tuple[int, int]]]]:
@@ -68,3 +69,70 @@ def test_each_chooses_as_if_it_looked_at_everything_anew(drawn):
     ):
         anew = played(drawn)
     assert kept.log == anew.log
+
+
+def waiting_for_victims(many: int) -> World:
+    """Pods that each wait for what fills a node to leave it, beside a node with four of higher priority."""
+    world = World()
+    world.hold_evictions = True
+    for number in range(many):
+        world.node(f"n{number}", gpus=8)
+        world.pod(f"low-{number}", gpus=8, node=f"n{number}")
+    world.node("busy", gpus=8)
+    for number in range(4):
+        world.pod(f"busy-{number}", gpus=2, priority=9, node="busy")
+    world.run()
+    for number in range(many):
+        world.pod(f"high-{number}", gpus=8, priority=5)
+    return world
+
+
+def test_everybody_who_may_be_taken_out_is_looked_at_once_for_all_preemptors_of_a_turn():
+    world = waiting_for_victims(6)
+    with mock.patch.object(by_priority, "_candidates", wraps=by_priority._candidates) as looked:
+        world.run()
+    assert sum(isinstance(one, Evict) for one in world.log) == 6
+    assert looked.call_count == 1
+
+
+def test_preemptors_of_several_priorities_look_once_for_each():
+    world = waiting_for_victims(6)
+    for number in range(3):
+        world.delete(f"high-{number}")
+        world.pod(f"higher-{number}", gpus=8, priority=6)
+    with mock.patch.object(by_priority, "_candidates", wraps=by_priority._candidates) as looked:
+        world.run()
+    assert sum(isinstance(one, Evict) for one in world.log) == 6
+    assert looked.call_count == 2
+
+
+def test_who_waits_for_victims_is_tried_by_now_only_where_as_much_is_free():
+    world = waiting_for_victims(3)
+    world.run()
+    for number in range(3):
+        world.now += 5
+        world.finish(f"busy-{number}")
+        before = world.engine.evaluated
+        world.run()
+        assert world.engine.evaluated == before
+    world.now += 5
+    world.finish("busy-3")
+    world.run()
+    assert list(world.where("high").values()) == ["busy"]
+
+
+def test_however_often_room_becomes_free_who_waits_for_victims_is_looked_at_once_in_a_while():
+    world = waiting_for_victims(3)
+    world.run()
+    with mock.patch.object(nominations._RoomBeside, "of", wraps=nominations._RoomBeside.of) as looked:
+        world.now += nominations.REFIT_SECONDS
+        for number in range(4):
+            world.now += nominations.REFIT_SECONDS / 10
+            world.finish(f"busy-{number}")
+            world.run()
+        assert looked.call_count == 1
+        assert world.where("high") == {}
+        world.now += nominations.REFIT_SECONDS
+        world.run()
+    assert looked.call_count == 2
+    assert list(world.where("high").values()) == ["busy"]
