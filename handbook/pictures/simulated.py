@@ -159,6 +159,57 @@ def _differences(found: Sequence[Figures]) -> str:
     return "\n".join(rows) + "\n"
 
 
+# elastic gangs
+
+ELASTIC: Final = (
+    EXAMPLES / "campus.swf", "--cluster", EXAMPLES / "cpus.yaml", "--cluster", EXAMPLES / "users.yaml",
+    "--queue", "*=batch", "--cpus-per-pod", 8,
+)  # fmt: skip
+SIZES: Final = {"whole": "with all pods", "first": "elastic, in turn", "second": "elastic, by speed"}
+
+
+def elastic() -> Figures:
+    """Play the runs of docs/howto/elastic.md."""
+    with tempfile.TemporaryDirectory() as folder:
+        jobs, rigid = Path(folder) / "jobs.csv", Path(folder) / "rigid.csv"
+        whole = simulated(*ELASTIC, "--jobs", rigid)
+        answer = simulated(*ELASTIC, "--elastic", 0.25, "--against", EXAMPLES / "by-speed.yaml", "--jobs", jobs)
+        stays = {"whole": _waits(rigid, "first", "stay"), **{run: _waits(jobs, run, "stay") for run in answer["runs"]}}
+        mean = {"whole": _mean_stay(rigid, "first"), **{run: _mean_stay(jobs, run) for run in answer["runs"]}}
+    runs = {"whole": whole["runs"]["first"], **answer["runs"]}
+    figures = {
+        run: {
+            "wait": one["all"]["wait"]["mean"], "slowdown": one["all"]["slowdown"]["mean"], "stay": mean[run],
+            "cpu": one["utilisation"]["cpu"],
+        }
+        for run, one in runs.items()
+    }  # fmt: skip
+    return {"differences": answer["differences"], "stays": stays, "runs": figures}
+
+
+def _mean_stay(jobs: Path, run: str) -> float:
+    with jobs.open(encoding="utf-8") as lines:
+        stays = [_of(one, "stay") for one in csv.DictReader(lines) if one["run"] == run]
+    return round(sum(stays) / len(stays), 2)
+
+
+def draw_elastic(found: Figures) -> Made:
+    """Return the picture and the table of that page."""
+    lines = [Line(name, found["stays"][run]) for run, name in SIZES.items()]
+    picture = drawn(
+        Plot("jobs that had ended so long after they were submitted", "submission to end", "% of jobs", lines, 100.0)
+    )
+    rows = [
+        "| jobs run | mean wait, min | submission to end, min | slowdown | processors in use, % |",
+        f"|{'---|' * 5}",
+    ]
+    for run, name in SIZES.items():
+        one = found["runs"][run]
+        cells = f"{one['wait'] / 60:.1f} | {one['stay'] / 60:.1f} | {one['slowdown']:.2f} | {100 * one['cpu']:.1f}"
+        rows.append(f"| {name} | {cells} |")
+    return Made({"elastic-ends.svg": picture}, "\n".join(rows) + "\n")
+
+
 # learned scores
 
 LEARN: Final = ("--cluster", EXAMPLES / "gpus.yaml", "--rounds", 2, "--draws", 6)
@@ -194,6 +245,7 @@ def draw_learned(found: Figures) -> Made:
 PLAYED: Final[Mapping[str, tuple[Callable[[], Figures], Callable[[Figures], Made]]]] = {
     "orders": (orders, draw_orders),
     "flavors": (flavors, draw_flavors),
+    "elastic": (elastic, draw_elastic),
     "learned": (learned, draw_learned),
 }
 """What is played, and how it is drawn."""

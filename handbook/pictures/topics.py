@@ -32,6 +32,7 @@ PAGES: Final[Mapping[str, str]] = {
     "simulate": "howto/simulate.md",
     "orders": "howto/orders.md",
     "flavors": "howto/flavors.md",
+    "elastic": "howto/elastic.md",
     "learned": "howto/simulate.md",
 }
 """The page of each topic, below docs."""

@@ -25,6 +25,7 @@ from tutti.engine.records.plugins import checksums
 from tutti.placement.policy_file import MOST_HIDDEN, digest, write_policy
 from tutti.virtual_time.cluster import StuckError
 from tutti_simulate.comparison import Difference, differences
+from tutti_simulate.elastic import elastic_of
 from tutti_simulate.jobs import GPU_SHARE, Trace, queues_of, thinned, with_shares
 from tutti_simulate.learned_report import Lessons, draw_learned
 from tutti_simulate.learning import Goal, Ground, Lesson, learn, parted
@@ -129,6 +130,11 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
 @click.option("--speed", "speeds", multiple=True, metavar="FLAVOR=FACTOR[:FACTOR]", callback=_pairs,
               help="How fast jobs run in a flavor, by the run times of the trace; of two factors, each job has one "
               "between them. May be given several times; jobs then say how long they take in which.")  # fmt: skip
+@click.option("--elastic", type=click.FloatRange(0, 1, min_open=True), metavar="PART",
+              help="Jobs run with so small a part of their pods, and grow to all of them.")  # fmt: skip
+@click.option("--parallel", default="0.7:0.99", show_default=True, metavar="PART[:PART]",
+              help="The part of a job's work that all of its pods share (--elastic); of two, each job has one between "
+              "them. Jobs then say how fast they are with how many pods.")  # fmt: skip
 @click.option("--power", metavar="idle=W[,core=W][,gpu=W]", callback=_power,
               help="What a node draws, and each core and card in use: for the energy.")  # fmt: skip
 @click.option("--pictures", type=click.Path(path_type=Path, file_okay=False), help="Folder for SVGs.")
@@ -159,6 +165,8 @@ def command(
     step: float,
     grace: float,
     speeds: dict[str, str],
+    elastic: float | None,
+    parallel: str,
     cluster: tuple[Path, ...],
     live: bool,
     against: tuple[Path, ...],
@@ -193,6 +201,10 @@ def command(
         rules = Rules(step, grace, resume, not no_limits, speeds_of(speeds))
     except ValueError as error:
         fail(f"--speed {error}", USAGE)
+    try:
+        rules = replace(rules, elastic=elastic_of(elastic, parallel))
+    except ValueError as error:
+        fail(f"--parallel {error}", USAGE)
     asked = _Asked(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed, unseen, Lesson(goal, rounds, draws, hidden, seed=seed),
@@ -276,7 +288,13 @@ def _simulated(ways: ViewOptions, asked: _Asked) -> Simulation:
     if len(runs) > 1:
         (first, of_first), (second, of_second) = runs.values()
         compared = tuple(
-            differences(first, second, (of_first, of_second), seed=asked.seed, ends=bool(asked.rules.speeds))
+            differences(
+                first,
+                second,
+                (of_first, of_second),
+                seed=asked.seed,
+                ends=bool(asked.rules.speeds or asked.rules.elastic),
+            )
         )
     _write(asked, runs)
     return Simulation(trace_report(trace), {name: one[1] for name, one in runs.items()}, compared, tuple(notes))

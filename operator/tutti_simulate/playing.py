@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME, WORKLOAD
 from tutti.api.conventions.order_annotations import USER
+from tutti.api.conventions.speed_by_members import SPEED_BY_MEMBERS
 from tutti.api.core import Affinity, Container, NodeAffinity, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.engine.cycle.engine import Engine
@@ -24,6 +25,7 @@ from tutti.engine.records.observations import ObjectSeen, PodSeen, Synced
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.virtual_time.cluster import Habits, VirtualCluster
 from tutti_sim.hollow.nodes import GPU_LABEL
+from tutti_simulate.elastic import Elastic
 from tutti_simulate.jobs import JobPods, TraceJob
 from tutti_simulate.setting import Setting
 from tutti_simulate.speeds import Speeds
@@ -48,6 +50,7 @@ class Rules:
         resumes: Whether a job that was taken out goes on where it was; it begins anew where not.
         limits: Whether the engine is told how long jobs said that they may run.
         speeds: How fast they run in which flavor, which they say then.
+        elastic: With how few of their pods they run, and how fast then, which they say as well; None: with all alone.
     """
 
     step: float = 1.0
@@ -55,6 +58,7 @@ class Rules:
     resumes: bool = False
     limits: bool = True
     speeds: Speeds = field(default_factory=Speeds)
+    elastic: Elastic | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ class PlayedJob:
         first: When it first ran; `last`, when it began the run in which it ended.
         lost: Seconds of runs that were ended early.
         evictions: How often it was taken out.
+        pods: How many run of one that runs with more or fewer of them; `pace`, how fast it goes on, `since` when.
+        done: How many seconds of its run it has done, where it goes on at different paces.
     """
 
     job: TraceJob
@@ -74,6 +80,10 @@ class PlayedJob:
     lost: float = 0.0
     evictions: int = 0
     runs: bool = False
+    pods: int = 0
+    pace: float = 0.0
+    since: float = 0.0
+    done: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,8 @@ class _Play:
         self._counted_to = 0.0
         self._played.until = jobs[-1].submitted if jobs else 0.0
         engine = Engine(setting.configuration, setting.plugins)
-        habits = Habits(self._lasts, lambda _: True, grace=rules.grace, step=rules.step)
+        pace = None if rules.elastic is None else self._pace
+        habits = Habits(self._lasts, lambda _: True, grace=rules.grace, step=rules.step, pace=pace)
         self._cluster = VirtualCluster(engine, START, habits, journal)
         self._cluster.heard, self._cluster.ends = self._hear, self._end
         self._shapes = _shapes(jobs)
@@ -224,13 +235,19 @@ class _Play:
             assert job.seconds is not None  # the reader has filled it in
             limit = max(limit, job.seconds) * self._rules.speeds.slowest(job)
         notes = {FLAVOR_SECONDS: self._rules.speeds.told(job)} if self._rules.speeds else {}
+        least, elastic = job.size, self._rules.elastic
+        if elastic is not None and (least := elastic.least(job)) < job.size:
+            notes[SPEED_BY_MEMBERS] = elastic.told(job)
+            limit = None if limit is None else max(limit, job.seconds or 0.0) / elastic.pace(job, least)
         if limit is not None or len(job.pods) > 1:
             key: WorkloadKey = ("Workload", space, name)
-            self._cluster.tell(ObjectSeen("Workload", _workload(_meta(space, name, at, whose), queue, job, limit)))
+            self._cluster.tell(
+                ObjectSeen("Workload", _workload(_meta(space, name, at, whose), queue, job, limit, least))
+            )
             labels[WORKLOAD] = name
         elif job.size > 1:
             key = ("PodGroup", space, name)
-            spec = {"queueName": queue, "schedulingPolicy": {"gang": {"minCount": job.size}}}
+            spec = {"queueName": queue, "schedulingPolicy": {"gang": {"minCount": least}}}
             self._cluster.tell(ObjectSeen("PodGroup", {"metadata": _meta(space, name, at, whose), "spec": spec}))
             labels[POD_GROUP] = name
         else:
@@ -268,7 +285,27 @@ class _Play:
             return None
         charges = [m.charge for m in workload.members() if m.charge is not None] if self._rules.speeds else []
         flavors = {flavor for charge in charges for flavor in charge.flavors.values()}
-        return max(0.0, self._rules.speeds.seconds(one.job, flavors) - (one.lost if self._rules.resumes else 0.0))
+        done = one.lost if self._rules.elastic is None else one.done
+        one.done = one.done if self._rules.resumes else 0.0
+        return max(0.0, self._rules.speeds.seconds(one.job, flavors) - (done if self._rules.resumes else 0.0))
+
+    def _pace(self, workload: Workload) -> float:
+        one, elastic = self._of.get(workload.key), self._rules.elastic
+        if one is None or elastic is None:
+            return 1.0
+        self._resize(one, workload.counts().bound)
+        one.pace = elastic.pace(one.job, one.pods)
+        return one.pace
+
+    def _resize(self, one: PlayedJob, pods: int) -> None:
+        """Count what a job has done until now, and that it runs with so many pods from now on."""
+        self._account()
+        one.done += (self._now - one.since) * one.pace
+        one.since = self._now
+        if len(one.job.pods) == 1:
+            for name, units in one.job.pods[0].requests.items():
+                self._in_use[name] += (pods - one.pods) * units
+        one.pods = pods
 
     def _hear(self, event: LifecycleEvent) -> None:
         one = self._of.get(event.workload)
@@ -302,6 +339,11 @@ class _Play:
 
     def _count(self, one: PlayedJob, sign: int) -> None:
         self._running += sign
+        if self._rules.elastic is not None and len(one.job.pods) == 1:
+            if sign < 0:
+                self._resize(one, 0)
+                one.pace = 0.0
+            return
         for part in one.job.pods:
             for name, units in part.requests.items():
                 self._in_use[name] += sign * part.count * units
@@ -375,8 +417,10 @@ def _meta(space: str, name: str, at: float, annotations: Mapping[str, str]) -> d
     return {**found, "annotations": annotations} if annotations else found
 
 
-def _workload(meta: dict[str, Any], queue: str, job: TraceJob, limit: float | None) -> dict[str, Any]:
-    groups = [{"name": f"part-{part}", "count": pods.count} for part, pods in enumerate(job.pods)]
+def _workload(meta: dict[str, Any], queue: str, job: TraceJob, limit: float | None, least: int) -> dict[str, Any]:
+    groups: list[dict[str, Any]] = [{"name": f"part-{part}", "count": pods.count} for part, pods in enumerate(job.pods)]
+    if least < job.size:
+        groups[0]["minCount"] = least
     spec: dict[str, Any] = {"queueName": queue, "podGroups": groups}
     if limit is not None:
         assert job.seconds is not None  # the reader has filled it in

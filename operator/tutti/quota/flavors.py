@@ -117,6 +117,7 @@ class Queue:
         shares_cards: Whether pods share cards as with HAMi, so that it limits of these what it has quota of.
         order: In which order its workloads are tried; None: by priority and age.
         user_limits: How much users and groups may have of it at once.
+        by_speed: Whether members beyond the required ones go to the gang that gains most from them.
         problem: Why it is inactive, if it is.
     """
 
@@ -148,6 +149,7 @@ class Queue:
     shares_cards: bool = False
     order: QueueOrder | None = None
     user_limits: UserLimits = NO_USER_LIMITS
+    by_speed: bool = False
     problem: QuotaProblem | None = None
 
     @property

@@ -43,12 +43,15 @@ class HeadKey(NamedTuple):
 
     local_usage: float
     less_important: int
+    less_gain: int
     queued_at: float
     place: int
     uid: str
 
 
-def head_key(priority: int, queued_at: float, uid: str, *, local_usage: float = 0, place: int = 0) -> HeadKey:
+def head_key(
+    priority: int, queued_at: float, uid: str, *, local_usage: float = 0, place: int = 0, gain: int = 0
+) -> HeadKey:
     """Return a workload's place in its queue.
 
     Args:
@@ -57,8 +60,9 @@ def head_key(priority: int, queued_at: float, uid: str, *, local_usage: float = 
         uid: Tells equals apart.
         local_usage: What its LocalQueue has used lately; the same for all where the queue does not go by it.
         place: Its place in the order of its application, among those of one age.
+        gain: What its next member gains, where members of running gangs go by that; more goes first.
     """
-    return HeadKey(local_usage, -priority, queued_at, place, uid)
+    return HeadKey(local_usage, -priority, -gain, queued_at, place, uid)
 
 
 class EntryKey(NamedTuple):

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -67,6 +68,13 @@ class StuckError(RuntimeError):
     """An engine that asks to be called again and again at one moment."""
 
 
+class Pace(Protocol):
+    """How fast work goes on."""
+
+    def __call__(self, workload: Workload, /) -> float:
+        """Return how many seconds of its run a workload gets done in one, with the members that it has now."""
+
+
 class Lasting(Protocol):
     """How long work runs."""
 
@@ -84,6 +92,7 @@ class Habits:
         grace: How long a pod takes to end that is told to, seconds.
         step: What happens within so many seconds is seen at the end of them; 0: everything at its own time.
         keeps: Whether pods that have succeeded stay, and their objects; they are deleted at once where not.
+        pace: How fast work goes on, asked again whenever members come or go; None: always as `lasts` says.
     """
 
     lasts: Lasting
@@ -91,6 +100,22 @@ class Habits:
     grace: float = 0.0
     step: float = 0.0
     keeps: bool = False
+    pace: Pace | None = None
+
+
+@dataclass(slots=True)
+class _PacedRun:
+    """A run that goes on as fast as its members make it: the seconds that it has left at pace 1, as of when.
+
+    Attributes:
+        number: How often its pace has changed; an end that was worked out before does not count.
+    """
+
+    run: int
+    left: float
+    since: float
+    pace: float = 0.0
+    number: int = 0
 
 
 class VirtualCluster:
@@ -120,6 +145,8 @@ class VirtualCluster:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._runs: dict[WorkloadKey, int] = {}
+        self._paced: dict[WorkloadKey, _PacedRun] = {}
+        self._resized: dict[WorkloadKey, None] = {}
         self._fresh = False
 
     # what a cluster is told
@@ -143,8 +170,13 @@ class VirtualCluster:
         workload = self.engine.state.workloads.get(key)
         lasts = None if workload is None else self.habits.lasts(workload)
         run = self._runs[key] = self._runs.get(key, 0) + 1
-        if lasts is not None:
+        if lasts is None:
+            return
+        if self.habits.pace is None:
             self.at(self.now + max(0.0, lasts), lambda: self._end(key, run))
+        else:
+            self._paced[key] = _PacedRun(run, max(0.0, lasts), self.now)
+            self._resized[key] = None
 
     # how time passes
 
@@ -226,6 +258,7 @@ class VirtualCluster:
             self.decisions[type(decision).__name__] += 1
             if not isinstance(decision, _SILENT):
                 self._carry_out(decision)
+        self._follow_paces()
 
     def _note(self, event: LifecycleEvent) -> None:
         self.heard(event)
@@ -233,6 +266,32 @@ class VirtualCluster:
             self.runs(event.workload)
         elif event.step in (LifecycleStep.EVICTED, LifecycleStep.FINISHED):
             self._runs[event.workload] = self._runs.get(event.workload, 0) + 1
+
+    def _follow_paces(self) -> None:
+        """Work out anew when those runs end whose members have changed."""
+        resized, self._resized = self._resized, {}
+        for key in resized:
+            workload, paced = self.engine.state.workloads.get(key), self._paced.get(key)
+            if workload is None or paced is None or self._runs.get(key) != paced.run or self.habits.pace is None:
+                self._paced.pop(key, None)
+                continue
+            paced.left -= (self.now - paced.since) * paced.pace
+            paced.since, before, paced.pace = self.now, paced.pace, self.habits.pace(workload)
+            if paced.pace != before:
+                paced.number += 1
+                if paced.pace > 0:
+                    ends = self.now + max(0.0, paced.left) / paced.pace
+                    self.at(ends, partial(self._end_paced, key, paced, paced.number))
+
+    def _end_paced(self, key: WorkloadKey, paced: _PacedRun, number: int) -> None:
+        if self._paced.get(key) is paced and paced.number == number:
+            self._end(key, paced.run)
+
+    def _note_size(self, pod: PodKey) -> None:
+        """Note that the workload of a pod may have another number of members by now."""
+        home = self.engine.state.pod_group_of.get(pod)
+        if home is not None and home[0] in self._paced:
+            self._resized[home[0]] = None
 
     # what is done with decisions
 
@@ -272,6 +331,7 @@ class VirtualCluster:
         )
         self._show(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, BindAnswer.BOUND))
         self.tell(PodSeen(_replaced(pod, metadata=meta, spec=spec, status=status)))
+        self._note_size((bind.namespace, bind.name))
 
     def _evict(self, evict: Evict) -> None:
         pod = self._pods.get((evict.namespace, evict.name))
@@ -287,6 +347,7 @@ class VirtualCluster:
     def _gone(self, evict: Evict) -> None:
         """A pod that was told to leave has; whoever made it makes another."""
         pod = self._pods.pop((evict.namespace, evict.name))
+        self._note_size((evict.namespace, evict.name))
         self._show(PodGone(evict.namespace, evict.name, evict.uid))
         if self.habits.comes_again(pod):
             self.tell(PodSeen(self._successor(pod)))

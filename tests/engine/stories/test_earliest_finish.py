@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.admission.test_throttling import at, throttle
 from tests.engine.world import START, World
+from tutti.engine.admission.expected_starts import expected_end
 
 SECONDS = "scheduling.tutti.dev/expected-seconds-by-flavor"
 FAST = {SECONDS: "a100=3600,t4=9000"}
@@ -257,3 +258,46 @@ def test_nothing_is_kept_where_no_queue_asks_for_it():
     world.finish("train-1")
     world.run()
     assert "runTimes" not in world.status("LocalQueue", "queue")
+
+
+SPEED = "scheduling.tutti.dev/speed-by-members"
+
+
+@pytest.mark.parametrize(
+    ("speed", "kind", "count"),
+    [
+        ("1=1,8=8", "t4", 8),  # 9,000 s / 8 on eight T4s, 3,600 / 2 on two A100s
+        ("1=1,2=1.9,8=2", "a100", 2),  # 9,000 / 2 there, 3,600 / 1.9 here
+        ("", "t4", 8),  # who does not say it gets as many as there are
+    ],
+)
+def test_of_an_elastic_gang_it_counts_how_many_members_it_would_have(speed, kind, count):
+    world = cluster()
+    world.pod("other", gpus=6, selector={KIND: "a100"}, queue="queue")
+    world.run()
+    said = {SECONDS: "a100=3600,t4=9000", **({SPEED: speed} if speed else {})}
+    world.gang("g", 8, min_count=1, queue="queue", annotations=said)
+    world.run()
+
+    placed = world.where("g")
+    assert ({node.rpartition("-")[0] for node in placed.values()}, len(placed)) == ({kind}, count)
+
+
+@pytest.mark.parametrize(("speed", "waits"), [("1=1,8=8", False), ("1=1,2=1.1", True)])
+def test_it_waits_for_no_faster_flavor_where_more_members_make_up_for_it(speed, waits):
+    """9,000 s on eight T4s are 1,125; in 600 s there are A100s, on which 3,600 are 450, or 3,273 with two members."""
+    world = cluster()
+    runs(world, "now", 1200)
+    world.gang("g", 8, min_count=1, queue="queue", annotations={SECONDS: "a100=3600,t4=9000", SPEED: speed})
+    world.run()
+
+    assert (not world.where("g")) is waits
+
+
+def test_what_runs_with_more_members_is_expected_to_end_sooner():
+    world = cluster(a100=2, t4=0)
+    said = {SECONDS: "a100=3600", SPEED: "1=1,8=8"}
+    world.gang("wide", 8, min_count=1, queue="queue", annotations=said)
+    world.run()
+    (workload,) = world.engine.state.expected.values()
+    assert expected_end(world.engine.state, workload) == START + 450

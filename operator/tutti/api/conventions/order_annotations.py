@@ -3,6 +3,7 @@
     scheduling.tutti.dev/expected-seconds: "5400"
     scheduling.tutti.dev/progress: "0.4"
     scheduling.tutti.dev/user: anna
+    scheduling.tutti.dev/speed-by-members: "1=1,2=1.9,4=3.4"
 
 A number that cannot be read says nothing: it is a hint, and no reason to keep anybody waiting.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tutti.api.conventions.speed_by_members import LONGEST_TEXT, SPEED_BY_MEMBERS
 from tutti.api.model import GROUP
 
 EXPECTED_SECONDS: Final = f"{GROUP}/expected-seconds"
@@ -36,11 +38,13 @@ class OrderHints(msgspec.Struct, frozen=True, omit_defaults=True):
         seconds: For how long it runs; 0: it does not say.
         progress: In hundredths; -1: it does not say.
         user: Whose it is; "": it does not say.
+        speed: How fast it runs with how many members, as it was written; "": it does not say.
     """
 
     seconds: int = 0
     progress: int = -1
     user: str = ""
+    speed: str = ""
 
     def __bool__(self) -> bool:
         return self != NO_HINTS
@@ -54,11 +58,12 @@ def order_hints(annotations: Mapping[str, Any]) -> OrderHints:
     if not annotations:
         return NO_HINTS
     seconds, progress = _number(annotations.get(EXPECTED_SECONDS)), _number(annotations.get(PROGRESS))
-    user = annotations.get(USER)
+    user, speed = annotations.get(USER), annotations.get(SPEED_BY_MEMBERS)
     found = OrderHints(
         0 if seconds is None or seconds < 1 else int(min(seconds, MOST_SECONDS)),
         -1 if progress is None or not 0 <= progress <= 1 else round(progress * _STEPS),
         user[:LONGEST_USER] if isinstance(user, str) else "",
+        speed[: LONGEST_TEXT + 1] if isinstance(speed, str) else "",
     )
     return found if found != NO_HINTS else NO_HINTS
 

@@ -106,7 +106,8 @@ def _hints(chain: OwnerChain) -> OrderHints:
         return NO_HINTS
     seconds = next((one.seconds for one in said if one.seconds), 0)
     progress = next((one.progress for one in said if one.progress >= 0), -1)
-    return OrderHints(seconds, progress, said[-1].user)
+    speed = next((one.speed for one in said if one.speed), "")
+    return OrderHints(seconds, progress, said[-1].user, speed)
 
 
 def _flavor_seconds(text: str) -> FlavorSeconds:

@@ -1,7 +1,8 @@
 """ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
 
 Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds`, `scheduleTimeoutSeconds`,
-`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas`, `ordering`, `userLimits` and `consolidation` are ours.
+`defaultMaximumExecutionTimeSeconds`, `temporaryQuotas`, `ordering`, `surplusOrder`, `userLimits` and `consolidation`
+are ours.
 """
 
 from __future__ import annotations
@@ -196,6 +197,10 @@ class ClusterQueueSpec(Model):
     """How priorities of its workloads count outside of the queue."""
     ordering: OrderPolicy | None = None
     """In which order its workloads are tried (ours, not Kueue's); left out: by priority, then by age."""
+    surplus_order: Literal["InTurn", "BySpeed"] = "InTurn"
+    """Which gang gets members beyond its minimum first (ours, not Kueue's). InTurn: the more important, then the older,
+    all that it has. BySpeed: of one priority, that which gains most from the next member for what it takes, by the
+    annotation scheduling.tutti.dev/speed-by-members; gangs start with their minimum then."""
     user_limits: UserLimitList = []
     """How much each user and group may have of it at once (ours, not Kueue's); the configuration says who they are."""
     consolidation: Consolidation | None = None

@@ -22,12 +22,14 @@ class AwaitedFlavor:
     """That a workload waits for a flavor in which it ends first.
 
     Attributes:
-        seconds: How long it takes at most in what it waits for.
+        seconds: How long it says that it takes at most in what it waits for, with the members that it requires.
+        takes: How long it takes there with as many as it would get.
         starts_at: When it is expected to start there, Unix seconds.
         saves: How many seconds less it takes there than in what it passes up; it waits no longer than that.
     """
 
     seconds: int
+    takes: int
     starts_at: float
     saves: int
 

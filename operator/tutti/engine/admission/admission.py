@@ -18,21 +18,20 @@ from tutti.engine.admission import AdmissionState, extenders, quota_holdback, th
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
-    ask_for,
-    charge_for,
     flavor_chooser,
     query_of,
     terms_of,
-    ways_of,
     widest,
 )
-from tutti.engine.admission.earliest_finish import why_it_awaits
+from tutti.engine.admission.earliest_finish import ending_first, why_it_awaits
+from tutti.engine.admission.growth import as_it_starts, has_all, in_its_turn, take_extra, with_gain
 from tutti.engine.admission.patience import Patience, place_near_data
 from tutti.engine.admission.provisioning import asks_for_nodes
 from tutti.engine.admission.shortages import (
     closest,
     gang_full,
     misfit,
+    no_gain,
     no_object_for_checks,
     no_room_left,
     short_of_quota,
@@ -54,12 +53,12 @@ from tutti.engine.records.pod_sets import (
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.framework import KeptOff, Rows
-from tutti.placement.gang import Ask, place_ask
+from tutti.placement.gang import Ask
 from tutti.placement.plugins.leaving_nodes import kept_off, some_are_candidates
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
-from tutti.quota.flavors import FlavorByResource, PodSet
+from tutti.quota.flavors import PodSet
 from tutti.quota.policy import NOBODY
 
 
@@ -133,13 +132,14 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
 def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
     state, required = attempt.state, [need for need in entry.needs if need.required]
-    why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
+    why = _take_required(attempt, required, entry.equivalence.pod_sets, as_it_starts(state, entry, choice))
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
     if attempt.awaits:
         return None
     needs = throttling.within_throttles(state, entry.needs)
     needs = user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
+    whole, needs = needs, in_its_turn(entry, needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
         needs = _take_most(attempt, needs)
@@ -148,7 +148,10 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignme
             attempt.charge(one.charge, len(one.rows))
     for need in needs if has_extra else ():
         if need.extra:
-            _take_extra(attempt, need)
+            take_extra(attempt, need)
+    if needs is not whole and has_all(attempt.taken, needs):
+        entry.again = True
+        state.touch(entry.workload.key)  # its others are looked at in the next turn, where they are not in this one
     return None
 
 
@@ -208,8 +211,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     wanting = {member.pod.key: need for need in needs for member in need.members}
     waiting = [m for m in workload.members() if m.pod.placeable]
     first = next((m for m in waiting if m.pod.key in wanting), None)
-    if first is None:  # those that wait are more than may run at once
-        return gang_full(workload.groups[state.pod_group_of[waiting[0].pod.key][1]])
+    if first is None:  # those that wait are more than may run at once, or than it gains from
+        return no_gain(workload) or gang_full(workload.groups[state.pod_group_of[waiting[0].pod.key][1]])
     never = class_never_admitted(queue, first.pod.pod_class)
     if never is not None:
         return never
@@ -220,7 +223,7 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
         attempt = AdmissionAttempt(state, workload, queue, transaction)
         why = throttling.throttled(state, [need]) or user_limits.limited(state, workload, queue, [need])
         why = why or _take_required(attempt, [need], pod_sets, choice)
-    return why or no_room_left()
+    return with_gain(workload, queue, why or no_room_left())
 
 
 def _take_required(
@@ -248,7 +251,7 @@ def _take_required(
         else:
             found = _hold_for_checks(attempt, needs, pod_sets, choice)
             if found is None and not attempt.held:
-                waits = why_it_awaits(attempt, needs, choice, partial(_place, attempt, needs, pod_sets, choice))
+                waits = why_it_awaits(attempt, needs, choice, partial(_place, attempt))
                 if waits is not None:
                     return waits
                 found = _place_or_ask(attempt, needs, pod_sets, choice)
@@ -395,38 +398,14 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Seq
 
     found = widest(needs, queue, again)
     if found is not None and again(found):
-        return found
+        best = ending_first(attempt, taken, needs, found, again)
+        if best is found or again(best):
+            return best
     if any(need.extra for need in needs):  # it was tried with others, and has nothing now
         attempt.taken = []
         again(least)
     assert len(attempt.taken) == len(taken)  # what could be had before can be had again
     return needs
-
-
-def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
-    """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
-    state, queue = attempt.state, attempt.queue
-    if class_never_admitted(queue, need.pod_class) is not None:
-        return
-    found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need)
-    left, start = need.extra, need.required
-    for assignment in found:
-        charge = charge_for(attempt, need, assignment)
-        most = left
-        if charge is not None and queue is not None:
-            most = min(left, quota_holdback.room_beside_holdbacks(state, queue, charge.usage, attempt.workload))
-        ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
-        if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
-            return
-        rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
-        if rows is None or not len(rows):
-            continue
-        if charge is not None:
-            attempt.charge(charge, len(rows))
-        attempt.taken.append(Taken(need, start, rows, charge))
-        left, start = left - len(rows), start + len(rows)
-        if not left:
-            return
 
 
 def _assign(state: AdmissionState, taken: list[Taken]) -> None:

@@ -57,7 +57,7 @@ def assign_flavors(state: AdmissionState, entry: QueueEntry) -> WorkloadAssignme
 
 
 def widest_assignment(
-    state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None
+    state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None, *, starts: bool = False
 ) -> WorkloadAssignment | None:
     """Return the flavors that a workload could have by quota with as many of its surplus pods as fit.
 
@@ -68,11 +68,12 @@ def widest_assignment(
         state: The engine's memory.
         entry: The workload.
         choice: What its required pods alone could have now (`assign_flavors`).
+        starts: Whether it is asked even where others would compete for the surplus, so that it is compared without.
     """
     equals, queue = entry.equivalence, entry.queue
     if choice is None or queue is None or choice.mode is not AssignmentMode.FIT:
         return choice
-    if not any(need.extra for need in entry.needs):
+    if (queue.by_speed and not starts) or not any(need.extra for need in entry.needs):
         return choice
     if equals.widest is None or equals.widest[0] != equals.version:
         chooser, found = flavor_chooser(state, queue, entry.workload), choice

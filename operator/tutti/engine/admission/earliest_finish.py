@@ -4,8 +4,9 @@ Flavors are looked at in the order of how long the workload takes in them, so th
 takes the fastest. Where a faster one is taken, it is estimated when it could start there, from when running work ends
 and who waits for the same before it, and when throttles, with their overrides by the clock, let it start then; and it
 waits for that if it then ends sooner by a tenth of what the one at hand takes. It never waits longer than the other
-flavor saves. (AlloX, EuroSys 2020, chooses between CPU and GPU by where work ends first; there all run times are known,
-and nobody has a queue or quota.)
+flavor saves. Of a gang that says how fast it is with how many members it counts how many of them it would have in each;
+what it says of seconds is with those that it requires. (AlloX, EuroSys 2020, chooses between CPU and GPU by where work
+ends first; there all run times are known, and nobody has a queue or quota.)
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ from collections.abc import Callable, Sequence
 
 from tutti.api.conditions import timestamp
 from tutti.engine.admission import AdmissionState, AwaitedFlavor
-from tutti.engine.admission.attempt import AdmissionAttempt
-from tutti.engine.admission.expected_starts import Allows, finishing_seconds, known_ends, pending_workload, starts_of
+from tutti.engine.admission.attempt import AdmissionAttempt, Taken, sized, terms_of, widest
+from tutti.engine.admission.expected_starts import (
+    Allows,
+    finishing_seconds,
+    known_ends,
+    pending_workload,
+    seconds_with,
+    starts_of,
+)
 from tutti.engine.admission.patience import begin_waiting, waits_since
 from tutti.engine.admission.throttles_ahead import Start, allowed_from
 from tutti.engine.admission.throttling import wanted_of
 from tutti.engine.records.explanation import WAITING_FOR_FLAVOR, Explanation, Gate
-from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets, quota_pod_sets
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.estimate import ExpectedEnd
-from tutti.quota.flavors import FlavorByResource, Queue
+from tutti.quota.flavors import FlavorByResource, PodSet, Queue
+from tutti.quota.tree import Usage, add_to
 
 WORTH_WAITING = 0.1
 """By what part of what the flavor at hand takes another must end it sooner."""
@@ -32,12 +41,15 @@ WORTH_WAITING = 0.1
 MOST_BEFORE = 16
 """So many of those are looked at who wait for a flavor before another."""
 
+Place = Callable[[Sequence[PodSetRequest], Sequence[PodSet], WorkloadAssignment], object | None]
+"""Takes nodes for the required pods of needs in the flavors chosen for them; returns None where there are some."""
+
 
 def why_it_awaits(
     attempt: AdmissionAttempt,
     needs: Sequence[PodSetRequest],
     choice: WorkloadAssignment,
-    place: Callable[[], object | None],
+    place: Place,
 ) -> Explanation | None:
     """Return why a workload waits for a faster flavor though these have room; None where it takes these.
 
@@ -45,21 +57,14 @@ def why_it_awaits(
         attempt: The try at it; nothing is taken in it by this.
         needs: Its pods.
         choice: The flavors that it could have now by quota.
-        place: Takes nodes in these, and returns None where there are some.
+        place: Takes nodes for pods in such flavors.
     """
     state, workload = attempt.state, attempt.workload
     if not workload.flavor_seconds or not attempt.may_ask or attempt.probes:
         return None
     state.awaited_flavors.pop(workload.key, None)
-    awaited = _flavor_to_await(attempt, needs, choice)
-    if awaited is None:
-        return None
-    mark, lacking = attempt.transaction.mark(), len(attempt.lacking)
-    has_room = place() is None
-    attempt.transaction.rollback(mark)
-    attempt.taken = []
-    del attempt.lacking[lacking:]
-    if not has_room:
+    awaited = _flavor_to_await(attempt, needs, choice, place)
+    if awaited is None or not _has_room(attempt, needs, choice, place):
         return None
     attempt.lacking.clear()
     state.awaited_flavors[workload.key] = awaited
@@ -67,29 +72,128 @@ def why_it_awaits(
     return _told(state, workload, choice, awaited)
 
 
+def ending_first(
+    attempt: AdmissionAttempt,
+    before: Sequence[Taken],
+    needs: Sequence[PodSetRequest],
+    most: Sequence[PodSetRequest],
+    again: Callable[[Sequence[PodSetRequest]], bool],
+) -> Sequence[PodSetRequest]:
+    """Return with which of its pods as required ones a gang ends first; `most`, unless fewer of them end sooner.
+
+    Args:
+        attempt: Has taken nodes for `most`.
+        before: What it had taken for the required ones alone, in the flavors in which these end first.
+        needs: Its pods.
+        most: With as many of them required as fit, perhaps in others.
+        again: Takes nodes for the required pods of such needs instead, and tells whether there were any.
+    """
+    workload, queue = attempt.workload, attempt.queue
+    if workload.speed is None or queue is None or not queue.fungibility.earliest_finish:
+        return most
+    here, there = _flavors_had(before), _flavors_had(attempt.taken)
+    if not set(here.values()) - set(there.values()):
+        return most
+    fewer = widest(needs, queue, lambda tried: again(tried) and _flavors_had(attempt.taken) == here) or needs
+    mine, others = finishing_seconds(workload, here), finishing_seconds(workload, there)
+    if mine is None:
+        return most
+    seconds = seconds_with(workload, mine, sum(need.required for need in fewer))
+    if others is None or seconds < seconds_with(workload, others, sum(need.required for need in most)):
+        return fewer
+    again(most)
+    return most
+
+
+def _flavors_had(taken: Sequence[Taken]) -> dict[str, str]:
+    """Return in which flavors pods are counted that got their nodes, by need and resource."""
+    charges = [one.charge for one in taken]
+    return {f"{at}/{name}": flavor for at, one in enumerate(charges) if one for name, flavor in one.flavors.items()}
+
+
+def _has_room(
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
+) -> bool:
+    """Whether there are nodes for the required pods of needs in some flavors; nothing is taken."""
+    mark, lacking = attempt.transaction.mark(), len(attempt.lacking)
+    has_room = place(needs, quota_pod_sets(needs), choice) is None
+    attempt.transaction.rollback(mark)
+    attempt.taken = []
+    del attempt.lacking[lacking:]
+    return has_room
+
+
+def _members_at_hand(
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
+) -> int:
+    """Return with how many members a workload would run in flavors that it could have now."""
+    workload, queue = attempt.workload, attempt.queue
+    if workload.speed is None or queue is None or not any(need.extra for need in needs):
+        return workload.required
+    node = attempt.state.ledger.tree.queues[queue.name]
+
+    def fits(tried: Sequence[PodSetRequest]) -> bool:
+        usage: Usage = {}
+        charges = terms_of(attempt, tried, quota_pod_sets(tried), choice).charges
+        for need, charge in zip(tried, charges, strict=True):
+            add_to(usage, {} if charge is None else charge.usage, need.required)
+        has_quota = all(amount <= node.available(what) for what, amount in usage.items())
+        return has_quota and _has_room(attempt, tried, choice, place)
+
+    most = widest(needs, queue, fits)
+    return workload.required if most is None else sum(need.required for need in most)
+
+
+def _named(choice: WorkloadAssignment) -> dict[str, str]:
+    return {f"{mine.name}/{name}": one.flavor for mine in choice.pod_sets for name, one in mine.flavors.items()}
+
+
+def _sizes(
+    workload: Workload, needs: Sequence[PodSetRequest], at_hand: int
+) -> list[tuple[int, Sequence[PodSetRequest]]]:
+    """Return with how many members it is asked when a workload could start elsewhere: least, as here, and most."""
+    least = [need.required for need in needs]
+    extra = sum(need.extra for need in needs) if workload.speed is not None else 0
+    sizes = dict.fromkeys((workload.required, at_hand, workload.required + extra))
+    found = []
+    for size in sizes:
+        left, counts = size - workload.required, []
+        for need, required in zip(needs, least, strict=True):
+            counts.append(required + min(left, need.extra))
+            left -= min(left, need.extra)
+        found.append((size, needs if counts == least else sized(needs, counts)))
+    return found
+
+
 def _flavor_to_await(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
 ) -> AwaitedFlavor | None:
     """Return what a workload had better wait for than take the flavors that it could have now; None: it takes these."""
     state, workload, queue = attempt.state, attempt.workload, attempt.queue
     if queue is None or not queue.fungibility.earliest_finish or not workload.flavor_seconds:
         return None
-    flavors = {f"{mine.name}/{name}": one.flavor for mine in choice.pod_sets for name, one in mine.flavors.items()}
-    here = finishing_seconds(workload, flavors)
-    if here is None:
+    told = finishing_seconds(workload, _named(choice))
+    if told is None:
         return None
+    at_hand = _members_at_hand(attempt, needs, choice, place)
+    here = seconds_with(workload, told, at_hand)
     worth = (1 - WORTH_WAITING) * here
-    faster = sorted({seconds for _, seconds in workload.flavor_seconds if seconds < worth})
+    ways = [
+        (seconds, seconds_with(workload, seconds, members), asked)
+        for members, asked in _sizes(workload, needs, at_hand)
+        for seconds in sorted({seconds for _, seconds in workload.flavor_seconds if seconds < told})
+    ]
+    faster = sorted((way for way in ways if way[1] < worth), key=lambda way: way[:2])
     since, best = waits_since(workload), None
     ends = known_ends(state) if faster else []
-    for seconds in faster:
-        if since is not None and state.now >= since + here - seconds:
+    for seconds, takes, asked in faster:
+        if since is not None and state.now >= since + here - takes:
             continue  # it has waited for as long as that saves
-        start = _start_within(state, queue, workload, needs, seconds, ends)
-        if start is None or not state.now < start < state.now + worth - seconds:
+        start = _start_within(state, queue, workload, asked, (seconds, takes), ends)
+        if start is None or not state.now < start < state.now + worth - takes:
             continue
-        if best is None or start + seconds < best.starts_at + best.seconds:
-            best = AwaitedFlavor(seconds, start, here - seconds)
+        if best is None or start + takes < best.starts_at + best.takes:
+            best = AwaitedFlavor(seconds, takes, start, here - takes)
     return best
 
 
@@ -98,24 +202,26 @@ def _start_within(
     queue: Queue,
     workload: Workload,
     needs: Sequence[PodSetRequest],
-    seconds: int,
+    seconds: tuple[int, int],
     ends: Sequence[ExpectedEnd],
 ) -> float | None:
     """Return when a workload could start in flavors in which it takes so long at most, after those before it.
+
+    Of the seconds the first are those that it says, by which flavors are told, the second what it takes with its pods.
 
     Throttles have to let it then as well: they do now, but an override that ends meanwhile may close them.
     """
     others = _before(state, queue, workload)
     line = [
-        pending_workload(state, its, other, wanted, awaited.seconds, _within(other, awaited.seconds))
+        pending_workload(state, its, other, wanted, awaited.takes, _within(other, awaited.seconds))
         for other, its, wanted, awaited in others
     ]
-    line.append(pending_workload(state, queue, workload, needs, seconds, _within(workload, seconds)))
+    line.append(pending_workload(state, queue, workload, needs, seconds[1], _within(workload, seconds[0])))
     *starts, mine = starts_of(state, queue, line, ends, strict=False)
     if mine is None or not state.throttles:
         return mine
     before = [
-        Start(at, at + awaited.seconds, wanted_of(state, wanted))
+        Start(at, at + awaited.takes, wanted_of(state, wanted))
         for at, (_, _, wanted, awaited) in zip(starts, others, strict=True)
         if at is not None
     ]
@@ -152,8 +258,8 @@ def _told(state: AdmissionState, workload: Workload, choice: WorkloadAssignment,
     named = dict(workload.flavor_seconds)
     at_hand = ", ".join(one for one in here if one in named)
     faster = " or ".join(sorted(name for name, seconds in named.items() if seconds <= awaited.seconds))
-    start, end = timestamp(awaited.starts_at), timestamp(awaited.starts_at + awaited.seconds)
-    now_end = timestamp(state.now + awaited.seconds + awaited.saves)
+    start, end = timestamp(awaited.starts_at), timestamp(awaited.starts_at + awaited.takes)
+    now_end = timestamp(state.now + awaited.takes + awaited.saves)
     text = (
         f"There is room in flavor {at_hand}, where it would end at {now_end}; it waits for {faster}, where it is "
         f"expected to start at {start} and to end at {end}, for {awaited.saves} s at most"

@@ -7,6 +7,7 @@ then; one that has taken longer than expected, to need a tenth of that time more
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -37,9 +38,19 @@ Allows = Callable[[FlavorByResource], bool]
 
 
 def finishing_seconds(workload: Workload, flavors: Mapping[str, str]) -> int | None:
-    """Return how long a workload takes that has these flavors of resources; None where nobody knows."""
+    """Return how long a workload takes that has these flavors of resources; None where nobody knows.
+
+    That is with the members that it requires; `seconds_with` tells of more of them.
+    """
     seconds = dict(workload.flavor_seconds)
     return max((seconds[one] for one in flavors.values() if one in seconds), default=None)
+
+
+def seconds_with(workload: Workload, seconds: int, members: int) -> int:
+    """Return how long a workload takes with so many members that takes some seconds with those that it requires."""
+    if workload.speed is None or members <= 0:
+        return seconds
+    return math.ceil(seconds * workload.speed.speed(workload.required) / workload.speed.speed(members))
 
 
 def expected_end(state: AdmissionState, workload: Workload) -> float | None:
@@ -49,9 +60,16 @@ def expected_end(state: AdmissionState, workload: Workload) -> float | None:
     seconds = max((one for one in taken if one is not None), default=None)
     if seconds is None:
         return None
+    seconds = seconds_with(workload, seconds, members_of(workload))
     since = state.now if workload.running_since is None else workload.running_since
     at = since + seconds - workload.ran
     return at if at > state.now else state.now + _OVERTIME * seconds
+
+
+def members_of(workload: Workload) -> int:
+    """Return how many members have a node or are to have one."""
+    tally = workload.counts()
+    return tally.bound + tally.reserved
 
 
 def pending_workload(

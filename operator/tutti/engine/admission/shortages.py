@@ -244,6 +244,16 @@ def gang_full(group: MemberGroup) -> Explanation:
     return Explanation(Gate.GATHER, "GangFull", f"{text} those that fail", {"most": str(group.most)})
 
 
+def no_gain(workload: Workload) -> Explanation | None:
+    """Say that a gang has as many members as make it faster, by what it says itself; None where it has fewer."""
+    tally, curve = workload.counts(), workload.speed
+    had = tally.bound + tally.reserved
+    if curve is None or had < max(curve.useful, workload.required):
+        return None
+    text = f"it has {counted(had, 'member')}, and by what it says of its speed it gains nothing from one more"
+    return Explanation(Gate.GATHER, "NothingGained", text, {"members": str(had), "speed": f"{curve.speed(had):.3g}"})
+
+
 def no_room_left() -> Explanation:
     """Say that what would fit now was given to others before."""
     return Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")

@@ -82,8 +82,7 @@ class Engine:
         self._queue = SchedulingQueue(self._bulkheads, self.state.share_debts.pending)
         state.queue_positions.sorting = self._queue.sorting_of
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
-        self._failures = 0  # turns on end that raised at nobody in particular
-        self._synced = self._again = self._restored = False
+        self._failures, self._synced, self._again, self._restored = 0, False, False, False  # turns on end that raised
         self._awaiting: dict[WorkloadKey, None] = {}
 
     @property
@@ -259,6 +258,8 @@ class Engine:
             state.nominations.needless.append(nomination)
             nominations.spare_victims(state)
         self._bind(workload)
+        if entry.again:
+            self._queue.place(state, workload)
 
     def _try_together(self, batch: Batch) -> bool:
         """Admit equal single pods that are next one after the other; returns whether the first of them was."""
@@ -320,8 +321,7 @@ class Engine:
         """Take a workload out of its queue that has been admitted, and keep nothing for it any more."""
         self._queue.drop(workload)
         backfill.end_reservation(self.state, workload)
-        if self.state.quota_holdbacks.of:
-            quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
+        quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 
     # 5 bind
 

@@ -76,6 +76,7 @@ def put_member(state: IngestState, pod: Pod) -> None:
         state.workloads[state.pod_group_of[record.key][0]].nominates = True
     member.scale_down = scale_down_annotations(pod.metadata.annotations)
     member.hints = order_hints(pod.metadata.annotations)
+    state.some_speed = state.some_speed or bool(member.hints.speed)
     if SCALE_DOWN_MARK in member.scale_down:
         state.workloads[state.pod_group_of[record.key][0]].some_protected = True
     if not member.reported[0]:

@@ -6,18 +6,16 @@ not exist yet are counted on is asked in `promises.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from tutti.api.conventions import ConventionError, PodTopologyRequest
+from tutti.api.conventions import PodTopologyRequest
 from tutti.api.conventions.after_annotation import AFTER, read_after
-from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, read_flavor_seconds
-from tutti.api.conventions.membership import annotation_path
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -42,6 +40,7 @@ from tutti.engine.ingest.owned_gangs import (
     tell_notes,
     what_is_wrong,
 )
+from tutti.engine.ingest.paces import read_paces, said_by_object
 from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import checks, limits, owner_starts
@@ -51,8 +50,6 @@ from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.topology.request import Slice
-
-T = TypeVar("T")
 
 
 def read_workload(state: IngestState, workload: Workload) -> None:
@@ -282,10 +279,8 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = _said_by_object(state, workload, AFTER, read_after) or next(named, ())
-    told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
-    own = _said_by_object(state, workload, FLAVOR_SECONDS, read_flavor_seconds)
-    workload.flavor_seconds = own or next(told, ())
+        workload.after = said_by_object(state, workload, AFTER, read_after) or next(named, ())
+    read_paces(state, workload, answers)
     if workload.after or state.followers:
         _follow(state, workload)
     if answers:
@@ -301,20 +296,6 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
     limits.limit_by_queue(state, workload)
-
-
-def _said_by_object(
-    state: IngestState, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
-) -> tuple[T, ...]:
-    """Return what an annotation of a PodGroup or Workload says; one that cannot be read is a problem of its gang."""
-    found = state.catalog.find(workload.key)
-    said = "" if found is None else found.metadata.annotations.get(key, "")
-    try:
-        return read(said, annotation_path(key)) if said else ()
-    except ConventionError as error:
-        text = f"{workload.name}: {error}"
-        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
-        return ()
 
 
 def _follow(state: IngestState, workload: Workload) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tutti.engine.admission import usage_history
+from tutti.engine.admission.growth import growth_step
 from tutti.engine.admission.patience import patience_shape
 from tutti.engine.admission.queue_orders import traits_of
 from tutti.engine.backfill import backfill, overdue_heads
@@ -57,7 +58,8 @@ def sort_key(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     """Return what sorts a workload among those of its queue, the next one first."""
     less, since, place = workload.standing
     workload.traits = traits_of(state, workload, queue, needs)
-    return workload.rank, head_key(-less, since, workload.name, place=place), workload.traits
+    gain = growth_step(workload, queue, needs)
+    return workload.rank, head_key(-less, since, workload.name, place=place, gain=gain), workload.traits
 
 
 def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:

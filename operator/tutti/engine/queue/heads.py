@@ -13,6 +13,7 @@ head changes. What the others are told holds for every head; `tutti explain`, wh
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -352,9 +353,14 @@ def _head(state: QueueState, entry: QueueEntry) -> _Head:
 
 
 def place_among_heads(entry: QueueEntry, level: int) -> Place:
-    """Return the place of a head among those of all contenders, whose quota would come from so far away."""
-    workload = entry.workload
-    return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
+    """Return the place of a head among those of all contenders, whose quota would come from so far away.
+
+    Where members go by what they gain, those beyond a minimum come after all who wait: the first members gain most.
+    """
+    workload, queue = entry.workload, entry.queue
+    grows = queue is not None and queue.by_speed and bool(entry.equivalence.line.name[1])
+    since = math.inf if grows else workload.stands_since
+    return workload.rank, entry_key(_priority(entry), since, level), workload.name
 
 
 def _priority(entry: QueueEntry) -> int:

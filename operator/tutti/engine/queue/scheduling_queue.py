@@ -120,7 +120,7 @@ class SchedulingQueue:
         if catalog != state.catalog.version:
             self._rebuild(state)
         for workload in changed:
-            self._place(state, workload)
+            self.place(state, workload)
         self._activate(state, taken(self._parked.roused))
         for woken in self._parked.freed(freed):
             self._activate(state, woken)
@@ -271,9 +271,9 @@ class SchedulingQueue:
         self._pending.clear()
         state.quota_holdbacks.clear()
         for workload in everybody:
-            self._place(state, workload)
+            self.place(state, workload)
 
-    def _place(self, state: QueueState, workload: Workload) -> None:
+    def place(self, state: QueueState, workload: Workload) -> None:
         """Put one workload where it belongs, or out of the queue where that cannot be found out."""
         if self._bulkheads.is_shut(state, workload):
             self._shut_out(workload)

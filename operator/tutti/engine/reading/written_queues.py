@@ -58,6 +58,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         movable=spec.consolidation is not None and spec.consolidation.movable,
         order=queue_order_of(spec.ordering),
         user_limits=limits_of_users(spec.user_limits),
+        by_speed=spec.surplus_order == "BySpeed",
     )
 
 

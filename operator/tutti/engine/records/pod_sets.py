@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -112,12 +113,15 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         return workload.problem
     needs: list[PodSetRequest] = []
     short: list[MemberGroup] = []
+    gaining = _gaining(workload)
     for group in workload.groups.values():
         tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is PodPhase.WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
+        waiting = waiting[: max(missing, gaining)]
+        gaining -= len(waiting)
         kept_on = workload.style is GangStyle.WITH_ROOM and workload.phase is Phase.BINDING
         holds_for_promised = group.promised is not None and (workload.phase is Phase.WAITING or kept_on)
         promised = max(0, missing - len(waiting)) if holds_for_promised else 0
@@ -136,6 +140,14 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             if need.topology is not None:
                 around.tell(need)
     return needs
+
+
+def _gaining(workload: Workload) -> int:
+    """Return how many members more may have a node before the next one gains nothing; where nobody says it, all."""
+    if workload.speed is None:
+        return sys.maxsize
+    tally = workload.counts()
+    return max(workload.speed.useful, workload.required) - tally.bound - tally.reserved
 
 
 def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waiting: int) -> int:

@@ -56,6 +56,7 @@ class QueueEntry:
         key: Sorts those of a line, the next one first.
         queue: The ClusterQueue that it stands at.
         left: Whether it has left the line.
+        again: Whether it is to stand in line again at once, with more of its pods: others were to go before these.
     """
 
     workload: Workload
@@ -64,6 +65,7 @@ class QueueEntry:
     equivalence: EquivalenceClass
     queue: Queue | None = field(init=False)
     left: bool = False
+    again: bool = False
 
     def __post_init__(self) -> None:
         self.queue = self.equivalence.queue
@@ -182,6 +184,7 @@ class PendingQueue:
     _limited: dict[EquivalenceClass, None] = field(default_factory=dict)
     _run: Iterator[EquivalenceClass] = field(default_factory=lambda: iter(()))
     _last_of_run: EquivalenceClass | None = None
+    _begun: bool = False
     _next: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
     _told: QueueEntry | None = None
     _fresh: list[QueueEntry] = field(default_factory=list)
@@ -233,6 +236,8 @@ class PendingQueue:
         traits = entry.key[2]
         if self.sorting is not None and traits is not None:
             self.sorting.come(entry.equivalence, traits)
+        if self._begun:  # so it competes in this turn as well
+            heapq.heappush(self._next, (self.order(entry), -1 - next(self._numbers), entry.equivalence))
         self.look_again(entry)
 
     def look_again(self, entry: QueueEntry) -> None:
@@ -260,6 +265,7 @@ class PendingQueue:
     def close(self) -> None:
         """End what `begin` has prepared."""
         self._next, self._run, self._last_of_run, self.changes = [], iter(()), None, None
+        self._begun = False
 
     def clear(self) -> None:
         """Let everybody go."""
@@ -292,6 +298,7 @@ class PendingQueue:
     def begin(self) -> None:
         """Prepare for `head`: put the first of all equivalence classes that are active in order."""
         self._note_change()
+        self._begun = True
         self.is_steady = self.sorting is None and not any(one.called or one.local_queue for one in self._active)
         if self.sorting is not None and not any(one.local_queue for one in self._active):
             self._next, self._run = [], self.sorting.sorted(self._active)
@@ -351,6 +358,12 @@ class PendingQueue:
         if self._last_of_run is not None and all(one[2] is not self._last_of_run for one in left):
             self._draw()
         return left
+
+    def rival(self, head: QueueEntry) -> QueueEntry | None:
+        """Return who of those that are active is next after a head; None where nobody is."""
+        firsts = (one.first() for one in self._active if one is not head.equivalence)
+        second = next(islice(head.equivalence.in_order(), 1, None), None)
+        return min((one for one in (*firsts, second) if one is not None), key=self.order, default=None)
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of its equivalence class will be next after a head, one by one, if each before is admitted."""

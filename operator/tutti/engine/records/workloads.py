@@ -38,6 +38,7 @@ from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.engine.records.provisioning import Provisioning
 from tutti.quota.ordering import OrderKey, order_key, queued_at
+from tutti.quota.speed_curves import SpeedCurve
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
@@ -186,6 +187,8 @@ class Workload:
         checks_told: The round and the checks that were last asked to be written as Pending.
         provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
         user, said_seconds, progress, traits: Whose it is, and what the order of its queue goes by.
+        speed: How fast it runs with how many members; None: it does not say, or says it wrongly.
+        speed_said: The text that `speed` was read from.
     """
 
     key: WorkloadKey
@@ -275,6 +278,8 @@ class Workload:
     user: str = ""
     said_seconds: int = 0
     progress: float = 1.0
+    speed: SpeedCurve | None = None
+    speed_said: str = ""
     traits: Traits | None = None
     name: str = field(init=False, repr=False)
 

@@ -1,0 +1,69 @@
+"""What a workload says of how long it takes in which flavor, and how fast it is with how many members.
+
+Whoever wrote the Workload or PodGroup says it, or else the pods, or else their owners. Seconds that cannot be read are
+a problem of the workload; a curve that cannot be read is told of once, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tutti.api.conventions import ConventionError
+from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, read_flavor_seconds
+from tutti.api.conventions.membership import annotation_path
+from tutti.api.conventions.speed_by_members import LONGEST_TEXT, SPEED_BY_MEMBERS, read_speed
+from tutti.engine.ingest import IngestState
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Owned
+from tutti.engine.records.workloads import Workload
+from tutti.quota.speed_curves import amdahl, curve_of
+
+T = TypeVar("T")
+
+
+def read_paces(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
+    """Take over how long a workload takes in which flavor, and how fast it is with how many members."""
+    told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
+    own = said_by_object(state, workload, FLAVOR_SECONDS, read_flavor_seconds)
+    workload.flavor_seconds = own or next(told, ())
+    said = _speed_said(state, workload, answers)
+    if said != workload.speed_said:
+        workload.speed_said = said
+        _read_speed(state, workload)
+
+
+def _speed_said(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> str:
+    """Return the text that says how fast it is; of pods that say different things, the least of them."""
+    found = state.catalog.find(workload.key)
+    if found is not None and (own := found.metadata.annotations.get(SPEED_BY_MEMBERS)):
+        return own[: LONGEST_TEXT + 1]
+    if state.some_speed and (named := {m.hints.speed for m in workload.members() if m.hints.speed}):
+        return min(named)
+    return min((one.terms.hints.speed for one in answers if one.terms.hints.speed), default="")
+
+
+def _read_speed(state: IngestState, workload: Workload) -> None:
+    """Make the curve of what was said; where that is wrong, tell it, and go on as if nothing had been."""
+    workload.speed = None
+    try:
+        said = read_speed(workload.speed_said)
+    except ConventionError as error:
+        state.announce(workload, "Warning", "SpeedIgnored", f"how fast it is with how many members is ignored: {error}")
+        return
+    if said is not None:
+        workload.speed = curve_of(said.points) if said.points else amdahl(said.parallel)
+
+
+def said_by_object(
+    state: IngestState, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
+) -> tuple[T, ...]:
+    """Return what an annotation of a PodGroup or Workload says; one that cannot be read is a problem of its gang."""
+    found = state.catalog.find(workload.key)
+    said = "" if found is None else found.metadata.annotations.get(key, "")
+    try:
+        return read(said, annotation_path(key)) if said else ()
+    except ConventionError as error:
+        text = f"{workload.name}: {error}"
+        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
+        return ()

@@ -1,0 +1,100 @@
+"""Elastic jobs of a trace: what comes of them by hand, and that it is worth giving members to whoever gains most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulate.test_playing import EXACT, NODES, job, played, written
+from tutti_simulate.elastic import Elastic, elastic_of
+from tutti_simulate.jobs import GPU
+from tutti_simulate.measures import figures_of, stay_of
+from tutti_simulate.playing import Rules
+
+IDEAL = Rules(step=0.0, elastic=Elastic(0.25, (1.0, 1.0)))
+BY_SPEED = """
+nodes:
+  - {name: gpu, count: 2, resources: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 4}}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ResourceFlavor
+metadata: {name: gpu}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  surplusOrder: ORDER
+  resourceGroups:
+    - coveredResources: [cpu, nvidia.com/gpu]
+      flavors:
+        - name: gpu
+          resources: [{name: cpu, nominalQuota: 32}, {name: nvidia.com/gpu, nominalQuota: 8}]
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: LocalQueue
+metadata: {name: q, namespace: work}
+spec: {clusterQueue: q}
+"""
+
+
+def test_a_job_runs_with_fewer_pods_at_once_and_goes_on_faster_with_more(tmp_path: Path):
+    """Six of eight GPUs are in use for 40 s when `b` comes, which would take 80 s with eight pods.
+
+    With two it is done with a quarter of a second in each: with 9.75 s when the others end, and 70.25 are left.
+    """
+    rigid = Rules(step=0.0, elastic=Elastic(1.0, (1.0, 1.0)))
+    jobs = [job("c", 0, 40, gpus=3, pods=2), job("b", 1, 80, gpus=1, pods=8)]
+    assert [(one.first, one.ended) for one in played(written(tmp_path, NODES), *jobs, rules=rigid).jobs] == [
+        (0, 40),
+        (40, 120),
+    ]
+    found = played(written(tmp_path, NODES), *jobs, rules=IDEAL)
+    assert [(one.first, one.ended) for one in found.jobs] == [(0, 40), (1, pytest.approx(1 + 39 + 70.25))]
+
+
+def test_use_counts_the_pods_that_run(tmp_path: Path):
+    """Two of eight for 39 s, then all; looked at until the last job is submitted."""
+    found = played(
+        written(tmp_path, NODES),
+        job("c", 0, 40, gpus=3, pods=2),
+        job("b", 1, 80, gpus=1, pods=8),
+        job("late", 60, 1, gpus=1),
+        rules=IDEAL,
+    )
+    in_use = (6 * 40 + 2 * 39 + 8 * 20) / (8 * 60)
+    assert figures_of(found).utilisation[GPU] == pytest.approx(in_use, abs=1e-6)
+
+
+def test_whoever_has_all_pods_alone_is_played_as_before(tmp_path: Path):
+    jobs = [job(f"j{number}", number * 7.0, 50 + number, gpus=1, pods=3) for number in range(12)]
+    rigid = played(written(tmp_path, NODES), *jobs)
+    elastic = played(written(tmp_path, NODES), *jobs, rules=Rules(step=0.0, elastic=Elastic(1.0, (0.5, 0.9))))
+    assert [(one.first, one.ended) for one in rigid.jobs] == [(one.first, one.ended) for one in elastic.jobs]
+
+
+def test_members_to_whoever_gains_most_shorten_the_stay(tmp_path: Path):
+    jobs = [job(f"j{number}", number, 100, gpus=1, pods=8) for number in range(8)]
+
+    def stay(order: str) -> float:
+        rules = Rules(step=0.0, elastic=Elastic(0.125, (0.5, 0.999)))
+        found = played(written(tmp_path, BY_SPEED.replace("ORDER", order)), *jobs, rules=rules)
+        return sum(stay_of(one, found.over) for one in found.jobs) / len(jobs)
+
+    assert stay("BySpeed") < 0.8 * stay("InTurn")
+
+
+@pytest.mark.parametrize("said", ["x", "0.5:", "0.9:0.1", "1.1", "-0.1", "nan", "0.1:inf"])
+def test_a_part_that_cannot_be_read_is_refused(said):
+    if said == "0.5:":
+        assert elastic_of(0.5, said) == Elastic(0.5, (0.5, 0.5))
+        return
+    with pytest.raises(ValueError, match="part"):
+        elastic_of(0.5, said)
+
+
+def test_it_is_off_unless_asked_for():
+    assert elastic_of(None, "0.7:0.99") is None
+    assert EXACT.elastic is None
