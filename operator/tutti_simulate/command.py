@@ -26,6 +26,7 @@ from tutti.placement.policy_file import MOST_HIDDEN, digest, write_policy
 from tutti.virtual_time.cluster import StuckError
 from tutti_simulate.comparison import Difference, differences
 from tutti_simulate.elastic import elastic_of
+from tutti_simulate.foreign import THROTTLES
 from tutti_simulate.jobs import GPU_SHARE, Trace, queues_of, thinned, with_shares
 from tutti_simulate.learned_report import Lessons, draw_learned
 from tutti_simulate.learning import Goal, Ground, Lesson, learn, parted
@@ -106,8 +107,8 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
 @click.option("--format", "kind", type=click.Choice(["auto", *FORMATS]), default="auto", show_default=True,
               help="How TRACE is written.")  # fmt: skip
 @click.option("--cluster", multiple=True, type=_PATH,
-              help="YAML of nodes (as `tutti cluster --shapes` has them), queues and a TuttiConfiguration; or openb's "
-              "list of nodes. May be given several times.")  # fmt: skip
+              help="YAML of nodes (as `tutti cluster --shapes` has them), queues, throttles, AppGroups, a "
+              "NetworkTopology, a TuttiConfiguration; or openb's list of nodes. Can be repeated.")  # fmt: skip
 @click.option("--live", is_flag=True, help="Nodes and queues of a live cluster, without the work in it; only read.")
 @click.option("--against", multiple=True, type=_PATH,
               help="YAML of what is otherwise in a second run: nodes, queues or a TuttiConfiguration.")  # fmt: skip
@@ -315,6 +316,11 @@ def _notes(setting: Setting, asked: _Asked) -> list[str]:
     notes = []
     if not any(kind == "ClusterQueue" for kind, _, _ in setting.objects):
         notes.append("there are no queues: each of the trace has an equal part of the nodes, and lends it")
+    kinds = {kind for kind, _, _ in setting.foreign}
+    if kinds & set(THROTTLES) and setting.configuration.throttles is None:
+        notes.append("there are throttles, which count only with throttles.name in a TuttiConfiguration")
+    if kinds - set(THROTTLES) and setting.configuration.network is None:
+        notes.append("there are AppGroups or NetworkTopologies, which count only with network in a TuttiConfiguration")
     if asked.shares == "milli":
         notes.append(f"parts of cards count as {GPU_SHARE} of a node: holes in single cards are not seen")
     return notes

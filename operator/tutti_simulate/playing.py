@@ -26,6 +26,7 @@ from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.virtual_time.cluster import Habits, VirtualCluster
 from tutti_sim.hollow.nodes import GPU_LABEL
 from tutti_simulate.elastic import Elastic
+from tutti_simulate.foreign import AppGroupPlans, labels_of
 from tutti_simulate.jobs import JobPods, TraceJob
 from tutti_simulate.setting import Setting
 from tutti_simulate.speeds import Speeds
@@ -182,6 +183,7 @@ class _Play:
         self._cluster = VirtualCluster(engine, START, habits, journal)
         self._cluster.heard, self._cluster.ends = self._hear, self._end
         self._shapes = _shapes(jobs)
+        self._app_groups = AppGroupPlans(setting.foreign)
 
     def run(self, progress: Callable[[int], None]) -> Played:
         cluster, played = self._cluster, self._played
@@ -254,8 +256,10 @@ class _Play:
             key = ("Pod", space, f"{name}-0-0")
         self._of[key] = one
         self._come += 1
+        roles = self._app_groups.begin(job.queue, space, name, len(job.pods), self._cluster.tell)
+        labels |= labels_of(job)
         for part, pods in enumerate(job.pods):
-            own = {**labels, POD_GROUP: f"part-{part}"} if key[0] == "Workload" else labels
+            own = {**labels, **roles[part], **({POD_GROUP: f"part-{part}"} if key[0] == "Workload" else {})}
             spec_of_pod = self._pod_spec(job, pods)
             for rank in range(pods.count):
                 pod = f"{name}-{part}-{rank}"
@@ -331,6 +335,8 @@ class _Play:
         if one is None:
             return
         self._account()
+        name = key[2].removesuffix("-0-0") if key[0] == "Pod" else key[2]
+        self._app_groups.end(one.job.queue, key[1], name, self._cluster.tell)
         one.ended = self._now
         self._ended += 1
         if one.runs:

@@ -22,16 +22,19 @@ from tutti.cli.views.what_if import changed
 from tutti.engine.records.observations import (
     AnyObservation,
     NamespaceSeen,
+    NetworkObjectSeen,
     NodeSeen,
     ObjectSeen,
     PodSeen,
     PriorityClassSeen,
+    ThrottleSeen,
 )
 from tutti.engine.records.plugins import Plugins
 from tutti.kube.decoding import object_decoder
 from tutti_sim.hollow.nodes import GPU_LABEL, manifest
 from tutti_sim.hollow.shapes import Shapes
 from tutti_sim.meta.yamlfile import read_yaml
+from tutti_simulate.foreign import ForeignObjectError, foreign_of, is_foreign, seen_id
 from tutti_simulate.jobs import GPU, GPU_SHARE
 
 TRACE_NAMESPACE = "trace"
@@ -57,6 +60,7 @@ class Setting:
     Attributes:
         nodes: By name.
         objects: What Tutti goes by, by kind, namespace and name.
+        foreign: Throttles, AppGroups and NetworkTopologies, likewise.
         others: What else was listed: pods of other schedulers, namespaces.
         plugins: What the configuration enables of foreign code, made.
         made: Whether the queues were made here, because there were none.
@@ -65,6 +69,7 @@ class Setting:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     objects: Mapping[ObjectId, dict[str, Any]] = field(default_factory=dict)
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
+    foreign: Mapping[ObjectId, AnyObservation] = field(default_factory=dict)
     others: Sequence[AnyObservation] = ()
     configuration: TuttiConfiguration = field(default_factory=TuttiConfiguration)
     plugins: Plugins = field(default_factory=dict)
@@ -73,7 +78,7 @@ class Setting:
     def seen(self) -> Iterator[AnyObservation]:
         """Yield what an engine is told of it."""
         spaces = {one.namespace.metadata.name for one in self.others if isinstance(one, NamespaceSeen)}
-        for name in sorted({space for _, space, _ in self.objects if space} - spaces):
+        for name in sorted({space for _, space, _ in (*self.objects, *self.foreign) if space} - spaces):
             yield NamespaceSeen(Namespace(ObjectMeta(name=name)))
         for priority in self.priority_classes.values():
             yield PriorityClassSeen(priority)
@@ -81,6 +86,7 @@ class Setting:
             yield NodeSeen(node)
         for (kind, _, _), raw in self.objects.items():
             yield ObjectSeen(kind, raw)
+        yield from self.foreign.values()
         yield from self.others
 
     def capacity(self) -> dict[str, int]:
@@ -135,9 +141,10 @@ def _with_documents(setting: Setting, text: str, origin: str) -> Setting:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SettingError(f"{origin}: this is not YAML: {' '.join(str(error).split())}") from None
     nodes: dict[str, Node] = {}
-    objects, classes = dict(setting.objects), dict(setting.priority_classes)
+    objects, classes, foreign = dict(setting.objects), dict(setting.priority_classes), dict(setting.foreign)
     configuration = setting.configuration
-    for number, (where, document) in enumerate(documents, start=1):
+    for number, (where, found) in enumerate(documents, start=1):
+        document = _plain(found, where)
         if not isinstance(document, dict):
             raise SettingError(f"{where}: must be a mapping: a fleet (nodes: ...) or a manifest with a kind")
         kind, name = document.get("kind"), _name(document)
@@ -153,19 +160,39 @@ def _with_documents(setting: Setting, text: str, origin: str) -> Setting:
         elif document.get("apiVersion") == API_VERSION and kind not in _WORK:
             raw = _checked_object(document, str(kind), where, number)
             objects[str(kind), str(raw["metadata"].get("namespace", "")), name] = raw
+        elif is_foreign(document):
+            key, seen = _foreign(document, name, where)
+            foreign[key] = seen
         elif kind in _WORK:
             raise SettingError(f"{where}: a {kind} is work, and work comes from the trace")
         else:
             raise SettingError(
-                f"{where}: {kind} says nothing of a cluster; use a fleet, Node or kinds of {API_VERSION}"
+                f"{where}: {kind} says nothing of a cluster; use a fleet, Node, kinds of {API_VERSION}, or Throttle, "
+                "ClusterThrottle, AppGroup and NetworkTopology of their projects"
             )
     return replace(
         setting,
         nodes=nodes or setting.nodes,
         objects=objects,
         priority_classes=classes,
+        foreign=foreign,
         configuration=configuration,
     )
+
+
+def _plain(document: Any, where: str) -> Any:
+    """Return a document as a server is sent it: times that YAML has made of text are text again."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(document))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise SettingError(f"{where}: {error}") from None
+
+
+def _foreign(document: Mapping[str, Any], name: str, where: str) -> tuple[ObjectId, AnyObservation]:
+    try:
+        return foreign_of(document, name)
+    except ForeignObjectError as error:
+        raise SettingError(f"{where}: {error}") from None
 
 
 def _listed(one: Any, where: str) -> Iterator[tuple[str, Any]]:
@@ -236,6 +263,7 @@ def snapshot_of(seen: Iterable[AnyObservation], configuration: TuttiConfiguratio
     objects: dict[ObjectId, dict[str, Any]] = {}
     classes: dict[str, PriorityClass] = {}
     others: list[AnyObservation] = []
+    foreign: dict[ObjectId, AnyObservation] = {}
     for one in seen:
         match one:
             case NodeSeen(node=node):
@@ -249,11 +277,13 @@ def snapshot_of(seen: Iterable[AnyObservation], configuration: TuttiConfiguratio
             case PodSeen(pod=pod):
                 if pod.spec.node_name and not pod.terminated and pod.spec.scheduler_name not in ours:
                     others.append(one)
+            case ThrottleSeen() | NetworkObjectSeen():
+                foreign[seen_id(one)] = one
             case NamespaceSeen():
                 others.append(one)
             case _:
                 pass  # volumes, budgets and the like: no job of a trace has to do with them
-    return Setting(nodes, objects, classes, others, configuration)
+    return Setting(nodes, objects, classes, foreign, others, configuration)
 
 
 def with_queues(setting: Setting, queues: Sequence[str], resources: Iterable[str]) -> Setting:
