@@ -46,8 +46,10 @@ def read_trace(path: Path, kind: str, *, cpus_per_pod: int) -> Trace:
     """
     try:
         return _read(path, kind, cpus_per_pod)
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TraceError(f"{path}: it ends in the middle, or is damaged ({error}); fetch it once more") from None
+    except TraceError as error:
+        raise error if str(path) in str(error) else TraceError(f"{path}: {error}") from None
 
 
 def _read(path: Path, kind: str, cpus_per_pod: int) -> Trace:

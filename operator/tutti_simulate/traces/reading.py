@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
@@ -17,6 +18,9 @@ LONGEST_LINE = 64 * 1024
 MOST_TOLD = 20
 MOST_JOBS = 20_000_000
 _MOST_SHOWN = 40
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
+)
 
 
 class TraceError(ValueError):
@@ -49,10 +53,11 @@ def number_of(text: str, field: str, *, least: float = 0.0, most: float = 1e15) 
     Raises:
         BadEntryError: It is none, or not within its bounds; it names the field.
     """
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadEntryError(f"{field} must be a number, not {text[:_MOST_SHOWN]!r}") from None
+    if not _NUMBER.fullmatch(
+        text.strip()
+    ):  # Python reads 1_000 and other scripts' digits as numbers, no trace means it
+        raise BadEntryError(f"{field} must be a number, not {text[:_MOST_SHOWN]!r}")
+    value = float(text)
     if not math.isfinite(value) or not least <= value <= most:
         raise BadEntryError(f"{field} is {value:g}, which must be within {least:g} and {most:g}")
     return value
