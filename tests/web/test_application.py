@@ -220,30 +220,6 @@ async def test_who_is_behind_is_sent_the_whole():
     await messages.aclose()
 
 
-async def test_what_would_help_is_tried():
-    async with site() as one:
-        status, _, text = await one.get("/try?namespace=vision&name=train-2&kind=PodGroup")
-        found = json.loads(text)
-
-    assert status == 200
-    assert found["summary"] == "4 changes tried, of which 4 would do"
-    assert found["sections"][0]["rows"][0]["cells"][1][0]["text"] == "if vision/train-1 (8 nvidia.com/gpu) ends"
-
-
-async def test_what_is_not_there_cannot_be_tried():
-    async with site() as one:
-        status, _, text = await one.get("/try?namespace=vision&name=nothing")
-
-    assert status == 404
-    assert "there is no Workload, pod group or pod vision/nothing" in text
-
-
-async def test_only_so_much_is_tried_at_once(monkeypatch):
-    monkeypatch.setattr(hubs, "MOST_TRIED", 0)
-    async with site() as one:
-        assert (await one.get("/try?namespace=vision&name=train-2"))[0] == 429
-
-
 async def test_a_page_that_cannot_be_made_says_so_and_the_others_are(monkeypatch, caplog):
     def broken(*_: object) -> None:
         raise RuntimeError("broken")

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -26,7 +26,8 @@ from aiohttp.typedefs import Handler
 from tutti.web.access import LONGEST_COOKIE, Doorkeeper, Refused, Viewer
 from tutti.web.addresses import page_address
 from tutti.web.hub import PageHub, Subscription
-from tutti.web.pages.asking import NotShown
+from tutti.web.pages.asking import PageRequest
+from tutti.web.trials import SEES_ALL, TrialKey
 
 log = structlog.get_logger(__name__)
 
@@ -111,7 +112,8 @@ class _Application:
         app.router.add_get("/static/{name}", self._static)
         app.router.add_get("/favicon.ico", self._icon)
         app.router.add_get("/stream", self._stream)
-        app.router.add_get("/try", self._try)
+        app.router.add_get("/try", self._kept_trial)
+        app.router.add_post("/try", self._try)
         if self._doorkeeper.signs_in:
             app.router.add_get("/login", self._login_page)
             app.router.add_post("/login", self._login)
@@ -273,18 +275,42 @@ class _Application:
         async with asyncio.timeout(_SLOWEST_SECONDS):
             await answer.write(message)
 
-    async def _try(self, request: web.Request) -> web.Response:
-        """What would have a workload placed, tried out now."""
+    async def _trial_of(self, request: web.Request) -> tuple[TrialKey, Viewer]:
+        """Return of which workload it is asked what would help, and by whom.
+
+        Raises:
+            Refused: He may not see everybody whom an answer may name.
+        """
         viewer = await self._viewer(self._token(request))
-        names = {name: request.query.get(name, "")[:320] for name in ("namespace", "name")}
-        query = {"kind": request.query.get("kind", "")}
-        try:
-            found: Any = await self._hub.tried(names, query, viewer)
-        except NotShown as error:
-            return _plain(HTTPStatus.NOT_FOUND, str(error))
-        return web.Response(
-            body=msgspec.json.encode(found), content_type="application/json", headers={"Cache-Control": "no-store"}
-        )
+        if not viewer.sees_all:
+            raise Refused(HTTPStatus.FORBIDDEN, SEES_ALL)
+        kind, namespace, name = (request.query.get(one, "")[:320] for one in ("kind", "namespace", "name"))
+        return (kind, namespace, name), viewer
+
+    async def _kept_trial(self, request: web.Request) -> web.Response:
+        """What would have a workload placed, where that was tried out of late: nothing is begun by opening a link."""
+        key, _ = await self._trial_of(request)
+        body = msgspec.json.encode(self._hub.trials.kept(key))
+        return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+    async def _try(self, request: web.Request) -> web.StreamResponse:
+        """What would have a workload placed, tried out now: lines of JSON that say how far it is; the last answers."""
+        key, viewer = await self._trial_of(request)
+        kind, namespace, name = key
+        picture = await self._hub.picture()
+        asked = PageRequest(picture, viewer, {"namespace": namespace, "name": name}, {"kind": kind})
+        async with aclosing(self._hub.trials.follow(key, asked)) as told:
+            first = await anext(told)  # which raises where he is refused, before anything is said
+            headers = {**HEADERS, "Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
+            answer = web.StreamResponse(headers=headers | {"X-Accel-Buffering": "no"})
+            await answer.prepare(request)
+            try:
+                await self._send(answer, msgspec.json.encode(first) + b"\n")
+                async for news in told:
+                    await self._send(answer, msgspec.json.encode(news) + b"\n")
+            except (ConnectionError, TimeoutError):
+                return answer  # whoever asked has gone
+        return answer
 
     async def _login_page(self, request: web.Request) -> web.Response:
         """Where a token is given."""

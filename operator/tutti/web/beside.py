@@ -7,6 +7,7 @@ nothing else with the operator: neither its processor time, which belongs to dec
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import ssl
@@ -21,6 +22,7 @@ import msgspec
 import structlog
 
 from tutti.api.configuration import TuttiConfiguration, UiSettings
+from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.views.configuration import KnownConfiguration
 from tutti.controller import logs
 from tutti.controller.plugins import load_plugins
@@ -106,6 +108,7 @@ def serve_task() -> None:
     """Read the task, a line of JSON, and do it."""
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=WebViewTask)
     os.nice(_NICE)
+    gc.set_threshold(*GC_THRESHOLDS)
     logs.configure(task.log_format, level=task.log_level)
     asyncio.run(_run(task))
 

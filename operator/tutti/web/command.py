@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 
 from tutti.api.configuration import ConfigurationError
+from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.terminal import echo
 from tutti.cli.views.command_line import USAGE, fail
 from tutti.cli.views.configuration import KnownConfiguration, given_configuration
@@ -36,6 +38,7 @@ def command(*, kubeconfig: Path | None, context: str | None, config: Path | None
     what the kubeconfig may list; nothing is written. It ends with Ctrl-C.
     """
     logs.configure("console", level="error")
+    gc.set_threshold(*GC_THRESHOLDS)
     options = HomeOptions(kubeconfig, context, port, None if config is None else _read(config))
     try:
         asyncio.run(_serve(options, opens=not no_browser))

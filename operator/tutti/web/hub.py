@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,10 +25,10 @@ from tutti.web.access import Refused, Viewer
 from tutti.web.addresses import PageAddress, made_page
 from tutti.web.documents import PageDocument, change_of
 from tutti.web.mirror import ClusterMirror
-from tutti.web.pages.asking import NotShown, PageRequest
-from tutti.web.pages.workload import remedies_document
+from tutti.web.pages.asking import NotShown
 from tutti.web.picture import Picture
 from tutti.web.standing import KeptAnswers
+from tutti.web.trials import Trials
 
 log = structlog.get_logger(__name__)
 
@@ -36,8 +36,6 @@ MOST_STREAMS: Final = 200
 """So many pages may be open at once."""
 MOST_STREAMS_OF_ONE: Final = 30
 """So many of these may be of one who has signed in."""
-MOST_TRIED: Final = 4
-"""So many may wait at once for what is tried out for them."""
 _LEAST_REST_SECONDS: Final = 0.5
 _LONGEST_REST_SECONDS: Final = 30.0
 _ANEW_SECONDS: Final = 15.0
@@ -109,8 +107,7 @@ class PageHub:
         self._looked = asyncio.Event()  # somebody has come for whom no page was made yet
         self._taken = asyncio.Condition()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="pages")
-        self._trials = ThreadPoolExecutor(1, thread_name_prefix="trials")
-        self._trying = 0
+        self.trials = Trials(clock)
         self._wanted = 0
         self._kept = KeptAnswers(self._found_out)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -169,23 +166,6 @@ class PageHub:
                 del self._of[viewer.name]
             if not channel.open and self._channels.get(key) is channel:
                 del self._channels[key]
-
-    async def tried(self, names: Mapping[str, str], query: Mapping[str, str], viewer: Viewer) -> PageDocument:
-        """Return what would have a workload placed, as it was tried out just now.
-
-        Raises:
-            Refused: Too many are waiting for such an answer.
-            NotShown: There is no such workload, or it may not be tried.
-        """
-        if self._trying >= MOST_TRIED:
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too much is being tried out: try again in a moment")
-        picture = await self.picture()
-        self._trying += 1
-        try:
-            asked = PageRequest(picture, viewer, names, query)
-            return await asyncio.get_running_loop().run_in_executor(self._trials, remedies_document, asked)
-        finally:
-            self._trying -= 1
 
     async def run(self) -> None:
         """Take pictures and make pages until cancelled."""
@@ -271,9 +251,9 @@ class PageHub:
                     one.offer(message)
 
     def close(self) -> None:
-        """End the threads; what is being tried out there is waited for no longer."""
+        """End the threads, and what is being tried out."""
         self._worker.shutdown(wait=False, cancel_futures=True)
-        self._trials.shutdown(wait=False, cancel_futures=True)
+        self.trials.close()
         self._kept.close()
 
 

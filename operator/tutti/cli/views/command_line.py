@@ -6,6 +6,7 @@ And names of objects of the cluster that the command line so far leads to, for t
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 
 from tutti.api.configuration import ConfigurationError
+from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.configuration import KnownConfiguration, configuration_in, given_configuration
 from tutti.cli.views.drawing import WIDE, PageWidth
@@ -195,6 +197,7 @@ def view(function: F) -> F:
     def wrapped(
         *, kubeconfig: Path | None, context: str | None, config: Path | None, output: str, **options: Any
     ) -> Any:
+        gc.set_threshold(*GC_THRESHOLDS)  # what is read lives until the answer is there
         return function(ViewOptions(kubeconfig, context, config, output), **options)
 
     return wrapped  # type: ignore[return-value]  # click replaces the first parameter

@@ -65,6 +65,32 @@ FITS = "it fits now, and is not placed yet"
 _PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
 
 
+_LOOK_UP = 512
+"""After so many observations it is looked whether somebody still waits for the answer."""
+
+
+class Abandoned(Exception):  # noqa: N818 - it says what happened
+    """Nobody waits for an answer any more, which was being worked out."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """How far an answer is that takes its time: read, and ended, by whoever waits for it in another thread.
+
+    Attributes:
+        tried: How many clusters have been decided.
+        over: Whether nobody waits for it any more.
+    """
+
+    tried: int = 0
+    over: bool = False
+
+    def go_on(self) -> None:
+        """Raise `Abandoned` where nobody waits any more."""
+        if self.over:
+            raise Abandoned("it was stopped")
+
+
 @dataclass
 class ObservedCluster:
     """An engine, and what it was told.
@@ -76,6 +102,7 @@ class ObservedCluster:
         discreet: Whether those of other namespaces are told of by their uid, as in what the operator writes.
         known: Tells of a workload why it would still wait as things are, None where it would not, where somebody has
             found out; None: it is found out whenever it is asked.
+        effort: How far the answer is that it is asked for.
     """
 
     listed: Listed
@@ -85,6 +112,7 @@ class ObservedCluster:
     assumed: str = ""
     discreet: bool = False
     known: Callable[[WorkloadKey], Explanation | None] | None = None
+    effort: Effort = field(default_factory=Effort)
 
     def of_shard(self, shard: str) -> ObservedCluster:
         """Return the cluster as the engine of a shard is told of it; the same where there are no shards."""
@@ -114,10 +142,16 @@ class ObservedCluster:
         return [self.of_shard(one) for one in (DEFAULT_SHARD, *(shard.name for shard in self.configuration.shards))]
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
-        """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
+        """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed.
+
+        Raises:
+            Abandoned: Nobody waits for it any more.
+        """
         engine = Engine(self.configuration, self.plugins, discreet=self.discreet)
-        for one in self.listed.seen if seen is None else seen:
+        for number, one in enumerate(self.listed.seen if seen is None else seen):
             engine.observe(one)
+            if not number % _LOOK_UP:
+                self.effort.go_on()
         engine.observe(Synced())
         engine.decide(self.at, most=0)
         return engine
@@ -127,7 +161,9 @@ class ObservedCluster:
         if seen is self.listed.seen and self.known is not None:
             return self.known(key)
         engine = self.stock(seen)
-        engine.decide(self.at)
+        engine.decide(self.at, enough=lambda: self.effort.over)
+        self.effort.go_on()
+        self.effort.tried += 1
         workload = engine.state.workloads.get(key)
         return None if workload is None else waits_for(workload)
 

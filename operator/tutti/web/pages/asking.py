@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from tutti.api.resources import PODS
 from tutti.cli.views.drawing import amount
+from tutti.cli.views.what_if import Effort
 from tutti.web.access import Viewer
 from tutti.web.documents import BarPart, Cells, PageCell, said
 from tutti.web.picture import Picture
@@ -21,12 +22,14 @@ class PageRequest:
     Attributes:
         names: What the path says, such as a namespace and a name.
         query: What the rest of the address says.
+        effort: How far the answer is, where it is one that takes its time.
     """
 
     picture: Picture
     viewer: Viewer
     names: Mapping[str, str]
     query: Mapping[str, str]
+    effort: Effort = field(default_factory=Effort)
 
     @property
     def answers(self) -> Answers:

@@ -51,7 +51,7 @@ function tell(time) {
 
 setInterval(() => document.querySelectorAll("time[data-at]").forEach(tell), 5000);
 
-function moment(cell) {
+export function moment(cell) {
   const date = new Date(cell.at * 1000);
   const made = element("time", { datetime: date.toISOString(), title: date.toLocaleString(), "data-at": cell.at });
   tell(made);

@@ -1,5 +1,5 @@
 // Draws the sections of a page, and changes what of them is different: rows by their keys, in place.
-import { element, fill, read } from "./cells.js";
+import { element, fill, moment, read } from "./cells.js";
 
 const MARKS = { Passed: "✓", Waits: "✗", WouldPass: "○", WouldWait: "!", Unknown: "?", Short: "✗" };
 const DEEPEST = 6;
@@ -234,35 +234,76 @@ class PlainText extends Drawn {
   }
 }
 
+// What would help is tried when somebody asks for it by the button, and never by an address alone: whoever is sent that
+// reads what was found last.
 class Trial extends Drawn {
   constructor(section) {
     const button = element("button", { type: "button" }, "Try what would help");
-    const found = element("div", { "aria-live": "polite" });
-    super(section, button, found);
+    const stop = element("button", { type: "button", hidden: "" }, "Stop");
+    const found = element("div", { role: "status" });
+    super(section, button, " ", stop, found);
+    Object.assign(this, { button, stop, found, trying: null });
     button.addEventListener("click", () => {
       setOpen(section.id, true);
-      this.tryIt(button, found);
+      this.tryIt();
     });
-    if (openParts().has(section.id)) this.tryIt(button, found);
+    stop.addEventListener("click", () => this.trying?.abort());
+    if (openParts().has(section.id)) this.showKept();
   }
 
-  async tryIt(button, found) {
-    button.disabled = true;
-    found.replaceChildren(element("p", {}, "trying ..."));
+  say(text, tone = "") {
+    this.found.replaceChildren(element("p", tone ? { class: tone } : {}, text));
+  }
+
+  show(news) {
+    if (news.state === "waiting") this.say(`waiting for ${news.ahead} that ${news.ahead === 1 ? "is" : "are"} being tried before`);
+    else if (news.state === "trying") this.say(`trying ... ${news.tried ?? 0} done`);
+    else if (news.state === "over") this.say(news.problem, "bad");
+    else if (news.document) {
+      const made = (news.document.sections ?? []).map((section) => draw(section).root);
+      this.found.replaceChildren(element("p", {}, `${news.document.summary}, `, moment(news)), ...made);
+    }
+  }
+
+  async showKept() {
     try {
       const answer = await fetch(this.section.href, { headers: { Accept: "application/json" } });
+      if (answer.ok && this.trying === null) this.show(read(await answer.text()));
+    } catch {
+      // The stream of the page says that there is no connection.
+    }
+  }
+
+  async tryIt() {
+    this.trying = new AbortController();
+    this.button.disabled = true;
+    this.stop.hidden = false;
+    this.say("trying ...");
+    try {
+      const answer = await fetch(this.section.href, { method: "POST", signal: this.trying.signal });
       if (!answer.ok) {
-        found.replaceChildren(element("p", { class: "bad" }, await answer.text()));
+        this.say(await answer.text(), "bad");
         return;
       }
-      const document_ = read(await answer.text());
-      const made = document_.sections.map((section) => draw(section).root);
-      found.replaceChildren(element("p", {}, document_.summary), ...made);
+      for await (const line of lines(answer.body)) this.show(read(line));
     } catch (error) {
-      found.replaceChildren(element("p", { class: "bad" }, `there is no answer: ${error.message}`));
+      this.say(error.name === "AbortError" ? "stopped" : `there is no answer: ${error.message}`, error.name === "AbortError" ? "" : "bad");
     } finally {
-      button.disabled = false;
+      this.button.disabled = false;
+      this.stop.hidden = true;
     }
+  }
+}
+
+async function* lines(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    yield* parts;
   }
 }
 
