@@ -91,7 +91,7 @@ def test_a_pod_that_no_node_could_ever_hold_is_told_the_largest_node(story: Stor
     story.start_operator()
     story.pod("giant", gpus=1000)
     story.wait(lambda: story.pod_condition("giant")[0] == "Unschedulable", "it to be told")
-    assert "a pod asks for 1000 nvidia.com/gpu; the largest node offers" in story.pod_condition("giant")[1]
+    assert "A pod asks for 1000 nvidia.com/gpu; the largest node offers" in story.pod_condition("giant")[1]
     assert "Insufficient nvidia.com/gpu" in story.pod_condition("giant")[1]
     still_works(story)
 

@@ -121,7 +121,7 @@ def test_a_gang_that_fits_in_part_is_told_how_much_of_it_fits():
 def test_what_no_node_could_ever_give_is_named():
     cluster = cluster_of(node("a", cpu=2), node("b", cpu=8))
     assert why_not(cluster, Ask(pod_class(cluster, cpu="9"), 1)).never == (
-        "a pod asks for 9 cpu; the largest node offers 8"
+        "A pod asks for 9 cpu; the largest node offers 8: ask for less, or add larger nodes"
     )
     assert why_not(cluster, Ask(pod_class(cluster, cpu="8"), 3)).never == ""
 

@@ -364,7 +364,7 @@ def test_a_claim_for_one_pod_is_given_to_one_pod_of_a_gang():
         assert len(rows) == 1
         assert place_ask(cluster.nodes, transaction, Ask(pod_class, 1), DEFAULT_PROFILE) is None
     why = diagnose(cluster.nodes, Ask(pod_class, 2), DEFAULT_PROFILE)
-    assert "claim default/d is ReadWriteOncePod" in why.never
+    assert "Claim default/d is ReadWriteOncePod" in why.never
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,46 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
+_OF_NODES: Final = re.compile(
+    r"\b(\d+) (?:node\(s\)(?: (were|exceed)\b)?|(cannot allocate all claims|resourceclaim not available))"
+)
+_KUBE_WORDS: Final = {
+    "untolerated taint(s)": "untolerated taints",
+    "plugin(s) [NodeAffinity]": "plugin NodeAffinity",
+    "pvc(s) bound to non-existent pv(s)": "claims bound to volumes that do not exist",
+}
+_VERBS: Final = {"were": ("was", "were"), "exceed": ("exceeds", "exceed")}
+_NODES: Final = "node(s) "
+_AVAILABLE: Final = "nodes are available"
+
+
+def in_plain_words(text: str) -> str:
+    """Return a message for people of one in the words of kube-scheduler, which leaves open how many nodes it means.
+
+    Conditions of pods have its own words (framework/types.go, FitError), as people search for these, and scripts.
+    """
+    if _AVAILABLE not in text:
+        return text
+    for theirs, ours in _KUBE_WORDS.items():
+        text = text.replace(theirs, ours)
+    return _OF_NODES.sub(_with_its_number, text)
+
+
+def _with_its_number(found: re.Match[str]) -> str:
+    number, verb, claims = int(found[1]), found[2], found[3]
+    said = counted(number, "node")
+    if claims:
+        return f"{said} that cannot allocate all claims" if claims[0] == "c" else f"{said} with a claim not available"
+    return f"{said} {agreeing(number, _VERBS[verb])}" if verb else said
+
+
+def ruled_out_for(number: int, reason: str) -> str:
+    """Return for what so many nodes are ruled out, to stand behind their number: `was unschedulable`."""
+    if not reason.startswith(_NODES):
+        return reason
+    return in_plain_words(f"{_AVAILABLE} {number} {reason}").partition(" node")[2].removeprefix("s").lstrip()
+
+
 def followed_by(sentence: str, more: str) -> str:
     """Return a sentence and what is said of it besides, in one: the full stop that it may end with is left out."""
     return f"{sentence.removesuffix('.')}; {more}"

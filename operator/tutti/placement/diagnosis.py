@@ -320,7 +320,7 @@ def refusal_message(count: int, why: str) -> str:
 def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
     """Name what no node could mend: too large a pod, and claims that only one of several pods may use."""
     parts = [
-        f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
+        f"Claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
         for claim in (ask.pod_class.volumes.once if ask.required > 1 else ())
     ]
     stood_in = {one.resource for one in ask.pod_class.devices.extended}
@@ -329,9 +329,12 @@ def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         for name, amount in ask.pod_class.requests.items()
         if name not in stood_in and not profile.fit.is_ignored(name)
     }
-    for name, largest in too_large(nodes, asked).items():
-        asks, offers = format_amount(name, ask.pod_class.requests[name]), format_amount(name, largest)
-        parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
+    larger = [
+        f"A pod asks for {format_amount(name, asked[name])} {name}; the largest node offers {format_amount(name, most)}"
+        for name, most in too_large(nodes, asked).items()
+    ]
+    if larger:
+        parts.append(f"{'. '.join(larger)}: ask for less, or add larger nodes")
     if not parts and any(isinstance(one, numa.NumaAlignment) for one in profile.inter_pod):
         parts += filter(None, [too_large_for_zones(ask.pod_class, nodes)])
     return "; ".join(parts)

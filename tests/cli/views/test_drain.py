@@ -232,7 +232,7 @@ def test_what_is_on_the_node_does_not_go_back_to_it():
     (one,) = drained(node("n0", "m", "r"), pod("d", "p", 1, on="n0", owner="Job")).pods
 
     assert one.fate is PodFate.WAITS
-    assert "1 node(s) were unschedulable" in one.why
+    assert "1 node was unschedulable" in one.why
 
 
 def test_pods_of_another_scheduler_take_what_is_left_by_ours():

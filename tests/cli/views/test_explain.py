@@ -423,7 +423,10 @@ def test_a_single_pod_is_told_as_one():
 
     assert (found.kind, found.steps[0].message) == ("Pod", "it is a pod by itself")
     assert found.steps[3].verdict is GateOutcome.WAITS
-    assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in found.steps[3].message
+    assert (
+        "A pod asks for 9 nvidia.com/gpu; the largest node offers 8: ask for less, or add larger nodes"
+        in found.steps[3].message
+    )
 
 
 def test_what_no_node_could_ever_give_is_told_with_what_would_do():
@@ -469,7 +472,7 @@ def test_where_nothing_helps_that_is_said():
     found = of("d/g", made)
 
     assert (found.summary, found.remedies) == ("it waits at the Placement gate: Impossible", ())
-    assert "claim d/data is ReadWriteOncePod, and 2 pods of the gang use it" in message(found, "Placement")
+    assert "Claim d/data is ReadWriteOncePod, and 2 pods of the gang use it" in message(found, "Placement")
     assert "Nothing that was tried would help: no cordon" in plain(draw_explained(found, scene.AT))
     assert "would help" not in plain(draw_explained(of("d/g", made, trying=False), scene.AT))
 
@@ -563,7 +566,7 @@ def test_whom_it_waits_for_is_told_with_the_room_that_they_will_leave():
 def test_members_beyond_those_required_are_told_of():
     found = of("d/g", [node("n", "m", "r"), GANG, pod("d", "g-0", 8, gang="g", on="n"), pod("d", "g-1", 8, gang="g")])
 
-    assert found.summary == "it waits with some of its members at the Placement gate: Unschedulable"
+    assert found.summary == "some of its members run; it waits at the Placement gate: Unschedulable"
     assert [(room.pods, room.fits) for room in found.rooms] == [(1, 0)]
 
 
@@ -662,7 +665,7 @@ def test_who_holds_quota_while_a_check_is_asked_waits_at_the_gate_of_checks():
     found = of("b/g", asking("Pending"))
     gates = ["Gather: Passed", "Queue: Passed", "Quota: Passed", "Checks: Waits", "Placement: WouldPass"]
     assert verdicts(found) == gates
-    assert found.summary == "it waits at the Checks gate: ChecksPending"
+    assert found.summary == "it waits at the Checks gate"
     assert (found.remedies, found.hopeless) == ((), "")
     details = queue_details(told(asking("Pending")).stock().state, "asked")
     assert details is not None
@@ -681,7 +684,7 @@ def test_who_starts_after_others_waits_in_its_queue_and_is_placed_if_it_names_no
     made.append(pod("serving", "follow-0", 0, labels={f"{scene.TUTTI}/workload": "follow"}))
     found = of("serving/follow", made)
 
-    assert found.summary == "it waits at the Queue gate: WaitingForWorkloads"
+    assert found.summary == "it waits for workloads"
     assert verdicts(found)[1] == "Queue: Waits"
     assert helps(found) == ["it names nobody in spec.after"]
 

@@ -112,7 +112,7 @@ def test_after_a_provisioning_request_was_deleted_it_is_told_and_nodes_are_not_s
     found = explained(world, "w")
 
     assert isinstance(found, ExplainedWorkload)
-    assert found.summary == "it waits at the Checks gate: AdmissionCheck"
+    assert found.summary == "it waits at the Checks gate"
     steps = {step.gate: step for step in found.steps}
     assert "it is gone: somebody has deleted it" in steps["Checks"].message
     assert steps["Placement"].verdict is GateOutcome.WOULD_WAIT
@@ -127,7 +127,7 @@ def test_a_job_that_waits_for_nobody_is_told_which_annotation_to_take_off():
     found = explained(world, "train")
 
     assert isinstance(found, ExplainedWorkload)
-    assert found.summary == "it waits at the Queue gate: WaitingForWorkloads"
+    assert found.summary == "it waits for workloads"
     assert [(one.what, one.then) for one in found.remedies] == [
         ("Job train is without the annotation scheduling.tutti.dev/after", "")
     ]

@@ -93,7 +93,7 @@ def test_a_tenant_is_told_what_the_operator_has_written(tenant):
     found = json.loads(answer.output)
 
     assert answer.exit_code == 0
-    assert found["summary"] == "it waits at the Quota gate: WaitingForQuota"
+    assert found["summary"] == "it waits for quota"
     assert [(step["gate"], step["verdict"]) for step in found["steps"]] == [
         ("Gather", "Passed"),
         ("Queue", "Passed"),

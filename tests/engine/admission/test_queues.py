@@ -233,7 +233,7 @@ def test_flavors_are_tried_in_order_until_quota_and_nodes_both_hold():
     why = world.why("Pod", "q")
     assert why.gate == "Placement"
     assert why.message.startswith("0/2 nodes are available in flavor first: ")
-    assert " | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (0 of its own 2)" in why.message
+    assert "; or: ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (0 of its own 2)" in why.message
 
 
 def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_another():

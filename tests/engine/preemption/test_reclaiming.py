@@ -61,7 +61,7 @@ def test_while_victims_leave_the_preemptor_says_whom_it_waits_for_and_nobody_tak
     why = world.why("PodGroup", "a")
     assert (why.gate, why.reason) == ("Victims", "WaitingForVictims")
     assert "waits for 3 workloads to leave (Pod/default/b-5 of b, InCohortReclamation;" in why.message
-    assert world.why("Pod", "b-7").message.startswith("it makes room for PodGroup/default/a of ClusterQueue a: ")
+    assert world.why("Pod", "b-7").message.startswith("it makes room for PodGroup/default/a: ClusterQueue a ")
     world.delete("b-7", "b-6")
     world.pod("b-new", queue="b")
     world.run()
@@ -260,7 +260,7 @@ def test_the_status_of_a_victim_says_for_whom_and_why():
     assert sum(isinstance(one, Bind) for one in world.log) == 8
     preempted = world.condition("Workload", "low", "Preempted")
     assert (preempted["status"], preempted["reason"]) == ("True", "InClusterQueue")
-    assert "it makes room for Workload/default/high of ClusterQueue a" in preempted["message"]
+    assert "it makes room for Workload/default/high: it is in the same ClusterQueue a" in preempted["message"]
     assert world.condition("Workload", "low", "Evicted")["reason"] == "Preempted"
 
 

@@ -151,7 +151,7 @@ def test_explanations_carry_numbers():
     world.gang("h", 2, queue="queue")
     world.run()
     why = world.why("PodGroup", "h")
-    said = "0/1 nodes are available in flavor default: 1 node(s) with room for only 1 of 2 pods of the gang."
+    said = "0/1 nodes are available in flavor default: 1 node with room for only 1 of 2 pods of the gang."
     assert why.message.startswith(said)
     assert why.details["fits"] == "1"
     (reason,) = world.status("PodGroup", "h")["pendingReason"]["reasons"]

@@ -175,7 +175,7 @@ def test_a_pod_that_asks_for_more_than_any_node_has(world):
     world.pod("p", gpus=9)
     world.run()
     (note,) = complaints(world, "p")
-    assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in note
+    assert "A pod asks for 9 nvidia.com/gpu; the largest node offers 8: ask for less, or add larger nodes" in note
     assert world.reason("Pod", "p") == "Impossible"
 
 
@@ -220,7 +220,7 @@ def test_requests_beyond_all_bounds(world):
     world.put(replaced(pod, spec=replaced(pod.spec, containers=[huge, huge])))
     world.run()
     (note,) = complaints(world, "p")
-    assert "a pod asks for" in note
+    assert "A pod asks for" in note
 
 
 def test_a_node_whose_offer_cannot_be_read_offers_nothing_of_it(world):

@@ -77,7 +77,7 @@ def test_who_asks_for_more_than_is_told_apart_fits_nowhere():
     world.pod("p", gpus=HUGE)
     world.run()
     assert world.where() == {}
-    assert "a pod asks for 9223372036854775807 nvidia.com/gpu" in world.why("Pod", "p").message
+    assert "A pod asks for 9223372036854775807 nvidia.com/gpu" in world.why("Pod", "p").message
 
 
 def test_sums_over_nodes_end_at_the_largest_number():

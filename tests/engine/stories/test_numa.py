@@ -154,7 +154,7 @@ def test_what_stands_in_the_way_is_told_in_numbers():
     )
     assert "1 node has pods that the report does not know yet" in huge.message
     assert (
-        "a pod asks for 6 nvidia.com/gpu, 6 cpu and 1Gi memory of one NUMA zone; the most that any has is 4 nvidia.com/gpu"
+        "A pod asks for 6 nvidia.com/gpu, 6 cpu and 1Gi memory of one NUMA zone; the most that any has is 4 nvidia.com/gpu"
         in huge.message
     )
 

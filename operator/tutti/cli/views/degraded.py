@@ -113,7 +113,7 @@ def waiting_for(found: DegradedGang, why: Explanation | None) -> DegradedGang:
     if found.missing:
         said = f"waits for {counted(found.missing, 'successor')} to be created"
     elif why is not None:
-        said = f"its {counted(found.waiting, 'successor', verb=_WAIT)}: {why.message.removesuffix('.')}"
+        said = f"its {counted(found.waiting, 'successor', verb=_WAIT)}: {why.plain.removesuffix('.')}"
     else:
         fits = counted(found.waiting, "successor", verb=_FIT)
         said = f"its {fits} now, and {agreeing(found.waiting, IS)} not placed yet"

@@ -137,7 +137,7 @@ def _gang(
         workload.queued_at,
         "" if why is None else why.gate.value,
         "" if why is None else why.reason,
-        FITS if fits else "" if why is None else why.message,
+        FITS if fits else "" if why is None else why.plain,
         None if lacks is None else waiting_for(lacks, why),
     )
 

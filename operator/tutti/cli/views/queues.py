@@ -277,7 +277,7 @@ def _entry(
         workload.queued_at,
         tuple(UsedQuota(*what, used) for what, used in state.ledger.held_by(workload.name).items() if used),
         "" if why is None else why.gate.value,
-        "" if why is None else why.message,
+        "" if why is None else why.plain,
         degraded_of(state, workload),
         workload.user,
         order_said(state, workload) if position else "",

@@ -115,7 +115,7 @@ def _all_needed(whys: Mapping[FlavorAttempt, Explanation | None]) -> list[Explan
         return [why for why in whys.values() if why is not None]
     ranked = sorted((closest(them) for them in by_group.values()), key=_distance, reverse=True)
     first = ranked[0]
-    return [Explanation(first.gate, first.reason, " | ".join(why.message for why in ranked), first.details)]
+    return [Explanation(first.gate, first.reason, _together([why.message for why in ranked], "; and: "), first.details)]
 
 
 def _unsuited(queue: Queue, problem: str) -> Explanation:
@@ -141,7 +141,7 @@ def _short_of(
             details["/".join(what)] = f"needed={asked} free={free} nominal={nominal} most={most}"
     if not parts:
         return None
-    tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
+    tail = NEVER if never else ""
     reason = NoFit.EXCEEDS_MAX_QUOTA if never else NoFit.WAITING_FOR_QUOTA
     return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
 
@@ -265,7 +265,25 @@ def closest(whys: Sequence[Explanation]) -> Explanation:
     others = [why.message for why in whys if why is not best]
     if not others:
         return best
-    return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)
+    return Explanation(best.gate, best.reason, _together([best.message, *others], "; or: "), best.details)
+
+
+NEVER = "; it can never be admitted there: ask for less, or raise the quota"
+
+
+def _together(messages: Sequence[str], between: str) -> str:
+    """Say several in one: once whose queue it is, that none of them can ever be had, and what several of them say."""
+    messages = [one for at, one in enumerate(messages) if not any(_says(two, one) for two in messages[:at])]
+    whose = messages[0].partition(": ")[0] + ": "
+    whose = whose if all(one.startswith(whose) for one in messages) else ""
+    tail = NEVER if all(one.endswith(NEVER) for one in messages) else ""
+    said = [one.removeprefix(whose).removesuffix(tail).removesuffix(".") for one in messages]
+    return whose + between.join(said) + tail
+
+
+def _says(message: str, other: str) -> bool:
+    """Whether a message says another, and maybe more."""
+    return message == other or message.startswith((f"{other};", f"{other} "))
 
 
 def _distance(why: Explanation) -> tuple[bool, int]:

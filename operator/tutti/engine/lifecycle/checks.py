@@ -26,20 +26,29 @@ import msgspec
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds.checks import AdmissionCheckState
-from tutti.api.messages import IS, counted, followed_by
+from tutti.api.messages import IS, agreeing, counted, followed_by
 from tutti.api.selectors import Toleration
 from tutti.engine.lifecycle import LifecycleState, provisioning, quota_usage
 from tutti.engine.lifecycle.eviction import deactivate, evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, release_quota
 from tutti.engine.records.decisions import ResetChecks
-from tutti.engine.records.explanation import DeactivationCause, EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.explanation import (
+    SET_INACTIVE,
+    DeactivationCause,
+    EvictionReason,
+    Explanation,
+    Gate,
+    LifecycleStep,
+)
 from tutti.engine.records.members import Additions, Charge, HeldQuota, MemberGroup
 from tutti.engine.records.observations import ChecksReset
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.quota.flavors import NO_CHECKS, QueueChecks
 from tutti.quota.tree import add_to
 
+ASKED = "quota is reserved; the check has yet to answer"
+"""What we say of a check in its place, until it answers: nothing that anybody has to be told again."""
 CHECKS_PENDING = "ChecksPending"
 NO_NODES_YET = "ChecksPassed"
 
@@ -254,12 +263,12 @@ def _heed(state: LifecycleState, workload: Workload, found: Sequence[AdmissionCh
     """Take a workload out of which a check says Rejected, or else Retry; returns whether one does."""
     rejected = [one for one in found if one.state == "Rejected"]
     if rejected:
-        text = f"{_said_by(rejected, 'rejects it')}; it is set inactive"
+        text = f"{_said_by(rejected, 'rejects it')}{SET_INACTIVE}"
         deactivate(state, workload, DeactivationCause.ADMISSION_CHECK_REJECTED, text)
         return True
     wrong = _change_not_add(workload, found)
     if wrong:
-        text = f"{wrong}; it is set inactive"
+        text = f"{wrong}{SET_INACTIVE}"
         deactivate(state, workload, DeactivationCause.ADMISSION_CHECK_REJECTED, text)
         return True
     retrying = [one for one in found if one.state == "Retry"]
@@ -357,7 +366,7 @@ def _ask(state: LifecycleState, workload: Workload, names: Sequence[str]) -> Non
             "name": name,
             "state": "Pending",
             "lastTransitionTime": now,
-            "message": "quota is reserved; the check has yet to answer",
+            "message": ASKED,
             "retryCount": _retries(before.get(name)),
         }
         for name in names
@@ -371,7 +380,7 @@ def _retries(before: AdmissionCheckState | None) -> int:
 
 
 def _waiting_for(workload: Workload, pending: Sequence[str], said: Mapping[str, AdmissionCheckState]) -> Explanation:
-    first = next((said[name].message for name in pending if name in said and said[name].message), "")
+    first = next((said[name].message for name in pending if name in said and said[name].message not in ("", ASKED)), "")
     text = f"quota is reserved; {_listed(pending)} {'has' if len(pending) == 1 else 'have'} yet to answer"
     text += f" ({first})" if first else ""
     if workload.deadline is not None:
@@ -382,11 +391,12 @@ def _waiting_for(workload: Workload, pending: Sequence[str], said: Mapping[str, 
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"AdmissionCheck {', '.join(names[:MOST_NAMED])}{more}"
+    checks = agreeing(len(names), ("AdmissionCheck", "AdmissionChecks"))
+    return f"{checks} {', '.join(names[:MOST_NAMED])}{more}"
 
 
 def _said_by(found: Sequence[AdmissionCheckState], what: str) -> str:
-    more = f" ({found[0].message})" if found[0].message else ""
+    more = f" ({found[0].message})" if found[0].message not in ("", ASKED) else ""
     others = f", and {counted(len(found) - 1, 'other check', verb=IS)} of the same opinion" if len(found) > 1 else ""
     return f"AdmissionCheck {found[0].name} {what}{more}{others}"
 

@@ -13,7 +13,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.messages import IS, agreeing, counted
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
-from tutti.engine.records.explanation import DeactivationCause, EvictionReason
+from tutti.engine.records.explanation import SET_INACTIVE, DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.workloads import ADMITTED, GangStyle, Phase, Workload
@@ -69,7 +69,7 @@ def enforce_limits(state: LifecycleState, workload: Workload) -> None:
     if stopped is not None:
         evict(state, workload, *stopped)
     elif failed is not None:
-        text = f"its member {_name(failed)} has failed (failurePolicy); it is set inactive"
+        text = f"its member {_name(failed)} has failed (failurePolicy){SET_INACTIVE}"
         deactivate(state, workload, DeactivationCause.MEMBER_FAILED, text)
     elif _counts_time(workload):
         _enforce_times(state, workload)
@@ -164,7 +164,7 @@ def _stopped(state: LifecycleState, workload: Workload) -> tuple[EvictionReason,
     What only holds a reservation leaves a queue that is on hold, too.
     """
     if not workload.active:
-        return EvictionReason.DEACTIVATED, "it was set inactive (spec.active is false)"
+        return EvictionReason.DEACTIVATED, "spec.active was set to false"
     if not workload.queue:
         return None
     reserved = workload.phase is Phase.RESERVED or workload.held_since is not None
@@ -194,8 +194,8 @@ def _enforce_times(state: LifecycleState, workload: Workload) -> None:
     if end is not None and end <= state.now:
         of = f"the defaultMaximumExecutionTimeSeconds of {workload.limit_by}"
         of = of if workload.limit_by else "its maximumExecutionTimeSeconds"
-        then = "it is set inactive" if workload.key[0] == "Workload" else "it is not started again"
-        text = f"it has run for {workload.limit_seconds} s, {of}; {then}"
+        then = SET_INACTIVE if workload.key[0] == "Workload" else "; it is not started again"
+        text = f"it has run for {workload.limit_seconds} s, {of}{then}"
         deactivate(state, workload, DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
         return
     end = _readiness_ends(workload)

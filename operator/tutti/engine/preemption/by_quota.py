@@ -54,7 +54,7 @@ MOST_NAMES = 3
 """How many victims are named in a message."""
 
 _BY = {
-    PreemptionReason.IN_CLUSTER_QUEUE: "both are in ClusterQueue {queue}, whose withinClusterQueue allows it",
+    PreemptionReason.IN_CLUSTER_QUEUE: "it is in the same ClusterQueue {queue} (preemption.withinClusterQueue)",
     PreemptionReason.IN_COHORT_RECLAMATION: "ClusterQueue {queue} takes back what is its own",
     PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "ClusterQueue {queue} may borrow in its place",
     PreemptionReason.IN_COHORT_FAIR_SHARING: "ClusterQueue {queue} has less than its fair share",
@@ -335,7 +335,7 @@ def _take_out(
         leaving.append(other)
         by = _BY[victim.reason].format(queue=queue.name)
         preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
-        text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
+        text = f"it makes room for {preemptor}: {by}"
         if other.phase is Phase.WAITING and other.held_since is None:  # it holds what others have left for it
             nominations.give_up_nomination(state, other.key)
             state.touch(other.key)

@@ -22,7 +22,7 @@ from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds import ClusterQueue, LocalQueue
 from tutti.api.kinds.workload import WorkloadSpec
 from tutti.engine.reading.catalog import Catalog
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import SET_INACTIVE, Explanation, Gate
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.quota.flavors import Queue
@@ -60,7 +60,7 @@ def queue_of(catalog: Catalog, workload: Workload, *, is_required: bool) -> Queu
 
 def _inactive(workload: Workload) -> str:
     by_us = workload.evicted is not None and workload.evicted.reason.startswith("DeactivatedDueTo")
-    why = f" ({workload.evicted.message})" if by_us and workload.evicted else ""
+    why = f" ({workload.evicted.message.removesuffix(SET_INACTIVE)})" if by_us and workload.evicted else ""
     return f"spec.active is false{why}; set it to true to queue it again"
 
 
@@ -113,7 +113,7 @@ def _no_cluster_queue(catalog: Catalog, local: str, name: str) -> Explanation:
     if wrong:
         text = f"the ClusterQueue of LocalQueue {local} cannot be used: {wrong}"
         return Explanation(Gate.QUEUE, "ClusterQueueInvalid", text)
-    text = f"ClusterQueue {name}, named by LocalQueue {local}, does not exist"
+    text = f"ClusterQueue {name}, named by LocalQueue {local}, does not exist; create it, or name another"
     if not name:
         text = f"LocalQueue {local} names no ClusterQueue: fill in spec.clusterQueue"
     return Explanation(Gate.QUEUE, "ClusterQueueNotFound", text)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tutti.api.messages import LONGEST_TEXT, MOST_ENTRIES, shortened, shortened_details
+from tutti.api.messages import LONGEST_TEXT, MOST_ENTRIES, in_plain_words, shortened, shortened_details
 
 
 class Gate(enum.StrEnum):
@@ -66,6 +66,10 @@ LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""
 
 
+SET_INACTIVE = "; it is set inactive"
+"""How the message ends of an eviction after which a Workload does not wait again by itself."""
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """What a workload waits for; cut to what an API server takes, however much there is to say.
 
@@ -86,6 +90,11 @@ class Explanation(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "message", shortened(self.message))
         if len(self.details) > MOST_ENTRIES or any(len(name) > LONGEST_TEXT for name in self.details):
             msgspec.structs.force_setattr(self, "details", shortened_details(self.details))
+
+    @property
+    def plain(self) -> str:
+        """The message for people: everywhere but on pods, which are told in the words of kube-scheduler."""
+        return in_plain_words(self.message)
 
     @property
     def pod_reason(self) -> str:

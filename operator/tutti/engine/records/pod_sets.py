@@ -227,7 +227,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Expla
         return None
     text = (
         f"its unlike pods have {total} terms together ({_TERMS}), "
-        f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
+        f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload: ask for less"
     )
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
 
@@ -254,6 +254,7 @@ def unplaceable(pod_class: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, pod_class.cards.reason, pod_class.cards.problem)
     if pod_class.terms > MOST_TERMS:
         text = f"a pod has {pod_class.terms} terms ({_TERMS}), and {MOST_TERMS} is the most that is weighed"
+        text += ": ask for less"
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(pod_class.terms)})
     return None
 

@@ -89,7 +89,7 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
     gathering = pod_conditions.gathers(why)
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.reported[0] and not gathering and not announced:
-        state.announce(workload, "Warning", "FailedScheduling", why.message)
+        state.announce(workload, "Warning", "FailedScheduling", why.plain)
     if not _is_news(state, why.reason, why.message, workload.reported):
         _put_off(state, workload, why)
         shown = workload.reported_explanation

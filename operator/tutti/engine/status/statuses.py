@@ -275,7 +275,7 @@ def _pending(
     details = why.details
     if workload.passed_up_since is not None:  # which a restarted operator goes on from
         details = details | {PASSED_UP_SINCE: cond.timestamp(workload.passed_up_since)}
-    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": details}
+    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.plain, "details": details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
     before = told or {}
     position, starts = before.get("position"), before.get("estimatedStart")

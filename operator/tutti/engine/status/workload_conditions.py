@@ -139,7 +139,7 @@ def _together(workload: Workload, tally: MemberCounts, required: int) -> str:
 
 
 def _reason(why: Explanation | None) -> tuple[str, str]:
-    return ("Binding", "its members are being bound") if why is None else (why.reason, why.message)
+    return ("Binding", "its members are being bound") if why is None else (why.reason, why.plain)
 
 
 SCHEDULED = (Phase.SCHEDULED, Phase.FINISHED)
@@ -171,5 +171,5 @@ def _gang_condition(workload: Workload, kind: str, generation: int) -> cond.Json
     if why is None or why.gate is Gate.GATHER:
         return None
     note = f" ({workload.gang.note})" if workload.gang is not None and workload.gang.note else ""
-    text = f"{why.reason}: {why.message}{note}"
+    text = f"{why.reason}: {why.plain}{note}"
     return cond.condition_json(kind, "False", "Unschedulable", text, generation=generation)

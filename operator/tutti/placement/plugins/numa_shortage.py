@@ -45,7 +45,7 @@ def too_large_for_zones(pod_class: PodClass, nodes: NodeColumns) -> str:
         name: int(np.where(numa.listed[rows], numa.allocatable[rows], 0)[:, :, numa.column_of[name]].max(initial=0))
         for name in asked
     }
-    return f"a pod asks for {_told(asked)} of one NUMA zone; the most that any has is {_told(largest)}"
+    return f"A pod asks for {_told(asked)} of one NUMA zone; the most that any has is {_told(largest)}"
 
 
 def _about_reports(nodes: NodeColumns, rows: Rows) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tutti.api.messages import counted
+from tutti.api.messages import counted, ruled_out_for
 from tutti.cli.views.command_line import plain
 from tutti.cli.views.degraded import degraded_end, degraded_members
 from tutti.cli.views.drawing import WIDE, amount
@@ -93,12 +93,14 @@ def remedies_document(asked: PageRequest) -> PageDocument:
 
     Raises:
         NotShown: There is none of that name, or the viewer may not see everybody whom an answer may name.
+        Abandoned: Nobody waits for it any more.
     """
     if not asked.viewer.sees_all or asked.picture.lacks:
-        raise NotShown("only who may see all queues, nodes and workloads can have tried out what would help")
+        raise NotShown(asked.picture.lacks or "only who may see everything can have it tried out")
     namespace, name = _named(asked)
     # Its own engines, and nothing that was found out earlier: this takes its time, and pages are drawn meanwhile.
-    anew = replace(asked.answers.asked, known=None) if asked.answers.is_late else asked.answers.asked
+    known = None if asked.answers.is_late else asked.answers.asked.known
+    anew = replace(asked.answers.asked, known=known, effort=asked.effort)
     state = anew.stock().state
     found = explanation_of(anew, state, _found(asked, state, namespace, name))
     rows = tuple(
@@ -107,7 +109,7 @@ def remedies_document(asked: PageRequest) -> PageDocument:
     )
     titles = columns("Then it would", "What would be done", "And then")
     empty = found.hopeless or "Nothing has to be done: it waits for time, or for others, and they have been asked."
-    section = PageSection("remedies", "table", "Tried out just now", rows, titles, empty=empty)
+    section = PageSection("remedies", "table", "What was tried", rows, titles, empty=empty)
     helps = sum(not one.then for one in found.remedies)
     return PageDocument("", f"{counted(len(rows), 'change')} tried, of which {helps} would do", (section,))
 
@@ -236,7 +238,10 @@ def _room_section(rooms: Sequence[NodeRoom]) -> PageSection:
             near = f"of one {one.level}: " + ", ".join(
                 f"{name} has room for {pods}" for name, pods in one.domains.items()
             )
-        ruled = "; ".join(f"{counted(two.nodes, 'node')}: {two.reason} ({_examples(two)})" for two in one.ruled)
+        ruled = "; ".join(
+            f"{counted(two.nodes, 'node')}: {ruled_out_for(two.nodes, two.reason)} ({_examples(two)})"
+            for two in one.ruled
+        )
         cells = (
             said(one.group),
             said(f"{counted(one.pods, 'pod')} of {amounts(one.asks)}"),

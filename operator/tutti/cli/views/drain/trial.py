@@ -261,7 +261,7 @@ def note_placement(state: LifecycleState, pod: Pod, found: DrainTrial) -> None:
         found.to[key_of(pod)] = place
         return
     why = waits_for(state.workloads[state.pod_group_of[key_of(new.pod)][0]])
-    found.why[key_of(pod)] = "" if why is None else why.message
+    found.why[key_of(pod)] = "" if why is None else why.plain
 
 
 def _taken_out(decisions: Iterable[AnyDecision]) -> list[str]:
@@ -310,7 +310,7 @@ def _pass_time(
         places = [] if workload is None else [m.pod.place for m in workload.members() if m.pod.place]
         course.again = dict(sorted(Counter(places).items()))
         why = None if workload is None or places else waits_for(workload)
-        course.again_why = "" if why is None else why.message
+        course.again_why = "" if why is None else why.plain
 
 
 def _delete_node(scene: NodeDrain, broken: Sequence[WorkloadKey], found: DrainTrial) -> None:

@@ -102,7 +102,7 @@ def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:
         return Remedy(idea.what)
     if then.gate is Gate.VICTIMS:
         return Remedy(f"{idea.what}: {then.message.partition(';')[0]}")
-    return Remedy(idea.what, then.message)
+    return Remedy(idea.what, then.plain)
 
 
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.elsewhere import UnfindableError, compare_clusters, draw_compared
 from tutti.cli.views.explain.gates import GateContext, gate_steps, node_rooms, quota_uses
-from tutti.cli.views.explain.lookup import PLACES, explained_by_status, find_workload
+from tutti.cli.views.explain.lookup import PLACES, explained_by_status, find_workload, waits_at
 from tutti.cli.views.explain.model import (
     ExplainedWorkload,
     GateOutcome,
@@ -78,7 +78,7 @@ def successors_outcome(asked: ObservedCluster, key: WorkloadKey) -> tuple[Succes
     workload = state.workloads[key]
     places = [member.pod.place for member in workload.members() if member.pod.place and not member.pod.node]
     why = waits_for(workload)
-    return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message), why
+    return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.plain), why
 
 
 def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
@@ -150,6 +150,7 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         namespace=namespace,
         name=name,
         phase=workload.phase.value,
+        reason="" if why is None else why.reason,
         summary=_LEAVES if leaves else _summary(workload, why, lacks, restarts=restarts),
         queue=workload.queue,
         cluster_queue=cluster_queue,
@@ -240,8 +241,8 @@ def _summary(workload: Workload, why: Explanation | None, lacks: DegradedGang | 
         return f"it runs with {lacks.has} of {counted(lacks.required, 'required member')}, and {waits}"
     again = "; it starts again whole, after it had lost members" if restarts else ""
     if why is not None:
-        some = " with some of its members" if workload.phase in ADMITTED and workload.counts().bound else ""
-        return f"it waits{some} at the {why.gate.value} gate: {why.reason}{again}"
+        some = "some of its members run; " if workload.phase in ADMITTED and workload.counts().bound else ""
+        return f"{some}{waits_at(why.gate.value, why.reason)}{again}"
     match workload.phase:
         case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:
             return f"it fits now: Tutti places it as soon as it looks (is the operator running?){again}"

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.api.conditions import timestamp
-from tutti.api.messages import agreeing, counted
+from tutti.api.messages import HAS, agreeing, counted, ruled_out_for
 from tutti.api.resources import PODS
 from tutti.cli.views.degraded import DegradedGang, LostMembers, NodeState, quota_amounts
 from tutti.cli.views.drawing import (
@@ -215,9 +215,11 @@ def _room(room: NodeRoom, page: PageWidth) -> RenderableType:
     rows = table("NODES", "REASON", "EXAMPLES", wraps=("REASON", "EXAMPLES"), header=False, page=page)
     if room.open:
         examples = [f"{name} ({units})" for name, units in room.examples.items()]
-        rows.add_row(str(room.open), "have room, for so many pods", Text(_some(examples, room.open), GOOD))
+        rows.add_row(
+            str(room.open), f"{agreeing(room.open, HAS)} room, for so many pods", Text(_some(examples, room.open), GOOD)
+        )
     for one in room.ruled:
-        rows.add_row(str(one.nodes), one.reason, Text(_some(one.examples, one.nodes), QUIET))
+        rows.add_row(str(one.nodes), ruled_out_for(one.nodes, one.reason), Text(_some(one.examples, one.nodes), QUIET))
     parts: list[RenderableType] = [head, Padding(rows, (0, 0, 0, 2))]
     if room.level:
         best = ", ".join(f"{name} has room for {units}" for name, units in room.domains.items())

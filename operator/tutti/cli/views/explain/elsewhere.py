@@ -190,7 +190,7 @@ def start_in(context: str, asked: ObservedCluster, wanted: Wanted, *, submitted:
         starts_at=at if outcome is StartOutcome.LATER else None,
         gate="" if why is None or starts else why.gate.value,
         reason="" if why is None or starts else why.reason,
-        message="" if why is None or starts else why.message,
+        message="" if why is None or starts else why.plain,
         cluster_queue="" if queue is None else queue.name,
         position=None if starts else state.queue_positions.of(workload),
         line=state.counts.of(queue.name).pending if queue is not None else 0,

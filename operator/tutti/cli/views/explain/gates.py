@@ -235,7 +235,7 @@ def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
     passed = True
     for gate in Gate:
         if way.why is not None and gate is way.why.gate:
-            told.append(GateStep(gate.value, GateOutcome.WAITS, way.why.message))
+            told.append(GateStep(gate.value, GateOutcome.WAITS, way.why.plain))
             passed = False
         elif gate is Gate.CHECKS:
             told += _checks(way, passed=passed)
@@ -276,7 +276,7 @@ def _user_limits(way: GateContext, *, passed: bool) -> list[GateStep]:
     use, gate = way.state.ledger.held_for, Gate.USER_LIMIT.value
     why = None if passed else limited(way.state, workload, queue, way.needs)
     if why is not None:
-        return [GateStep(gate, GateOutcome.WOULD_WAIT, why.message)]
+        return [GateStep(gate, GateOutcome.WOULD_WAIT, why.plain)]
     said = []
     for holder in use.holders(workload.name):
         allowed, has = queue.user_limits.allowed(holder), use.of(queue.name, holder)
@@ -302,7 +302,7 @@ def _behind(way: GateContext, gate: Gate) -> GateStep:
         queue = way.queue if isinstance(way.queue, Queue) else None
         why = node_shortage(way.state, way.workload, queue, way.needs)
         if why is not None:
-            return GateStep(gate.value, GateOutcome.SHORT, why.message)
+            return GateStep(gate.value, GateOutcome.SHORT, why.plain)
     return GateStep(gate.value, GateOutcome.PASSED, _passed(way, gate))
 
 
@@ -324,7 +324,7 @@ def _ahead(way: GateContext, gate: Gate) -> GateStep:
     elif why is None and gate is Gate.PLACEMENT:
         why = node_shortage(way.state, way.workload, queue, needs)
     if why is not None:
-        return GateStep(gate.value, GateOutcome.WOULD_WAIT, why.message)
+        return GateStep(gate.value, GateOutcome.WOULD_WAIT, why.plain)
     return GateStep(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
 
 

@@ -6,6 +6,7 @@ The latter is for those who may not list what an answer of one's own is made of.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 from tutti.api.core import Pod
@@ -152,6 +153,7 @@ def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> Exp
         members=int(status.get("members") or 0),
         bound=bound,
         position=None if told is None else told.position,
+        reason="" if told is None else told.reason,
         steps=tuple(_steps(told)),
         told=told,
     )
@@ -175,6 +177,7 @@ def _of_pod(pod: Pod) -> ExplainedWorkload:
         members=1,
         bound=bound,
         position=None if told is None else told.position,
+        reason="" if told is None else told.reason,
         steps=tuple(_steps(told)),
         told=told,
     )
@@ -183,7 +186,23 @@ def _of_pod(pod: Pod) -> ExplainedWorkload:
 def _summary(told: OperatorStatus | None, bound: int) -> str:
     if told is None:
         return "it has its nodes" if bound else "the operator says nothing of it"
-    return f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"
+    return waits_at(told.gate, told.reason)
+
+
+_WAITING_FOR = "WaitingFor"
+_WORDS = re.compile("[A-Z]+(?![a-z])|[A-Z][a-z]*")
+_OF_THE_GATE = ("Throttled", "UserLimit", "ChecksPending", "AdmissionCheck")
+"""Reasons that say no more than the name of their gate does."""
+
+
+def waits_at(gate: str, reason: str) -> str:
+    """Return in a sentence where a workload waits, and for what; no word of it is said twice."""
+    if reason.startswith(_WAITING_FOR):
+        return f"it waits for {' '.join(_WORDS.findall(reason.removeprefix(_WAITING_FOR))).lower()}"
+    if not gate:
+        return f"it waits: {reason}"
+    said = "" if reason in _OF_THE_GATE else f": {reason}"
+    return f"it waits at the {gate} gate{said}"
 
 
 def _steps(told: OperatorStatus | None) -> list[GateStep]:

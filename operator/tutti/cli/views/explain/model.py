@@ -150,6 +150,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     Attributes:
         summary: The whole in one sentence.
+        reason: The word of the status for why it waits, or "": those that docs/reference/reasons.md has.
         priority: None where it is not known, as `since`.
         since: Since when it is in its queue, Unix seconds.
         position: Its place in the ClusterQueue, the head being 1, and `line` how many wait there; None for none.
@@ -172,6 +173,7 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     name: str
     phase: str
     summary: str
+    reason: str = ""
     queue: str = ""
     cluster_queue: str = ""
     cohort: str = ""

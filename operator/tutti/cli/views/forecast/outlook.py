@@ -184,7 +184,7 @@ class _Looking:
         fate.cluster_queue = fate.cluster_queue or workload.cluster_queue
         why = None if workload.phase in (*ADMITTED, *_ENDED) else waits_for(workload)
         if why is not None and fate.starts_at is None:
-            fate.waits = (why.gate.value, why.reason, why.message)
+            fate.waits = (why.gate.value, why.reason, why.plain)
 
     def _notes(self, *, cut: bool) -> list[str]:
         notes = []
