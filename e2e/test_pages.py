@@ -1,8 +1,10 @@
-"""Pages behind authentication beside two replicas: who looks at those of the standby sees it take over."""
+"""The operator's own pages behind authentication: who is let in, what he is shown, and what he sees of a failover.
+
+A real API server says whose token it is, and what he may list; the embedded one lets everybody in.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,11 +13,22 @@ import pytest
 import yaml
 
 from e2e.harness.installing import ROOT, Administrator, own_cluster
-from e2e.harness.replica import Replica, launched
-from e2e.harness.servers import write_kubeconfig
+from e2e.harness.pages import (
+    SOON_SECONDS,
+    address_of_pages,
+    begin_replica,
+    install_by_chart,
+    install_by_manifests,
+    opened,
+    person,
+    port_of,
+    refused,
+    shown,
+)
+from e2e.harness.replica import Replica
 from e2e.harness.story import Story
-from e2e.test_real_pages import SOON_SECONDS, opened, person, refused, shown
 
+MINE, OTHERS = "tenant-a", "tenant-b"
 Pair = tuple[Story, Administrator, list[Replica]]
 
 
@@ -27,34 +40,14 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         pytest.skip("the embedded server lets everybody in, so there is nobody to keep out")
     with own_cluster(kind, tmp_path / "cluster") as cluster, ExitStack() as ends:
         administrator = Administrator(cluster)
-        administrator.kubectl("create", "namespace", "tutti-system")
-        folder = tmp_path / "installed"
-        folder.mkdir()
-        manifests = os.path.relpath(ROOT / "manifests", folder.resolve())
-        parts = {"resources": [f"{manifests}/overlays/default"], "components": [f"{manifests}/components/web-view"]}
-        (folder / "kustomization.yaml").write_text(yaml.safe_dump(parts))
-        administrator.apply("-k", str(folder))
+        install_by_manifests(administrator, tmp_path)
         story = Story(cluster, "people", tmp_path)
         ends.callback(story.api.close)
-        token = administrator.kubectl("create", "token", "tutti", "-n", "tutti-system", "--duration=1h").strip()
-        admin = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
-        write_kubeconfig(tmp_path / "account", admin["server"], token, Path(admin["certificate-authority"]))
-        metrics = {"bindAddress": "127.0.0.1:0", "secureBindAddress": "127.0.0.1:0"}
-        settings = {**administrator.configuration(), "metrics": metrics, "ui": {"bindAddress": "127.0.0.1:0"}}
         replicas = []
         for name, event in (("first", "deciding"), ("second", "waiting_for_lease")):
-            log = tmp_path / name
-            log.mkdir()
-            one = Replica(launched(tmp_path / "account", log, settings), log)
-            ends.callback(one.stop)
-            story.wait(lambda one=one, event=event: one.said(event), f"the {name} replica to say {event}", seconds=60)  # type: ignore[misc]
-            replicas.append(one)
+            replicas.append(begin_replica(story, administrator, tmp_path, name, until=event))
+            ends.callback(replicas[-1].stop)
         yield story, administrator, replicas
-
-
-def port_of(story: Story, replica: Replica) -> int:
-    story.wait(lambda: replica.said("serving_pages"), "pages to be served", seconds=60)
-    return int(next(line["port"] for line in replica.lines() if line.get("event") == "serving_pages"))
 
 
 @pytest.mark.timeout(600)
@@ -94,3 +87,82 @@ def _is_gone(port: int) -> bool:
         return True
     connection.close()
     return False
+
+
+@pytest.fixture(params=["manifests", "chart"])
+def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story, Administrator, int]]:
+    """A cluster with the operator on it, installed with its pages in either way, and their port."""
+    kind = request.config.getoption("--cluster")
+    if kind == "embedded":
+        pytest.skip("the embedded server lets everybody in, so there is nobody to keep out")
+    with own_cluster(kind, tmp_path / "cluster") as cluster:
+        administrator = Administrator(cluster)
+        if request.param == "chart":
+            install_by_chart(administrator, cluster, tmp_path)
+        else:
+            install_by_manifests(administrator, tmp_path)
+        for name in (MINE, OTHERS):
+            administrator.kubectl("create", "namespace", name)
+        story = Story(cluster, "people", tmp_path)
+        try:
+            replica = begin_replica(story, administrator, tmp_path, "operator", until="serving_pages")
+            try:
+                yield story, administrator, port_of(story, replica)
+                assert replica.stop() == 0
+                assert not [line for line in replica.lines() if line.get("level") == "error"]
+            finally:
+                replica.stop()
+        finally:
+            story.api.close()
+
+
+def gang(administrator: Administrator, folder: Path, namespace: str, name: str) -> None:
+    made = {
+        "apiVersion": "scheduling.tutti.dev/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    queue = {**made, "kind": "LocalQueue", "spec": {"clusterQueue": "all"}}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump_all([made, queue]))
+    administrator.kubectl("apply", "-f", str(folder / f"{name}.yaml"))
+
+
+def test_pages_show_each_what_he_may_list_until_he_may_not(
+    installed: tuple[Story, Administrator, int], tmp_path: Path
+) -> None:
+    story, administrator, port = installed
+    front, behind, bound = address_of_pages(administrator)
+    assert (front, behind) == (bound, bound), "the Service leads to what the configuration serves pages on"
+    gang(administrator, tmp_path, MINE, "mine")
+    gang(administrator, tmp_path, OTHERS, "of-others")
+    tenant, reader = person(administrator, "tenant"), person(administrator, "reader")
+    assert [refused(port, one) for one in ("", "made-up", tenant)] == [401, 401, 403]
+
+    # What the role `view` is made of, by controllers that are not here.
+    for number, role in enumerate(("system:aggregate-to-view", "tutti-view")):
+        bound = ("rolebinding", f"tenant-{number}", f"--clusterrole={role}", "--serviceaccount=default:tenant")
+        administrator.kubectl("create", *bound, "-n", MINE)
+    administrator.kubectl("apply", "-f", str(ROOT / "manifests" / "viewer.yaml"))
+    administrator.kubectl(
+        "create", "clusterrolebinding", "reader", "--clusterrole=tutti-viewer", "--serviceaccount=default:reader"
+    )
+    story.wait(lambda: refused(port, tenant) == 200, "the tenant to be let in")
+    story.wait(lambda: "mine" in shown(port, "/gangs", tenant), "the gang to be shown")
+
+    for page in ("/", "/gangs", "/decisions", "/nodes", f"/workload/{MINE}/mine", f"/workload/{OTHERS}/of-others"):
+        text = shown(port, page, tenant).replace(f"workload {OTHERS}/of-others", "").replace(f"{OTHERS}/of-others", "")
+        assert OTHERS not in text, page
+        assert "of-others" not in text, page
+        assert "node-0" not in text, page
+    everything = shown(port, "/gangs", reader)
+    assert "mine" in everything
+    assert "of-others" in everything
+    assert "node-0" in shown(port, "/nodes", reader)
+
+    connection, answer = opened(port, "/gangs", tenant, SOON_SECONDS)
+    with closing(connection):
+        administrator.kubectl("delete", "serviceaccount", "tenant", "-n", "default")
+        assert any(line == b"event: over\n" for line in answer), "the stream is ended with a word"
+    assert refused(port, tenant) == 401
+    assert refused(port, reader) == 200

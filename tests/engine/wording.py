@@ -51,18 +51,20 @@ _NOUNS = "pod|node|member|workload|claim|device|successor|slice|check|time|unit"
 _FORMS = {
     "a plural that leaves open how many": re.compile(r"\w\(e?s\)"),
     "one of several": re.compile(
-        rf"(?<![\d./:-])1 (?:more |other |required |promised |bound |unbound )*(?:{_NOUNS})s\b"
+        rf"(?<![\d./:-])(?<!needs )1 (?:more |other |required |promised |bound |unbound )*(?:{_NOUNS})s\b"
     ),
     "several of one": re.compile(
         rf"(?<![\d./:-])(?:0|[2-9]|[1-9]\d+) (?:more |other |required |bound )*(?:{_NOUNS})\b(?! (?:group|set|/))"
     ),
     "a flavor or a queue behind the end": re.compile(r"\.? \((?:flavor|queue) [^)]*\)$"),
-    "a mark that ends nothing": re.compile(r"[;:,(|]\s*$|\.\.$| \| |;;|::|\(\)|\. \.|  +\S"),
-    "a value of the program": re.compile(r"(?<!backfill )\bNone\b(?! or)|<\w+\.\w+|\bTrue\b"),
+    "a mark that ends nothing": re.compile(r"[;:,(|]\s*$|\.\.$| \| |;;|::|\(\)|\. \."),
+    "a value of the program": re.compile(r"(?<!backfill )(?<!to )(?<!')\bNone\b|<\w+\.\w+|\bTrue\b"),
 }
 _CLAUSES = re.compile(r"; |\. |: | \| ")
 _WORDS_OF_USERS = ("Preempted", "Failed", "AdmissionCheck", "UserLimit")
 """Reasons that are words of the API, too."""
+_LEAST = 8
+"""Words between clauses are shorter: `or`, `and`."""
 AROUND = 256
 """So much may stand around a text of somebody else's that was cut."""
 
@@ -76,5 +78,9 @@ def faults_of(one: Told) -> list[str]:
     if one.gate and re.search(rf"\b{re.escape(one.reason)}\b", text) and one.reason not in _WORDS_OF_USERS:
         found.append("its reason once more")
     # Figures may be alike, and so may be what is wrong with several fields.
-    clauses = [] if "spec" in text else [one for one in _CLAUSES.split(text) if not re.search(r"\d", one)]
+    clauses = (
+        []
+        if "spec" in text
+        else [one for one in _CLAUSES.split(text) if len(one) >= _LEAST and not re.search(r"\d", one)]
+    )
     return found + [f"said twice: {one}" for one in dict.fromkeys(clauses) if clauses.count(one) > 1]

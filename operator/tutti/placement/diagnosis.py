@@ -78,7 +78,7 @@ def _obstacle_at(
         if not slices:
             return None
         kept = choice.topology.levels[asked.slice_level]
-        text = f"There is room for only {fits} of {asked.count} pods{slices}, each within one {kept} domain"
+        text = f"There is room for only {fits} of {counted(asked.count, 'pod')}{slices}, each within one {kept} domain"
         return TopologyObstacle(text, fits, details={"sliceLevel": kept, "sliceSize": str(asked.size)})
     name = _domain_name(nodes, choice, found.domain, found.level)
     count = len(choice.tree.samples_of(found.level))
@@ -116,6 +116,7 @@ def not_together_message(required: int, asked: LevelRequest, kinds: int) -> str:
     return f"{where} for {all_of(required, 'pod')}{' together' * (required > 1)}, though {alone}"
 
 
+LARGER = ": ask for less, or add larger nodes"
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -251,7 +252,7 @@ def _cards_lack(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         room = feasible_capacity(nodes, trial, plain, profile, most=max(1, ask.required)).room
     if int(room.sum()) >= ask.required:
         return ""
-    return _sentences(f"Cards have room for {int(room.sum())} of {ask.required} pods.", closed)
+    return _sentences(f"Cards have room for {int(room.sum())} of {counted(ask.required, 'pod')}.", closed)
 
 
 def _limited_by(who: str, rule: type, nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
@@ -266,7 +267,7 @@ def _limited_by(who: str, rule: type, nodes: NodeColumns, ask: Ask, profile: Pro
     if by_rule >= min(by_nodes, ask.required):
         return ""
     return (
-        f"{who} have room for {by_rule} of {ask.required} pods; by all that the nodes have free, "
+        f"{who} have room for {by_rule} of {counted(ask.required, 'pod')}; by all that the nodes have free, "
         f"{counted(by_nodes, 'pod')} would fit."
     )
 
@@ -334,7 +335,7 @@ def _never_fits(nodes: NodeColumns, ask: Ask, profile: Profile) -> str:
         for name, most in too_large(nodes, asked).items()
     ]
     if larger:
-        parts.append(f"{'. '.join(larger)}: ask for less, or add larger nodes")
+        parts.append(f"{'. '.join(larger)}{LARGER}")
     if not parts and any(isinstance(one, numa.NumaAlignment) for one in profile.inter_pod):
         parts += filter(None, [too_large_for_zones(ask.pod_class, nodes)])
     return "; ".join(parts)

@@ -119,7 +119,7 @@ def test_a_ray_job_that_kube_ray_would_not_suspend_says_so(world):
     world.run()
 
     assert world.waits(uid)
-    assert "shutdownAfterJobFinishes is True" in world.events("InvalidGang")[0].note
+    assert "shutdownAfterJobFinishes is true" in world.events("InvalidGang")[0].note
 
 
 def test_a_cluster_of_a_ray_job_is_suspended_by_that(world):

@@ -151,11 +151,12 @@ def test_explanations_carry_numbers():
     world.gang("h", 2, queue="queue")
     world.run()
     why = world.why("PodGroup", "h")
-    said = "0/1 nodes are available in flavor default: 1 node with room for only 1 of 2 pods of the gang."
+    said = "0/1 nodes are available in flavor default: 1 node(s) with room for only 1 of 2 pods of the gang."
     assert why.message.startswith(said)
     assert why.details["fits"] == "1"
     (reason,) = world.status("PodGroup", "h")["pendingReason"]["reasons"]
-    assert reason["message"] == why.message
+    assert reason["message"] == why.plain
+    assert "1 node with room for only 1 of 2 pods" in why.plain
     assert world.pod_condition("h-0").message == why.message
 
 

@@ -33,7 +33,7 @@ def test_a_gang_waits_as_a_whole_where_it_may_not_be_and_starts_when_they_have_g
     world.run()
 
     assert world.where() == {"web": "n0"}
-    assert "1 pods of behaviour serving there, which never share a node" in why(world, "g")
+    assert "1 node(s) with pods of behaviour serving, which never share a node" in why(world, "g")
 
     world.restart()
     world.run()

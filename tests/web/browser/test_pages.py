@@ -103,6 +103,22 @@ def test_from_the_queues_to_why_it_waits_by_keyboard(page):
     expect(page, "#remedies tbody", "if vision/train-1 (8 nvidia.com/gpu) ends")
 
 
+def test_a_link_begins_no_trial_and_one_that_is_begun_can_be_stopped(page, address):
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.method) if "/try" in request.url else None)
+    page.goto(f"{address}/workload/serving/llm?open=try")
+    page.wait_for_selector("#try button")
+    page.wait_for_function("performance.getEntriesByType('resource').some((one) => one.name.includes('/try'))")
+    assert asked == ["GET"]
+    assert page.locator("#try table").count() == 0
+    page.route("**/try?*", lambda route: None)  # an answer that does not come
+    page.click("text=Try what would help")
+    expect(page, "#try", "trying ...")
+    page.click("#try >> text=Stop")
+    expect(page, "#try", "stopped")
+    assert page.is_enabled("text=Try what would help")
+
+
 def _tab_to(page: Any, text: str) -> None:
     for _ in range(60):
         page.keyboard.press("Tab")

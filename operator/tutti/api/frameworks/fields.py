@@ -185,7 +185,13 @@ def holds(top: FieldReader, condition: FieldCondition, annotations: Mapping[str,
     return not condition.values or any(type(one) is type(found) and one == found for one in condition.values)
 
 
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def wanted(conditions: Sequence[FieldCondition]) -> str:
     """Return what would have to hold, in words."""
-    said = [f"{one.path or one.annotation} is {' or '.join(map(str, one.values)) or 'given'}" for one in conditions]
+    said = [
+        f"{one.path or one.annotation} is {' or '.join(map(_written, one.values)) or 'given'}" for one in conditions
+    ]
     return " and ".join(said)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tutti.api.data_locality import DATASET_LABEL, datasets_in
-from tutti.api.messages import escape_controls, shortened
+from tutti.api.messages import counted, escape_controls, shortened
 from tutti.cluster.classes import Feature
 from tutti.engine.admission import AdmissionState, AwaitedFlavor
 from tutti.engine.admission.attempt import AdmissionAttempt
@@ -164,8 +164,8 @@ def _told(rules: DataRules, ask: Ask, short: Diagnosis, allowed: int) -> Explana
     levels = rules.levels[:allowed]
     near = f"hold {data}" if not levels else f"are in one {levels[-1]} with such that hold {data}"
     text = (
-        f"There is room, but nodes that {near} have room for {error.fits} of {error.wanted} pods; it waits for these "
-        f"for {rules.wait * rules.anywhere:g} s in all, and then goes anywhere"
+        f"There is room, but nodes that {near} have room for {error.fits} of {counted(error.wanted, 'pod')}; it waits "
+        f"for these for {rules.wait * rules.anywhere:g} s in all, and then goes anywhere"
     )
     details = {"datasets": data, "fits": str(error.fits), "needed": str(error.wanted), "within": str(allowed)}
     return Explanation(Gate.PLACEMENT, WAITING_FOR_DATA, text, details)

@@ -16,7 +16,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.pod_sets import not_covered
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.placement.diagnosis import FitError
+from tutti.placement.diagnosis import LARGER, FitError
 from tutti.placement.plugins.extensions import FAILED
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
@@ -268,6 +268,7 @@ def closest(whys: Sequence[Explanation]) -> Explanation:
     return Explanation(best.gate, best.reason, _together([best.message, *others], "; or: "), best.details)
 
 
+TOO_LARGE = f"{LARGER}."
 NEVER = "; it can never be admitted there: ask for less, or raise the quota"
 
 
@@ -276,7 +277,7 @@ def _together(messages: Sequence[str], between: str) -> str:
     messages = [one for at, one in enumerate(messages) if not any(_says(two, one) for two in messages[:at])]
     whose = messages[0].partition(": ")[0] + ": "
     whose = whose if all(one.startswith(whose) for one in messages) else ""
-    tail = NEVER if all(one.endswith(NEVER) for one in messages) else ""
+    tail = next((one for one in (NEVER, TOO_LARGE) if all(two.endswith(one) for two in messages)), "")
     said = [one.removeprefix(whose).removesuffix(tail).removesuffix(".") for one in messages]
     return whose + between.join(said) + tail
 

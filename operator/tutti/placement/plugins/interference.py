@@ -159,15 +159,23 @@ class InterferenceState:
         """Rule out nodes by whom they are kept apart from, then by who would be slowed down; never for good."""
         found, limit, said = self.found, self.rules.limit, list[Rejection]()
         for other in sorted(self.rules.kept_apart(self.mine)):
-            said.append(Rejection(f"pods of behaviour {other} there, which never share a node", found.there[other] > 0))
+            said.append(
+                Rejection(f"node(s) with pods of behaviour {other}, which never share a node", found.there[other] > 0)
+            )
         if limit is not None:
             said.append(
-                Rejection(f"would slow pods of behaviour {self.mine} down by more than {limit} %", found.mine > limit)
+                Rejection(
+                    f"node(s) that would slow pods of behaviour {self.mine} down by more than {limit} %",
+                    found.mine > limit,
+                )
             )
             for other, now in sorted(found.theirs.items()):
                 beyond: Mask = (found.there[other] > 0) & (now + found.worsens[other] > limit)
                 said.append(
-                    Rejection(f"pods of behaviour {other} there would be slowed down by more than {limit} %", beyond)
+                    Rejection(
+                        f"node(s) with pods of behaviour {other}, which would be slowed down by more than {limit} %",
+                        beyond,
+                    )
                 )
         return [one for one in said if one.rows.any()]
 

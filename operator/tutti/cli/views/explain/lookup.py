@@ -12,6 +12,7 @@ from typing import Any
 from tutti.api.core import Pod
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
+from tutti.api.messages import in_plain_words
 from tutti.api.pod_scheduler import DEFAULT_SCHEDULER
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.gates import ALWAYS
@@ -133,7 +134,7 @@ def status_of_object(kind: str, raw: dict[str, Any]) -> OperatorStatus | None:
 def status_of_pod(pod: Pod) -> OperatorStatus | None:
     """Return why the condition of a pod says that it has no node; None where it says nothing."""
     found = (one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
-    return next((OperatorStatus("", one.reason, one.message) for one in found), None)
+    return next((OperatorStatus("", one.reason, in_plain_words(one.message)) for one in found), None)
 
 
 def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> ExplainedWorkload:
