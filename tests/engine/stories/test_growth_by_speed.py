@@ -181,7 +181,7 @@ def test_it_starts_in_the_flavor_that_has_quota_for_most_of_it():
         ("9999999999=1", "'9999999999=1' cannot be read"),
         ("1=1,2=1.9,4=1.2", "it is slower with 4 members than with 2 (1.2, 1.9): give only as many members as make it"),
         ("1=1,2=2.5", "2 members cannot be 2.5 times as fast as 1: 2 times is the most that counts"),
-        ("1=1,1=2", "it has two speeds with 1 members: give one"),
+        ("1=1,1=2", "it has two speeds with 1 member: give one"),
         ("parallel=1.5", "'parallel=1.5' cannot be read: parallel is one part from 0 to 1"),
         ("parallel=0.5,1=1", "'parallel=0.5,1=1' cannot be read: parallel is one part from 0 to 1"),
         (",".join(f"{one}={one}" for one in range(1, 66)), "it has 65 points: give at most 64"),

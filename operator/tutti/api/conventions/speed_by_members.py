@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tutti.api.conventions.membership import ConventionError, quoted
+from tutti.api.messages import counted
 from tutti.api.model import GROUP
 
 SPEED_BY_MEMBERS: Final = f"{GROUP}/speed-by-members"
@@ -66,7 +67,7 @@ def read_speed(text: str) -> SpeedSaid | None:
     points = sorted(_point(part, where) for part in parts)
     for (members, speed), (more, faster) in pairwise(points):
         if members == more:
-            raise ConventionError(f"it has two speeds with {members} members: give one", where)
+            raise ConventionError(f"it has two speeds with {counted(members, 'member')}: give one", where)
         if faster < speed:
             raise ConventionError(
                 f"it is slower with {more} members than with {members} ({faster:g}, {speed:g}): give only as many "
