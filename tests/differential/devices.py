@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from tests.differential.devices_reading import (
 from tests.differential.known import BY_MESSAGE, BY_TAG, Known
 from tests.differential.scheduler import best_nodes, difference_in_scores
 from tests.placement.single_decision import decide
-from tutti.api.devices import Allocation, ResourceClaimSpec
+from tutti.api.devices import Allocation, ResourceClaim, ResourceClaimSpec
 from tutti.api.quantity import parse_quantity
 from tutti.cluster.devices.allocation import allocation_of
+from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.extended import EXTENDED
 from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.transaction import Transaction
@@ -50,18 +51,21 @@ FAMILIES = (
     "errors",
     "extended",
     "first-available",
+    "group-claims",
     "mixed",
     "network",
     "partitionable",
     "pools",
+    "taint-rules",
     "taints",
     "template",
 )
 
 _FREED = re.compile(
-    r" (no new claims to deallocate|still not schedulable|deallocation of ResourceClaim completed"
-    r"|deletion of ResourceClaim completed), preemption: "
+    r" (?:(?:no new claims to deallocate|still not schedulable|deallocation of ResourceClaim completed"
+    r"|deletion of ResourceClaim completed), preemption: |ResourceClaim unreserved for PodGroup|could not find ResourceClaim )"
 )
+"""What kube-scheduler adds to its reasons of what it has freed, or could not."""
 _FAULT = 'running "DynamicResources" filter plugin: '
 _ELSEWHERE = "some other Filter operation failed"
 _MEANTIME = "got allocated elsewhere in the meantime"
@@ -126,7 +130,7 @@ def differences(case: Case) -> list[str]:
 
 def _outcome(case: Case, world: DeviceWorld) -> Iterator[str]:
     result = case["result"]
-    node, given, decisions = decided(world)
+    node, given, decisions, claims = decided(world)
     said = [one.message for one in decisions if isinstance(one, SetPodCondition)]
     bound = [one.node for one in decisions if isinstance(one, Bind)]
     elsewhere = bool(node) and node != goes_to(case)  # as good, but its devices may be ready when others are not
@@ -152,6 +156,21 @@ def _outcome(case: Case, world: DeviceWorld) -> Iterator[str]:
     if node is not None and node == goes_to(case):
         yield from _allocations(case, world, given)
         yield from _extended(case, decisions)
+    if bound and bound == [result["node"]]:
+        yield from _users(case, claims)
+
+
+def _users(case: Case, claims: Mapping[ClaimKey, ResourceClaim]) -> Iterator[str]:
+    """Compare who is noted on the claims as their user."""
+    namespace = case["probe"]["metadata"]["namespace"]
+    for one in case["result"]["claims"]:
+        claim = claims.get((namespace, one.get("name", "")))
+        if claim is None or one.get("extendedResourceClaim"):
+            continue
+        mine = {(user.resource, user.name) for user in claim.status.reserved_for}
+        wanted = {(user["resource"], user["name"]) for user in (one.get("status") or {}).get("reservedFor", ())}
+        if mine != wanted:
+            yield f"claim {one['name']} is reserved for {sorted(mine)} instead of {sorted(wanted)}"
 
 
 def _extended(case: Case, decisions: Sequence[AnyDecision]) -> Iterator[str]:

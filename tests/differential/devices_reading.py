@@ -12,7 +12,8 @@ import msgspec
 
 from tests.engine.devices import made, written
 from tutti.api.configuration import TuttiConfiguration
-from tutti.api.core import Node, Pod
+from tutti.api.core import Node, Pod, PodResourceClaim
+from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
@@ -40,6 +41,8 @@ class DeviceWorld:
     classes: list[DeviceClass]
     claims: list[ResourceClaim]
     probe: Pod
+    rules: list[DeviceTaintRule] = field(default_factory=list)
+    groups: list[Case] = field(default_factory=list)
     _cluster: Cluster | None = field(default=None, init=False)
 
     @property
@@ -54,8 +57,11 @@ class DeviceWorld:
         if self._cluster is None:
             cluster = self._cluster = Cluster()
             cluster.device_users.pass_time(self.now)
-            for one in (*self.slices, *self.classes, *self.claims):
+            for one in (*self.slices, *self.classes, *self.claims, *self.rules):
                 cluster.device_users.put(one)
+            for group in self.groups:
+                meta = group["metadata"]
+                cluster.device_users.put_group((meta["namespace"], meta["name"]), meta["uid"], _listed(group))
             for node in self.nodes:
                 cluster.put_node(node)
             for pod in self.pods:
@@ -95,7 +101,13 @@ def world_of(case: Case) -> DeviceWorld:
         classes=[_read(one, DeviceClass) for one in case["deviceClasses"]],
         claims=[_read(one, ResourceClaim) for one in case["claims"]],
         probe=_read(case["probe"], Pod),
+        rules=[_read(one, DeviceTaintRule) for one in case.get("deviceTaintRules", ())],
+        groups=case.get("podGroups", []),
     )
+
+
+def _listed(group: Case) -> list[PodResourceClaim]:
+    return [_read(one, PodResourceClaim) for one in group["spec"].get("resourceClaims", ())]
 
 
 def _read(raw: Any, kind: type[T]) -> T:
@@ -109,11 +121,13 @@ class Decided(NamedTuple):
         node: Where it is to go; None where it waits.
         given: What its claims are to get there.
         decisions: All that was decided, when what was to be written on claims was written and seen.
+        claims: The claims then, by namespace and name.
     """
 
     node: str | None
     given: list[ClaimAllotment]
     decisions: list[AnyDecision]
+    claims: dict[tuple[str, str], ResourceClaim]
 
 
 def decided(world: DeviceWorld) -> Decided:
@@ -145,7 +159,7 @@ def decided(world: DeviceWorld) -> Decided:
             engine.observe(seen.DeviceClaimWritten(*about, done=True))
         out = engine.decide(world.now)
         decisions = [*decisions, *out]
-    return Decided(place or None, given, decisions)
+    return Decided(place or None, given, decisions, claims)
 
 
 def _ours(pod: Pod) -> Pod:
@@ -159,6 +173,8 @@ def _existing(world: DeviceWorld) -> Iterator[seen.AnyObservation]:
     yield from map(devices_seen.SliceSeen, world.slices)
     yield from map(devices_seen.DeviceClassSeen, world.classes)
     yield from map(devices_seen.DeviceClaimSeen, world.claims)
+    yield from map(devices_seen.DeviceTaintRuleSeen, world.rules)
+    yield from (seen.GangObjectSeen(one["apiVersion"], one["kind"], one) for one in world.groups)
     yield from map(seen.NodeSeen, world.nodes)
     yield from map(seen.PodSeen, world.pods)
 

@@ -103,7 +103,28 @@ _OFFERED = Known(
     "write into the status of the pod, and fails because of that, in every attempt (nil or empty request mappings).",
 )
 
+_NO_SELECTOR = Known(
+    "ours gives devices that no rule selects; kube-scheduler taints every device by a DeviceTaintRule without a selector",
+    "The API says of such a rule that it matches no devices, and so does the controller that evicts by it: whoever "
+    "were kept off would wait for a taint that nobody can see the reason of.",
+)
+
+_LISTED_OTHERWISE = Known(
+    "ours notes the pod on a claim that its PodGroup lists otherwise, or not at all; kube-scheduler is content with "
+    "that the group is noted already",
+    "The claim is not the group's as the pod names it, so that the pod uses it by itself. A kubelet lets both in, and "
+    "one without the gate only the pod that is noted.",
+)
+
+_FULL = Known(
+    "ours says that the claim has all the users that can be written; kube-scheduler fails at the write",
+    "A claim can be reserved for 256; the pod waits in both, here without a reason that is a fault.",
+)
+
 DEVICES: dict[str, Known] = {
+    **dict.fromkeys((f"dra-taint-rules-{one}" for one in (1, 37, 38, 66, 72, 112, 120)), _NO_SELECTOR),
+    **dict.fromkeys((f"dra-group-claims-{one}" for one in (25, 36, 52, 85)), _LISTED_OTHERWISE),
+    **dict.fromkeys((f"dra-group-claims-{one}" for one in (42, 54, 59, 61, 74, 79, 83, 90, 98, 110)), _FULL),
     **dict.fromkeys((f"dra-{one}" for one in (28, 95, 241, 390, 394, 395, 435)), _TWICE),
     **dict.fromkeys((f"dra-{one}" for one in (31, 41, 184, 223, 247, 367, 400, 439, 447, 473, 689)), _ELSEWHERE),
     "dra-37": _OFFERED,
@@ -111,10 +132,17 @@ DEVICES: dict[str, Known] = {
 }
 """Cases of pods with claims on devices, by `dra-` and the id of the case."""
 
-BY_TAG: dict[str, Known] = {"claim-twice": _TWICE, "quirk": _DISTINCT, "quirk-counters-elsewhere": _ELSEWHERE}
+BY_TAG: dict[str, Known] = {
+    "claim-twice": _TWICE,
+    "quirk": _DISTINCT,
+    "quirk-counters-elsewhere": _ELSEWHERE,
+    "rule-no-selector": _NO_SELECTOR,
+    "claim-listed-otherwise": _LISTED_OTHERWISE,
+    "claim-not-listed": _LISTED_OTHERWISE,
+}
 """What cases of pods with claims on devices may differ in, by their tags; many that have them do not."""
 
-BY_MESSAGE: dict[str, Known] = {"nil or empty request mappings": _OFFERED}
+BY_MESSAGE: dict[str, Known] = {"nil or empty request mappings": _OFFERED, "must have at most 256 items": _FULL}
 """The same by what kube-scheduler said of them."""
 
 NO_FEATURE: dict[str, str] = {

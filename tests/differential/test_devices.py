@@ -13,20 +13,24 @@ from tests.differential.devices import FAMILIES, cases, compare, differences, qu
 from tests.differential.known import DEVICES
 
 RECORDED = Path(__file__).parent / "dra-1.36.jsonl.gz"
+BEHIND_GATES = Path(__file__).parent / "dra-rules-groups-1.36.jsonl.gz"
+"""Decisions with DeviceTaintRules and claims of PodGroups, which are off by default in 1.36."""
 
 
 def test_all_cases_are_looked_at():
     all_cases = list(cases(RECORDED))
 
     assert len(all_cases) == 479
-    assert {case["family"] for case in all_cases} == set(FAMILIES)
+    more = Counter(case["family"] for case in cases(BEHIND_GATES))
+    assert more == {"taint-rules": 130, "group-claims": 120}
+    assert {case["family"] for case in all_cases} | more.keys() == set(FAMILIES)
     asked = Counter(question(case) for case in all_cases)
     assert asked == {"node and devices": 245, "nobody fits": 210, "scheduler error": 20, "not looked at": 4}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recorded_decisions_are_met(family):
-    found = dict(compare(RECORDED, only=family))
+    found = dict(compare(RECORDED, only=family)) or dict(compare(BEHIND_GATES, only=family))
     different = {case: why for case, why in found.items() if why is not None}
     known = DEVICES.keys() & found.keys()
     assert set(different) == known, "\n".join(f"{case}: {why}" for case, why in different.items())
@@ -35,7 +39,8 @@ def test_recorded_decisions_are_met(family):
 @pytest.fixture(scope="module")
 def known():
     """The cases that are known to differ, and in what they do."""
-    return {f"dra-{one['id']}": (one, differences(one)) for one in cases(RECORDED) if f"dra-{one['id']}" in DEVICES}
+    every = (*cases(RECORDED), *cases(BEHIND_GATES))
+    return {f"dra-{one['id']}": (one, differences(one)) for one in every if f"dra-{one['id']}" in DEVICES}
 
 
 def test_what_differs_is_no_more_than_is_said_of_it(known):
@@ -46,7 +51,17 @@ def test_what_differs_is_no_more_than_is_said_of_it(known):
     for case, found in known.values():
         used = [one.get("resourceClaimName") for one in case["probe"]["spec"].get("resourceClaims", ())]
         said = case["result"]["message"] or ""
-        if "claim-twice" in case["tags"]:
+        if case["family"] == "taint-rules":
+            assert any("deviceSelector" not in one["spec"] for one in case["deviceTaintRules"])
+            assert "cannot allocate all claims" in said
+        elif "must have at most 256 items" in said:
+            assert all("256 users" in one for one in found)
+        elif case["family"] == "group-claims":
+            (group,) = case["podGroups"]
+            listed = group["spec"].get("resourceClaims", ())
+            assert any(one not in listed for one in case["probe"]["spec"]["resourceClaims"])
+            assert all("is reserved for [('podgroups', " in one and "('pods', " in one for one in found)
+        elif "claim-twice" in case["tags"]:
             assert len(set(used)) < len(used)
         elif "quirk-counters-elsewhere" in case["tags"]:
             assert all(elsewhere.fullmatch(one) for one in found)
@@ -91,6 +106,15 @@ def test_a_device_that_is_not_there_is_told_apart():
     case["resourceSlices"] = [one for one in case["resourceSlices"] if one["spec"].get("nodeName") != node]
 
     assert any(node in one for one in differences(case))
+
+
+@pytest.mark.parametrize("family", ["taint-rules", "group-claims"])
+def test_rules_and_groups_that_are_not_there_are_told_apart(family):
+    """What is behind gates decides in these cases: without it many are decided otherwise."""
+    chosen = [case for case in cases(BEHIND_GATES) if case["family"] == family]
+    other = [case | {"deviceTaintRules": [], "podGroups": []} for case in chosen]
+
+    assert sum(bool(differences(case)) for case in other) > len(chosen) / 4
 
 
 def test_another_reason_of_one_node_is_told_apart():

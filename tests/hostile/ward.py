@@ -51,7 +51,8 @@ _CONFIGURATION = TuttiConfiguration.model_validate({"profiles": PROFILES, "throt
 _SERVED = {one.name: one for one in optional_kinds(_CONFIGURATION)}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 TOPOLOGIES = f"{numa.KIND}.{numa.GROUP}"
-_HONEST = "honest"
+HONEST = "honest"
+"""A node, and a queue, of those for whom everything has to go on."""
 
 
 class HarmError(AssertionError):
@@ -87,9 +88,9 @@ class Ward(World):
         self.follow_owners()
         for name in ("n1", "n2"):
             self.node(name)
-        self.node(_HONEST, taints=[Taint(key=_HONEST, effect="NoSchedule")])
+        self.node(HONEST, taints=[Taint(key=HONEST, effect="NoSchedule")])
         self.flavor()
-        self.queue(_HONEST, 64, local=_HONEST)
+        self.queue(HONEST, 64, local=HONEST)
         self.queue(QUEUE, 64, local=QUEUE, namespace=NAMESPACE)
         self.run()
 
@@ -147,6 +148,8 @@ class Ward(World):
 
     def _forget(self, name: str, gone: Deletion) -> None:
         key, stream, other = gone.key, _STREAMS.get(name), _OTHERS.get(name)
+        for known in [one for one in self._others if one[1:] == key]:
+            del self._others[known]
         if other is not None:
             self.gang_objects.pop((other[1].api_version, name.partition(".")[0], *key), None)
             self.owners.pop(gone.uid, None)
@@ -159,8 +162,6 @@ class Ward(World):
         self.allowances.pop(key, None) if name == "ResourceQuota" else None
         self.objects.pop((name, *key), None)
         self.storage.objects.pop((name, key.name), None)
-        for known in [one for one in self._others if one[1:] == key]:
-            del self._others[known]
         self.tell(stream.gone(gone))
         self._catalogue.gone(name, *key)
 
@@ -202,14 +203,14 @@ class Ward(World):
 
     def _place(self) -> None:
         self._honest += 1
-        names = [f"{_HONEST}-{self._honest}", f"{_HONEST}-queued-{self._honest}"]
-        tolerations = [Toleration(key=_HONEST, operator="Exists")]
-        for name, queue in zip(names, ("", _HONEST), strict=True):
+        names = [f"{HONEST}-{self._honest}", f"{HONEST}-queued-{self._honest}"]
+        tolerations = [Toleration(key=HONEST, operator="Exists")]
+        for name, queue in zip(names, ("", HONEST), strict=True):
             self.pod(name, queue=queue, tolerations=tolerations, gpus=0)
         self.run(turns=200)
         self.until(5.0)
         dict(active_conditions(self._catalogue.specs))
-        where = self.where(_HONEST)
+        where = self.where(HONEST)
         if lost := [name for name in names if name not in where]:
             raise HarmError(f"{lost[0]} is not placed: {self.why('Pod', lost[0])}")
         self.delete(*names)

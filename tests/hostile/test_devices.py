@@ -1,0 +1,137 @@
+"""What stands in slices, classes, claims and rules is not only read here but used: by pods that ask for such devices.
+
+Beside them an honest pod with a claim on an honest driver's device has to get it, now and after a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.engine.devices import asks_for, decoded, device_class, resource_slice
+from tests.hostile.cases import Case, sweep
+from tests.hostile.kinds import DEVICES, NAMESPACE, targets
+from tests.hostile.ward import HONEST, HarmError, Ward, treat
+from tutti.api.devices import ResourceClaim
+from tutti.api.selectors import Toleration
+from tutti.engine.records.device_observations import DeviceClaimSeen, DeviceClassSeen
+from tutti.engine.records.observations import AnyObservation
+from tutti.kube.store import Deletion
+
+HONEST_DRIVER = "honest.example.com"
+MOST, AT_ONCE = 400, 50
+USERS = (
+    asks_for(1),
+    asks_for(1, match="gpu.example.com/index"),
+    asks_for(1, selectors=[{"cel": {"expression": "device.attributes['gpu.example.com'].index >= 0"}}]),
+    asks_for(1, capacity={"requests": {"memory": "1Gi"}}),
+    {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}]}},
+)
+"""What is asked for of whatever is published."""
+
+
+class DeviceWard(Ward):
+    """A ward in which pods ask for hostile devices, by hostile classes and claims.
+
+    Attributes:
+        served: Which of `USERS` have got devices of single slices, and how often.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count(1)
+        self._users: list[tuple[str, str]] = []
+        self._shown: Case | None = None
+        self.served: Counter[int] = Counter()
+        self.devices.put(
+            device_class("gpu", "device.driver != 'honest.example.com'"),
+            device_class("honest", f"device.driver == '{HONEST_DRIVER}'"),
+            resource_slice(HONEST, 2, driver=HONEST_DRIVER),
+        )
+
+    def show(self, case: Case, change: str = "ADDED") -> None:
+        """Have an object seen; a slice by itself, so that nothing is wrong with its pool but what is wrong with it."""
+        if case.target.kind == "ResourceSlice":
+            if self._shown is not None:
+                super().show(self._shown, "DELETED")
+            self._shown = case
+        super().show(case, change)
+        if case.target.kind == "ResourceSlice":
+            self._ask_each()
+
+    def _believe(self, change: Any, observation: AnyObservation) -> None:
+        super()._believe(change, observation)
+        match observation:
+            case DeviceClaimSeen():
+                self.devices.objects["ResourceClaim", change.key.name] = change.obj
+                self._use(change.key.name)
+            case DeviceClassSeen():
+                self._ask(asks_for(1, name=change.key.name))
+
+    def _forget(self, name: str, gone: Deletion) -> None:
+        self.devices.objects.pop((name.partition(".")[0], gone.key.name), None)
+        super()._forget(name, gone)
+
+    def _ask_each(self) -> None:
+        """One who asks after the other, so that each finds everything free."""
+        for at, spec in enumerate(USERS):
+            claim = self._ask(spec)
+            self.run()
+            self.served[at] += self.devices.claim(claim).status.allocation is not None
+            namespace, name = self._users.pop()
+            self.delete(name, namespace=namespace)
+            self.devices.drop("ResourceClaim", claim)
+
+    def _ask(self, spec: Any) -> str:
+        """A pod with a claim of its own; returns the name of that."""
+        name = f"asks-{next(self._numbers)}"
+        meta = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
+        self.devices.put(decoded({"metadata": meta, "spec": spec}, ResourceClaim))
+        self._use(name)
+        return name
+
+    def _use(self, claim: str) -> None:
+        """A pod that uses a claim."""
+        name = f"user-{next(self._numbers)}"
+        self.pod(name, namespace=NAMESPACE, gpus=0, cpu="1m", memory="1Mi", device_claims=(claim,))
+        self._users.append((NAMESPACE, name))
+
+    def check(self) -> None:
+        for spec in USERS:
+            self._ask(spec)
+        super().check()
+
+    def _place(self) -> None:
+        name = f"device-{next(self._numbers)}"
+        self.devices.make_claim(name, asks_for(1, name="honest", tolerations=[{"operator": "Exists"}]))
+        self.pod(name, gpus=0, device_claims=(name,), tolerations=[Toleration(key=HONEST, operator="Exists")])
+        super()._place()
+        if self.where(name) != {name: HONEST}:
+            raise HarmError(f"{name} is not placed: {self.why('Pod', name)}")
+        self.delete(name)
+        self.devices.drop("ResourceClaim", name)
+
+    def leave(self) -> None:
+        for namespace, name in self._users:
+            self.delete(name, namespace=namespace)
+        self._users.clear()
+        for kind, name in [one for one in self.devices.objects if one[1].startswith("asks-")]:
+            self.devices.drop(kind, name)
+        self._shown = None
+        super().leave()
+
+
+@pytest.mark.parametrize("kind", sorted(DEVICES))
+def test_who_uses_devices_gets_them_whatever_is_in_any_field_of(kind: str) -> None:
+    (target,) = (one for one in targets() if one.kind == kind)
+    cases = list(sweep(2, seed=3, kinds=(target,)))
+    cases = random.Random(3).sample(cases, min(MOST, len(cases)))
+    ward = DeviceWard()
+    for at in range(0, len(cases), AT_ONCE):
+        treat(ward, cases[at : at + AT_ONCE])
+    if kind == "ResourceSlice":
+        assert min(ward.served[at] for at in range(len(USERS))) > len(cases) / 4
