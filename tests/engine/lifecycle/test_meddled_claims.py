@@ -230,3 +230,27 @@ def test_a_class_that_is_taken_away_stops_those_who_wait_and_nobody_else():
     world.until(60)
 
     assert "late-0" in world.where()
+
+
+def test_who_is_placed_anew_asks_for_what_its_claim_needs_by_then():
+    """Its claim lost its devices while a bind was under way, and then its node went: it is not tried with what it had."""
+    world = with_devices(nodes=2)
+    world.devices.make_claim("mine", asks_for(2))
+    world.pod("first", gpus=0, device_claims=("mine",))
+    world.run()
+    world.delete("first")  # and leaves the claim its devices
+    world.hold_binds = True
+    world.pod("next", gpus=0, device_claims=("mine",))
+    world.run()
+    (bind,) = world.pending_binds
+    world.devices.free("mine")
+    world.run()
+    world.remove_node(bind.node)
+    world.hold_binds = False
+    world.answer(bind, "Failed")
+    world.decide(2.0)  # a fault would be raised here
+    world.until(60)
+
+    assert world.where("next") == {"next": ({"n0", "n1"} - {bind.node}).pop()}
+    assert {one.partition("/")[0] for one in world.devices.results("mine")} == set(world.where("next").values())
+    assert not world.replay().differences
