@@ -254,3 +254,90 @@ def test_who_is_placed_anew_asks_for_what_its_claim_needs_by_then():
     assert world.where("next") == {"next": ({"n0", "n1"} - {bind.node}).pop()}
     assert {one.partition("/")[0] for one in world.devices.results("mine")} == set(world.where("next").values())
     assert not world.replay().differences
+
+
+def lost(world: World) -> list[tuple[str, str]]:
+    return [(one.name, one.note) for one in world.events("DeviceClaimLost")]
+
+
+@pytest.mark.parametrize(
+    ("meddle", "said"),
+    [
+        (gone, "does not exist any more"),
+        (emptied, "has no devices any more"),
+        (another, "has no devices any more"),
+        (unreserved, "is not reserved for it any more"),
+        (of_others, "is not reserved for it any more"),
+    ],
+)
+def test_who_runs_with_a_claim_that_is_not_its_own_any_more_is_told_so_once(meddle: Meddle, said: str):
+    world = with_devices(nodes=2, count=4)
+    bound(world)
+    meddle(world)
+    world.until(GRACE_SECONDS - 5)
+    assert lost(world) == []
+    world.until(3 * GRACE_SECONDS)
+    [(name, note)] = lost(world)
+    assert name == "g-0"
+    assert f"ResourceClaim {NAME}, with whose devices it runs, {said}" in note
+    assert len(world.where("g-")) == 2
+    assert not world.replay().differences
+
+
+def test_who_runs_with_a_device_that_another_claim_is_given_is_told_so():
+    world = with_devices(nodes=2, count=4)
+    bound(world)
+    (theirs,) = world.devices.results("g-1")
+    pool, _, device = theirs.partition("/")
+    changed(world, NAME, allocation=allocation(device, pool=pool))
+    world.until(2 * GRACE_SECONDS)
+    [(name, note)] = lost(world)
+    assert name == "g-0"
+    assert f"has device {DRIVER}/{theirs}, as another claim has" in note
+
+
+def test_whose_claim_is_put_right_in_time_or_goes_with_its_pod_is_told_nothing():
+    world = with_devices(nodes=2, count=4)
+    bound(world)
+    claim = world.devices.claim(NAME)
+    emptied(world)
+    world.until(GRACE_SECONDS / 2)
+    world.devices.put(claim)
+    world.until(2 * GRACE_SECONDS)
+    world.delete("g-0", "g-1")
+    world.run()
+    for name in ("g-0", "g-1"):
+        world.devices.drop("ResourceClaim", name)
+    world.until(2 * GRACE_SECONDS)
+    assert lost(world) == []
+
+
+def test_a_pool_that_stays_between_two_generations_gives_nothing_and_takes_nothing_away():
+    """Its driver died while it wrote the next generation: who runs there runs on, others wait or go elsewhere."""
+    world = with_devices(nodes=2, count=2)
+    gang(world, 1, count=1)
+    world.run()
+    (node,) = world.where("g-").values()
+    raw = msgspec.to_builtins(resource_slice(node, 2))
+    raw["metadata"]["name"] = "next"
+    raw["spec"]["pool"] |= {"generation": 2, "resourceSliceCount": 2}
+    half = msgspec.convert(raw, type(resource_slice(node, 1)))
+    world.devices.put(half)
+    for rank in range(3):
+        gang(world, 1, count=1, name=f"late{rank}")
+    world.until(20 * GRACE_SECONDS)
+    world.restart()
+    world.until(GRACE_SECONDS / 2)
+
+    elsewhere = {"n0", "n1"} - {node}
+    placed = world.where("late")
+    assert set(placed.values()) == elsewhere
+    assert len(placed) == 2
+    assert world.where("g-") == {"g-0": node}
+    [told] = {(one.kind, one.name) for one in world.events("ResourcePoolInTrouble")}
+    assert told == ("ResourceSlice", "next")
+    raw["metadata"]["name"] = "rest"
+    raw["spec"]["devices"] = [{**one, "name": f"more-{at}"} for at, one in enumerate(raw["spec"]["devices"])]
+    world.devices.put(msgspec.convert(raw, type(half)))
+    world.until(GRACE_SECONDS)
+    assert len(world.where("late")) == 3

@@ -30,6 +30,7 @@ class LifecycleState(CoreState):
         card_waits: Workloads that wait until others of a node have been given theirs, by the node.
         requests: What has been asked of cluster autoscalers, as it is seen.
         device_pools: What is the matter with pools of devices.
+        bound_claims: Claims with which bound pods run and something is the matter, and since when, Unix seconds.
         network_seen: What `cluster.nodes.network.version` was when that was last looked at.
         groups_without_topology: AppGroups that were told that there is no NetworkTopology.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
@@ -49,4 +50,5 @@ class LifecycleState(CoreState):
     groups_without_topology: dict[tuple[str, str], None] = field(default_factory=dict)
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)
+    bound_claims: dict[ClaimKey, float] = field(default_factory=dict)
     given_up: dict[ClaimKey, str] = field(default_factory=dict)

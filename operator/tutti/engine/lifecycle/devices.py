@@ -28,6 +28,7 @@ from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
+from tutti.engine.lifecycle.bound_claims import claim_changed
 from tutti.engine.lifecycle.device_pools import class_seen
 from tutti.engine.lifecycle.device_release import (
     free_claim,
@@ -70,6 +71,8 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
             _touch_makers(state, found.metadata.namespace)
         return
     state.touch_pods(state.cluster.device_users.put(found))
+    if isinstance(found, ResourceClaim):
+        claim_changed(state, found.key)
 
 
 def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
@@ -81,6 +84,8 @@ def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: s
             _touch_makers(state, namespace)
         return
     state.touch_pods(state.cluster.device_users.drop(kind, namespace, name))
+    if kind == "ResourceClaim":
+        claim_changed(state, (namespace, name))
 
 
 def _touch_makers(state: LifecycleState, namespace: str) -> None:

@@ -24,6 +24,7 @@ from tutti.engine.lifecycle import (
     reservation,
     scale_down,
 )
+from tutti.engine.lifecycle.bound_claims import next_claim_due, watch_bound_claims
 from tutti.engine.lifecycle.device_pools import next_telling_due, watch_pools
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.extended_claims import remove_left_over
@@ -109,6 +110,7 @@ def next_held_due(state: LifecycleState) -> float | None:
         permits.next_permit_due(state),
         devices.next_late_due(state),
         next_telling_due(state),
+        next_claim_due(state),
         card_binds.next_answer_due(state),
     )
     return min((time for time in times if time is not None), default=None)
@@ -120,6 +122,7 @@ def take_due(state: LifecycleState) -> list[Workload]:
     free_claims_of_ended(state)
     remove_left_over(state)
     watch_pools(state)
+    watch_bound_claims(state)
     card_binds.look_again(state)
     out = []
     for workload in state.timers.take_due(state.now):
