@@ -71,6 +71,21 @@ async def test_a_bind_overtakes_whatever_else_waits():
     await crowd.end()
 
 
+async def test_what_is_begun_with_a_claim_is_ended_before_others_begin():
+    crowd = Crowd(2)
+    await crowd.ask(*[PriorityLevel.CLAIM] * 5)
+    assert crowd.inside == [PriorityLevel.CLAIM] * 2
+    await crowd.ask(PriorityLevel.BIND, PriorityLevel.BIND)
+    await crowd.leave(PriorityLevel.CLAIM)
+    await crowd.leave(PriorityLevel.CLAIM)
+    assert sorted(crowd.inside) == [
+        PriorityLevel.BIND,
+        PriorityLevel.BIND,
+        PriorityLevel.CLAIM,
+    ]  # each lane may have one
+    await crowd.end()
+
+
 async def test_a_lane_of_low_rank_trickles_however_much_waits_before_it():
     crowd = Crowd(4)
     await crowd.ask(*[PriorityLevel.BIND] * 20, *[PriorityLevel.EVENT] * 3)

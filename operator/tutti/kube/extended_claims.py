@@ -63,7 +63,8 @@ class ExtendedClaimWriter:
     async def _make(self, wanted: WriteExtendedClaim) -> str:
         """Create the claim; returns why it is not there, or ""."""
         try:
-            await self._send("POST", RESOURCE_CLAIMS.path(wanted.namespace), claim_document(wanted))
+            document = claim_document(wanted)
+            await self._send("POST", RESOURCE_CLAIMS.path(wanted.namespace), document, PriorityLevel.CLAIM)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -127,12 +128,14 @@ class ExtendedClaimWriter:
                 return None
             raise
 
-    async def _send(self, method: str, path: str, document: Mapping[str, Any]) -> None:
+    async def _send(
+        self, method: str, path: str, document: Mapping[str, Any], level: PriorityLevel = PriorityLevel.BIND
+    ) -> None:
         body = msgspec.json.encode(document)
         kind = {"content_type": MERGE_PATCH} if method == "PATCH" else {}
 
         async def attempt() -> bytes:
-            return await self._client.write(PriorityLevel.BIND, method, path, body=body, fence=self._fence, **kind)
+            return await self._client.write(level, method, path, body=body, fence=self._fence, **kind)
 
         await retrying(attempt)
 

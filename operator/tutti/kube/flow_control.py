@@ -1,10 +1,10 @@
 """Who writes next, and how many writes may be under way: priority levels within one concurrency limit.
 
 A bind delayed by an event is a node that idles for a log line. So what is more important overtakes what waits: binds,
-evictions, statuses, events; yet each level may always have one write under way, so that nothing starves. Nobody waits
-for a status or an event, so these have no more than that one while anything more important is under way or has been a
-moment ago, and where something more important even waits, for the server is busy, one begins ten times a second: in the
-busiest hour events still trickle out.
+what begins with claims, evictions, statuses, events; yet each level may always have one write under way, so that
+nothing starves. Nobody waits for a status or an event, so these have no more than that one while anything more
+important is under way or has been a moment ago, and where something more important even waits, for the server is busy,
+one begins ten times a second: in the busiest hour events still trickle out.
 
 The limit follows what the answers say, as TCP Vegas follows round trips (Brakmo and Peterson, 1995): of `limit`
 requests under way, `limit * (1 - quickest / mean)` are taken to be waiting inside the server. While few wait there the
@@ -95,12 +95,14 @@ class PriorityLevel(IntEnum):
     """What is written, the most important first."""
 
     BIND = 0
-    """Bindings, and the choices of volumes that bindings wait for."""
-    EVICT = 1
+    """Bindings, the choices of volumes that bindings wait for, and what goes on with a claim on devices."""
+    CLAIM = 1
+    """What begins with a claim on devices. Where many wait, those that are begun are bound before others begin."""
+    EVICT = 2
     """Evictions and deactivations: they make room for somebody."""
-    STATUS = 2
+    STATUS = 3
     """Statuses, conditions, and the pod groups that show an implicit gang."""
-    EVENT = 3
+    EVENT = 4
 
 
 # Looked up once: an enum takes as long to find its members as the comparison that they are for.
