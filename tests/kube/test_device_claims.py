@@ -55,6 +55,10 @@ def decision(found, change, *pods, allocation=None):
     return WriteDeviceClaim("default", "c", meta["uid"], change, meta["resourceVersion"], allocation, list(pods))
 
 
+def user(name):
+    return {"resource": "pods", "name": name, "uid": f"uid-of-{name}"}
+
+
 def has(found):
     status = found.get("status", {})
     results = status.get("allocation", {}).get("devices", {}).get("results", [])
@@ -112,6 +116,46 @@ async def test_more_pods_may_use_what_a_claim_has(client):
 
     assert result.done
     assert has(await read(client)) == (["gpu-0"], ["q", "p"])
+
+
+@pytest.mark.parametrize("meddled", [False, True])
+async def test_more_pods_are_added_in_one_request_where_the_claim_is_as_it_was_decided_by(client, monkeypatch, meddled):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
+    given = await read(client)
+    if meddled:
+        await patch(client, f"{PATH}/status", {"status": {"reservedFor": [user("r"), user("q")]}})
+    asked = []
+    request = Client.request
+
+    async def sent(self, method, path, **more):
+        asked.append((method, path.removeprefix(PATH)))
+        return await request(self, method, path, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "request", sent)
+        result = await writer.write(decision(given, "reserve", POD, ("s", "uid-of-s")))
+
+    found = await read(client)
+    assert result.done
+    assert result.version == found["metadata"]["resourceVersion"]
+    given_to, users = has(found)
+    assert (given_to, sorted(users)) == (["gpu-0"], ["p", "q", "r", "s"] if meddled else ["p", "q", "s"])
+    assert asked == ([("GET", "")] if meddled else [])  # it is read only where somebody came between
+
+
+async def test_nobody_is_added_to_a_claim_that_has_other_devices_by_now(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
+    given = await read(client)
+    await patch(client, f"{PATH}/status", {"status": {"allocation": None, "reservedFor": None}})
+
+    result = await writer.write(decision(given, "reserve", POD))
+
+    assert (result.done, result.message) == (False, "it has lost its devices")
+    assert has(await read(client)) == ([], [])
 
 
 async def test_what_was_given_is_taken_away_again(client):

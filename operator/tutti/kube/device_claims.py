@@ -54,6 +54,9 @@ class DeviceClaimWriter:
         about = (decision.namespace, decision.name, decision.uid, decision.change)
         path, why = RESOURCE_CLAIMS.path(decision.namespace, decision.name), "it changes too often"
         try:
+            version = await self._join(decision, path) if decision.change == "reserve" and decision.version else ""
+            if version:
+                return DeviceClaimWritten(*about, done=True, version=version)
             for attempt in range(_TRIES):
                 claim = await self._protect(decision.uid, path) if _gives_first(decision, attempt) else None
                 claim = claim or _CLAIM(await retrying(lambda: self._client.request("GET", path)))
@@ -78,9 +81,19 @@ class DeviceClaimWriter:
         """Put the finalizer on a claim; returns the claim, or None where it cannot have it like this."""
         body = msgspec.json.encode({"metadata": {"uid": uid, "finalizers": [DELETE_PROTECTION]}})
         try:
-            return _CLAIM(await self._send(path, body, STRATEGIC_MERGE_PATCH))
+            return _CLAIM(await self._send(path, body, STRATEGIC_MERGE_PATCH, PriorityLevel.CLAIM))
         except ApiError:
             return None  # gone, made anew or being deleted: reading it tells which
+
+    async def _join(self, decision: WriteDeviceClaim, path: str) -> str:
+        """Add users to a claim that is as it was decided by; returns the version written, or "" where it is not."""
+        meta = {"uid": decision.uid, "resourceVersion": decision.version}
+        body = msgspec.json.encode({"metadata": meta, "status": {"reservedFor": _users(decision)}})
+        try:
+            answer = await self._send(f"{path}/status", body, STRATEGIC_MERGE_PATCH)
+            return _CLAIM(answer).metadata.resource_version
+        except ApiError:
+            return ""  # changed, gone, or its users too many: reading it tells which
 
     async def _apply(self, decision: WriteDeviceClaim, claim: ResourceClaim, path: str) -> str:
         """Write over one version; returns the version written."""
@@ -95,11 +108,9 @@ class DeviceClaimWriter:
         body = msgspec.json.encode({**change, "metadata": metadata})
         return _CLAIM(await self._send(path, body, MERGE_PATCH)).metadata.resource_version
 
-    async def _send(self, path: str, body: bytes, kind: str) -> bytes:
+    async def _send(self, path: str, body: bytes, kind: str, level: PriorityLevel = PriorityLevel.BIND) -> bytes:
         async def attempt() -> bytes:
-            return await self._client.write(
-                PriorityLevel.BIND, "PATCH", path, body=body, fence=self._fence, content_type=kind
-            )
+            return await self._client.write(level, "PATCH", path, body=body, fence=self._fence, content_type=kind)
 
         return await retrying(attempt)
 
@@ -113,10 +124,15 @@ def _status(decision: WriteDeviceClaim, claim: ResourceClaim) -> dict[str, Any]:
     if decision.change == "free":
         return {"allocation": None, "reservedFor": None, "devices": None}
     known = {one.uid for one in claim.status.reserved_for}
-    added = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods if uid not in known]
-    added += [ClaimConsumer(_GROUPS, "podgroups", name, uid) for name, uid in decision.groups if uid not in known]
+    added = [one for one in _users(decision) if one.uid not in known]
     users = {"reservedFor": [*claim.status.reserved_for, *added]}
     return {"allocation": decision.allocation, **users} if decision.change == "allocate" else users
+
+
+def _users(decision: WriteDeviceClaim) -> list[ClaimConsumer]:
+    """Return who is to use a claim, as it is written on it."""
+    pods = [ClaimConsumer("", "pods", name, uid) for name, uid in decision.pods]
+    return pods + [ClaimConsumer(_GROUPS, "podgroups", name, uid) for name, uid in decision.groups]
 
 
 def _stands(decision: WriteDeviceClaim, claim: ResourceClaim) -> bool:

@@ -106,7 +106,7 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
         return
     if write is None or (write.uid, write.asked) != (result.uid, result.change):
         return
-    write.answered, write.version = True, result.version
+    write.answered, write.version, write.sent = True, result.version, None
     write.failure = why
     if write.change == "free" and not result.done:
         del state.device_writes[key]  # else it counts until it is seen: nobody may use what the claim seems to have
@@ -171,6 +171,8 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         outlook.waiting["/".join(claim)] = None
     if outlook.unasked:
         state.set_deadline(workload, claim_seconds(state, workload))
+        if state.cluster.nodes.devices.quota:
+            state.touch(workload.key)  # it is known now which of several ways is charged
     if outlook.unready and starts:
         if workload.deadline is None:  # it waits for what another has asked for
             state.set_deadline(workload, claim_seconds(state, workload))
@@ -280,10 +282,17 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
     if write.failure:
         return BindingProgress(BindingStage.FAILED, f"claim {name} could not be written: {write.failure}")
     if not (write.answered and is_since(claim, write)):
-        return BindingProgress(BindingStage.UNDER_WAY)
+        joins = not write.names(user.uid) and _may_join(state, claim, write)
+        return BindingProgress(BindingStage.UNASKED if joins else BindingStage.UNDER_WAY)
     if not write.names(user.uid):
         return BindingProgress(BindingStage.UNASKED)
     return BindingProgress(BindingStage.FAILED, f"what was written on claim {name} is there no more")
+
+
+def _may_join(state: LifecycleState, claim: ResourceClaim, write: DeviceWrite) -> bool:
+    """Whether one more user can be written along with those for whom a claim is written in this turn."""
+    users = len(claim.status.reserved_for) + len(write.pods) + len(write.groups)
+    return users < MOST_CONSUMERS and write.in_hand(state.out) is not None
 
 
 def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
@@ -325,17 +334,37 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     users = [_user(state, member, key) for member in members]
     pods = [(one.name, one.uid) for one in users if not one.is_group]
     groups = list(dict.fromkeys((one.name, one.uid) for one in users if one.is_group))
+    write = state.device_writes.get(key)
+    if write is not None and _join(state, write, pods, groups):
+        return
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
         now = datetime.fromtimestamp(state.now, UTC)
         found = allocation_of(promise.allotment, claim.spec, devices.book.classes, _share_ids(uid, version))
         allocation = msgspec.structs.replace(found, allocation_timestamp=now.replace(microsecond=0))
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
-    known = state.device_writes.get(key)
-    before = (known.pods, known.groups) if known is not None else ([], [])
-    made: DeviceClaimChange = "allocate" if known is not None and known.change == "allocate" else change
-    state.device_writes[key] = DeviceWrite(uid, made, change, [*before[0], *pods], [*before[1], *groups])
-    state.out.append(WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups))
+    before = (write.pods, write.groups) if write is not None else ([], [])
+    made: DeviceClaimChange = "allocate" if write is not None and write.change == "allocate" else change
+    decision, at = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups), len(state.out)
+    named = [*before[0], *pods], [*before[1], *groups]
+    state.device_writes[key] = DeviceWrite(uid, made, change, *named, sent=(at, decision))
+    state.out.append(decision)
+
+
+def _join(
+    state: LifecycleState, write: DeviceWrite, pods: list[tuple[str, str]], groups: list[tuple[str, str]]
+) -> bool:
+    """Have more users written along with those for whom a claim is written in this turn; returns whether it is."""
+    decision = write.in_hand(state.out)
+    if decision is None or write.sent is None:
+        return False
+    added = [one for one in groups if one not in decision.groups]
+    joined = msgspec.structs.replace(decision, pods=[*decision.pods, *pods], groups=[*decision.groups, *added])
+    at = write.sent[0]
+    state.out[at], write.sent = joined, (at, joined)
+    write.pods += pods
+    write.groups += added
+    return True
 
 
 def _user(state: LifecycleState, member: Member, key: ClaimKey) -> Consumer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tutti.engine.records.decisions import DeviceClaimChange, ExtendedClaimChange
+from tutti.engine.records.decisions import DeviceClaimChange, ExtendedClaimChange, WriteDeviceClaim
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class DeviceWrite:
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
         failure: Why it could not be written, or "".
+        sent: What was decided, and at which place of its turn, until it is known what became of it.
         told: Of a claim for extended resources, whether its pod is being told which it is, and has been.
     """
 
@@ -33,7 +35,13 @@ class DeviceWrite:
     answered: bool = False
     version: str = ""
     failure: str = ""
+    sent: tuple[int, WriteDeviceClaim] | None = None
     told: Literal["", "asked", "done"] = ""
+
+    def in_hand(self, out: Sequence[object]) -> WriteDeviceClaim | None:
+        """Return what was decided in this turn, of which `out` is all so far: more users can join; None: nothing."""
+        at, decision = self.sent if self.sent is not None else (0, None)
+        return decision if decision is not None and at < len(out) and out[at] is decision else None
 
     def names(self, uid: str) -> bool:
         """Whether a pod or PodGroup was written as its user."""
