@@ -156,6 +156,8 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     Attributes:
         problem: Why it can have no node at all yet, in kube-scheduler's words, or "".
         waits: Whether that is because something is still to come: a claim that has not been made.
+        coming: Whether that is a claim which is made for the pod alone from a template that is there: a matter of
+            moments, as long as the claim controller works.
         claims: Its claims that have no devices yet, in order.
         held: Its claims that have.
         extended: What it asks for as extended resources that devices can stand in for, by name.
@@ -165,6 +167,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
 
     problem: str = ""
     waits: bool = False
+    coming: bool = False
     claims: tuple[ClaimAsk, ...] = ()
     held: tuple[HeldClaim, ...] = ()
     extended: tuple[ExtendedAsk, ...] = ()

@@ -7,7 +7,7 @@ What keeps a pod from any node, and its words: kube-scheduler 1.36, plugins/dyna
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tutti.api.core import OwnerReference, Pod, PodSpec
 from tutti.api.devices import (
@@ -41,6 +41,14 @@ MOST_PER_POD: Final = 128
 """Devices of one pod that are weighed."""
 
 PodKey = tuple[str, str]
+
+
+class ClaimProblem(NamedTuple):
+    """Why a pod can have no node yet: the words, and what `DeviceNeeds` says beside these."""
+
+    text: str
+    waits: bool = False
+    coming: bool = False
 
 
 def device_uses_of(pod: Pod) -> tuple[DeviceUse, ...]:
@@ -208,35 +216,42 @@ class ClaimBook:
         owner = extended_owner(found) if found is not None else None
         return users if owner is None else (*users, (claim[0], owner.name))
 
-    def problem(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> tuple[str, bool]:
-        """Return why a pod can have no node yet, or "", and whether something is still to come."""
-        return next(self._problems(pod, uid, uses), ("", False))
+    def problem(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> ClaimProblem | None:
+        """Return why a pod can have no node yet; None where nothing stands in its way."""
+        return next(self._problems(pod, uid, uses), None)
 
-    def _problems(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> Iterator[tuple[str, bool]]:
+    def _problems(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> Iterator[ClaimProblem]:
         if len(uses) > MOST_CLAIMS:
-            yield f"it uses {len(uses)} resource claims, and {MOST_CLAIMS} is the most that is weighed", False
+            text = f"it uses {len(uses)} resource claims, and {MOST_CLAIMS} is the most that is weighed"
+            yield ClaimProblem(text)
         for use in uses:
             if not use.needed:
                 continue
             if use.claim is None:
-                yield f'pod "{"/".join(pod)}": ResourceClaim not created yet', True
+                text = f'pod "{"/".join(pod)}": ResourceClaim not created yet'
+                yield ClaimProblem(text, waits=True, coming=self._comes(pod, use))
                 return
             claim = self.claims.get(use.claim)
             name = "/".join(use.claim)
             if claim is None:
-                yield f'could not find ResourceClaim "{name}"', True
+                text = f'could not find ResourceClaim "{name}"'
+                yield ClaimProblem(text, waits=True, coming=self._comes(pod, use))
                 return
             if claim.metadata.deletion_timestamp is not None:
-                yield f'resourceclaim "{use.claim[1]}" is being deleted', True
+                yield ClaimProblem(f'resourceclaim "{use.claim[1]}" is being deleted', waits=True)
             group = self.groups.group_of(pod[0], use)
             makers = {uid} if group is None else {uid, group.uid}
             owned = any(one.controller and one.uid in makers for one in claim.metadata.owner_references)
             if use.template and not owned:
                 who = "Pod is not owner" if group is None else f"neither Pod nor PodGroup {group.name} is the owner"
-                yield f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} ({who})", False
+                yield ClaimProblem(f"ResourceClaim {name} was not created for Pod {'/'.join(pod)} ({who})")
         for claim in self.claims_of(uses):
             if claim.status.allocation is None:
                 yield from self._unknown_classes(claim)
+
+    def _comes(self, pod: PodKey, use: DeviceUse) -> bool:
+        """Whether a claim is to be made for a pod alone, from a template that is there."""
+        return use.template and (pod[0], use.source) in self._templates
 
     def claims_of(self, uses: Sequence[DeviceUse]) -> list[ResourceClaim]:
         """Return the claims of a pod that are known, each once, in order."""
@@ -254,9 +269,9 @@ class ClaimBook:
     def _needs(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], *, elsewhere: bool) -> DeviceNeeds:
         if not any(use.needed for use in uses):
             return NO_DEVICES
-        problem, waits = self.problem(pod, uid, uses)
-        if problem:
-            return DeviceNeeds(problem, waits)
+        problem = self.problem(pod, uid, uses)
+        if problem is not None:
+            return DeviceNeeds(problem.text, problem.waits, problem.coming)
         asks, held = [], []
         names = {use.claim: use.name for use in reversed(uses)}
         of_group = {use.claim for use in uses if use.group and self.groups.group_of(pod[0], use) is not None}
@@ -304,13 +319,14 @@ class ClaimBook:
             for said in (_conditions(claim, one),)
         )
 
-    def _unknown_classes(self, claim: ResourceClaim) -> Iterator[tuple[str, bool]]:
+    def _unknown_classes(self, claim: ResourceClaim) -> Iterator[ClaimProblem]:
         if claim.problem:
-            yield f"ResourceClaim {'/'.join(claim.key)}: {claim.problem}", False
+            yield ClaimProblem(f"ResourceClaim {'/'.join(claim.key)}: {claim.problem}")
         for request in claim.spec.devices.requests:
             for label, way in request.ways:
                 if way.device_class_name not in self.classes:
-                    yield f"request {label}: device class {way.device_class_name} does not exist", True
+                    text = f"request {label}: device class {way.device_class_name} does not exist"
+                    yield ClaimProblem(text, waits=True)
 
     def _ask(self, name: str, claim: ResourceClaim, *, of_group: bool) -> ClaimAsk:
         shared = "/".join(claim.key) if of_group or len(self._users.get(claim.key, ())) > 1 else ""

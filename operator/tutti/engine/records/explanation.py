@@ -50,6 +50,12 @@ AFTER_ITSELF = "AfterItself"
 AFTER_OTHERS = (WAITING_FOR_OTHERS, PREDECESSOR_FAILED, AFTER_ITSELF)
 """Reasons of who stands aside until others have ended, whatever is free."""
 
+AWAITING_CLAIMS = "WaitingForClaims"
+"""The reason of who waits for claims on devices that are being made from templates."""
+
+AWAITING_DEVICES = "WaitingForDevices"
+"""The reason of who is reserved and waits for its devices to be written on its claims."""
+
 WAITING_FOR_DATA = "WaitingForData"
 """The reason of who could start elsewhere, and waits for nodes near its data."""
 

@@ -114,6 +114,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     needs: list[PodSetRequest] = []
     short: list[MemberGroup] = []
     gaining = _gaining(workload)
+    coming: list[Member] = []
     for group in workload.groups.values():
         tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is PodPhase.WAITING])
@@ -127,10 +128,11 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         promised = max(0, missing - len(waiting)) if holds_for_promised else 0
         if missing > len(waiting) + promised:
             short.append(group)
-        if not short:
+        coming += _awaited_for_claims(waiting, missing - promised)
+        if not short and not coming:
             needs.extend(_split(group, waiting, missing, promised))
-    if short:
-        return _gathering(sorted(short, key=lambda group: group.name))
+    if short or coming:
+        return _gathering(sorted(short, key=lambda group: group.name)) if short else _awaiting_claims(coming)
     if workload.required > 1:
         for need in needs:
             need.in_gang = True
@@ -376,6 +378,24 @@ def _gathering(groups: Sequence[MemberGroup]) -> Explanation:
     text += f" {least} {agreeing(least, HAS)} no scheduling gates"
     gated = str(sum(group.counts().gated for group in groups))
     return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
+
+
+def _awaited_for_claims(waiting: Sequence[Member], needed: int) -> list[Member]:
+    """Return the members whose claims are being made, where so many as are needed do not have theirs yet."""
+    if needed <= 0:
+        return []
+    coming = [one for one in waiting if one.pod.pod_class.devices.coming]
+    return coming if needed > len(waiting) - len(coming) else []
+
+
+def _awaiting_claims(members: Sequence[Member]) -> Explanation:
+    """Say that claims of members are not made yet that are made from templates.
+
+    Such a pod stands in nobody's way (kube-scheduler 1.36, plugins/dynamicresources, PreEnqueue).
+    """
+    first = members[0].pod.pod_class.devices.problem
+    text = first if len(members) == 1 else f"claims of {len(members)} of its members are not made yet: {first}"
+    return Explanation(Gate.GATHER, "WaitingForClaims", text, {"members": str(len(members))})
 
 
 def _ungated(group: MemberGroup) -> int:

@@ -12,19 +12,21 @@ So only pods that lack a node say `Unschedulable`, all members of a gang are tol
 and what is held is told as `autoscaler` in the configuration says. That is written along with why the gang is held.
 
 A gang that gathers has failed at nothing: its pods are told so only once that has lasted, and once, without numbers,
-which its PodGroup has. A reason there must be: cluster-autoscaler can be told to count pods without any.
+which its PodGroup has. A reason there must be: cluster-autoscaler can be told to count pods without any. The same holds
+for a pod whose claims are being made from templates: nearly always that takes milliseconds, and a condition and an
+event for each such pod would be more writes than a bind.
 """
 
 from __future__ import annotations
 
 from tutti.engine.records.decisions import SetPodCondition
-from tutti.engine.records.explanation import REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.explanation import AWAITING_CLAIMS, REFRESH_SECONDS, Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
 
-GATHERING = ("WaitingForMembers", "SchedulingGated")
-"""Reasons of a gang that is still gathering."""
+GATHERING = ("WaitingForMembers", "SchedulingGated", AWAITING_CLAIMS)
+"""Reasons of a gang that is still gathering, or of a pod whose claims are being made."""
 
 
 def gathers(why: Explanation) -> bool:
@@ -53,16 +55,26 @@ def tell_others(state: StatusState, workload: Workload, why: Explanation) -> Non
 
 def tell_gathering(state: StatusState, workload: Workload) -> None:
     """Tell the members of a gang that has been gathering for a while that this is what they wait for."""
-    if workload.key[0] == "Pod":
+    why = workload.explanation
+    alone = workload.key[0] == "Pod"
+    if alone and (why is None or why.reason != AWAITING_CLAIMS):
         return  # its gates are told by the API server
     due = workload.reason_since + REFRESH_SECONDS
     if state.now < due:
-        state.set_alarm(workload, due)
+        if alone:
+            state.report_in_time(workload, workload.reason_since)  # which is forgotten with the reason
+        else:
+            state.set_alarm(workload, due)
         return
     text = f"{workload.name} is still gathering: its status says which of its members are missing, or have gates"
+    reason = GATHERING[0]
+    if alone and why is not None:
+        reason, text = why.reason, why.message
+        if all(member.reported[0] != reason for member in workload.members()):
+            state.announce(workload, "Warning", "FailedScheduling", text)
     for member in workload.members():
-        if member.reported[0] != GATHERING[0] or _is_outdated(member) or member.nominated:
-            _tell(state, member, GATHERING[0], text)
+        if member.reported[0] != reason or _is_outdated(member) or member.nominated:
+            _tell(state, member, reason, text)
 
 
 def take_back_nominations(state: StatusState, workload: Workload) -> None:

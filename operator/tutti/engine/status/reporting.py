@@ -26,7 +26,15 @@ from tutti.engine.admission.patience import begin_waiting
 from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
-from tutti.engine.records.explanation import ASKING, IN_LINE, PATIENT, REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.explanation import (
+    ASKING,
+    AWAITING_DEVICES,
+    IN_LINE,
+    PATIENT,
+    REFRESH_SECONDS,
+    Explanation,
+    Gate,
+)
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Reported
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -86,6 +94,8 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         return
     if why.reason in PASSING:
         return  # it lasts as long as a call, or a round of tries; what was told before stands until then
+    if _is_soon_over(state, workload, why):
+        return
     gathering = pod_conditions.gathers(why)
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.reported[0] and not gathering and not announced:
@@ -102,6 +112,21 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         workload.reason_since = state.now
     workload.reported, workload.reported_explanation = (why.reason, why.message, state.now), why
     pod_conditions.tell_members(state, workload, why)
+
+
+def _is_soon_over(state: StatusState, workload: Workload, why: Explanation) -> bool:
+    """Whether a workload waits for its devices to be written on its claims, and nobody was told that it waits at all.
+
+    That is two requests, nearly always, so it is told only once it has lasted: a condition would be one more for each
+    pod. Who was told that it lacks a node is told at once that it has one: an autoscaler would add another.
+    """
+    if why.reason != AWAITING_DEVICES or workload.reported[0] not in ("", *pod_conditions.GATHERING):
+        return False
+    since = workload.reserved_at
+    if since is None or state.now >= since + REFRESH_SECONDS:
+        return False
+    state.report_in_time(workload, since)
+    return True
 
 
 def is_reported_later(state: StatusState, workload: Workload) -> bool:
