@@ -27,8 +27,14 @@ class _Meta(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
+class _ClaimUse(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    resource_claim_template_name: str | None = None
+
+
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
+    resource_claims: list[_ClaimUse] | None = None
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -38,8 +44,9 @@ class _Condition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
     conditions: list[_Condition] | None = None
+    resource_claim_statuses: list[_ClaimUse] | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
@@ -55,6 +62,14 @@ class _Pod(msgspec.Struct, frozen=True):
                 return f"{one.reason or one.status}: {one.message}".rstrip(": ")
         return ""
 
+    @property
+    def has_claims(self) -> bool:
+        """Whether the claims are made that are made for it from templates."""
+        made = {one.name for one in self.status.resource_claim_statuses or ()}
+        return all(
+            one.name in made for one in self.spec.resource_claims or () if one.resource_claim_template_name is not None
+        )
+
 
 @dataclass(slots=True)
 class Known:
@@ -64,6 +79,7 @@ class Known:
         created_at: When its creation was asked for, in seconds of the loop's clock; None where others made it.
         bound_at: When it was first seen on a node.
         verdict: What a scheduler has last said of it; empty before it has been tried.
+        has_claims: Whether it was seen with all claims that are made for it from templates.
     """
 
     uid: str
@@ -73,6 +89,7 @@ class Known:
     created_at: float | None = None
     bound_at: float | None = None
     verdict: str = ""
+    has_claims: bool = False
     gone: bool = False
 
     @property
@@ -174,6 +191,7 @@ class PodBook:
             pod = pods[seen.uid] = Known(seen.uid, seen.key.namespace, seen.key.name)
         pod.labels = seen.obj.metadata.labels
         pod.verdict = seen.obj.verdict
+        pod.has_claims = seen.obj.has_claims
         if seen.obj.spec.node_name and not pod.is_bound:
             pod.bound_at = now
             for witness in self.witnesses:

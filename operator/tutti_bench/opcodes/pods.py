@@ -141,10 +141,17 @@ async def _work(operation: CreatePods, run: Run, namespace: str) -> None:
 
 
 async def _drain(operation: CreatePods, run: Run, namespace: str) -> None:
-    """Create pods while the scheduler stands still, and measure from when it is let go."""
+    """Create pods while the scheduler stands still, and measure from when it is let go.
+
+    It is once the claims are there that are made from templates, so that the pace is its own, not who makes these.
+    """
     async with AsyncExitStack() as stack:
         with run.process.stopped():
             pods = await _create(operation, run, namespace)
+            seconds = run.limits.operation
+            await run.book.until(
+                pods, lambda pod: pod.has_claims, what="given the claims of templates", seconds=seconds
+            )
             await stack.enter_async_context(measured(run, namespace))
         await _until_bound(run, pods)
 
