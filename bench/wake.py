@@ -42,6 +42,12 @@ def shapes(count: int) -> float:
     return _turns(engine, running)
 
 
+def equals(count: int) -> float:
+    """Milliseconds of the same where so many equal pods wait in one queue."""
+    engine, running = _full(queues=1, waiting=count, quota=10**6, spread=0)
+    return _turns(engine, running)
+
+
 def queues(count: int) -> float:
     """Milliseconds of the same where so many ClusterQueues of one cohort have somebody waiting who lacks quota."""
     engine, running = _full(queues=count, waiting=count, quota=0)
