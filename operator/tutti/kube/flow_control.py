@@ -87,8 +87,8 @@ class ConcurrencyLimiter:
 _TRICKLE_SECONDS: Final = 0.1
 
 _QUIET_SECONDS: Final = 0.1
-"""For so long after a bind or an eviction statuses and events go one by one: where pods come one after the other there is
-a gap between two binds, and the next one would find the server with all the events that had waited for that gap."""
+"""For so long after a bind or an eviction statuses and events go one by one: where pods come one after the other there
+is a gap between two binds, and the next one would find the server with all the events that had waited for that gap."""
 
 
 class PriorityLevel(IntEnum):
