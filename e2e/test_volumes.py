@@ -92,7 +92,7 @@ def test_a_provisioner_that_never_answers_binds_nobody(story: Story, storage: An
     story.pod("train-1", volumes=uses("data"), **member)
 
     story.wait(lambda: story.why("train").get("gate") == "Placement", "the gang to say why it waits")
-    assert "node(s) didn't find available persistent volumes to bind" in story.why("train")["message"]
+    assert "nodes didn't find available persistent volumes to bind" in story.why("train")["message"]
     assert not story.where("train")
 
 
