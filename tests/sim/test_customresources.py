@@ -177,3 +177,11 @@ def test_printer_columns_read_json_paths(path, found):
     }
 
     assert reader(path)(document) == found
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30, 10**400, -(10**400)])
+def test_a_rule_is_asked_about_whole_numbers_that_64_bits_do_not_hold(number):
+    """Each made the server answer 500, with a stack of thousands of lines; the API server reads them as floating point."""
+    schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.of[0] > 0.5", "message": "too little"}]}
+    found = [fault.message for fault in cel.check({"of": [number]}, cel.ABSENT, schema, "spec")]
+    assert any("too little" in one for one in found) is (number < 0)

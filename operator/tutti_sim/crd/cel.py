@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -254,5 +255,16 @@ def _message(rule: Mapping[str, Any], known: dict[str, Any]) -> str:
 def converted(value: Any) -> Any:
     """A JSON value as CEL sees it."""
     if value is None or isinstance(value, bool | int | float | str | list | dict):
-        return json_to_cel(value)
+        return json_to_cel(_within_64_bits(value))
     return celtypes.StringType(value)
+
+
+def _within_64_bits(value: Any) -> Any:
+    """Read whole numbers that 64 bits do not hold as floating point, as the API server's decoder does (util/json)."""
+    if isinstance(value, dict):
+        return {key: _within_64_bits(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_within_64_bits(inner) for inner in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return float(max(-sys.float_info.max, min(sys.float_info.max, value)))
+    return value
