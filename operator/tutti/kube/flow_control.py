@@ -3,8 +3,8 @@
 A bind delayed by an event is a node that idles for a log line. So what is more important overtakes what waits: binds,
 what begins with claims, evictions, statuses, events; yet each level may always have one write under way, so that
 nothing starves. Nobody waits for a status or an event, so these have no more than that one while anything more
-important is under way, events also for a moment longer, and where something more important even waits, for the server
-is busy, one begins ten times a second: in the busiest hour events still trickle out.
+important is under way, and where something more important even waits, for the server is busy, one begins ten times a
+second: in the busiest hour events still trickle out.
 
 The limit follows what the answers say, as TCP Vegas follows round trips (Brakmo and Peterson, 1995): of `limit`
 requests under way, `limit * (1 - quickest / mean)` are taken to be waiting inside the server. While few wait there the
@@ -86,10 +86,6 @@ class ConcurrencyLimiter:
 
 _TRICKLE_SECONDS: Final = 0.1
 
-_QUIET_SECONDS: Final = 0.1
-"""For so long after a bind or an eviction events go one by one: where pods come one after the other there is a gap
-between two binds, and the next one would find the server with all the events that had waited for that gap."""
-
 
 class PriorityLevel(IntEnum):
     """What is written, the most important first."""
@@ -108,7 +104,6 @@ class PriorityLevel(IntEnum):
 # Looked up once: an enum takes as long to find its members as the comparison that they are for.
 _LEVELS: Final = tuple(PriorityLevel)
 _STATUS: Final = PriorityLevel.STATUS
-_EVENT: Final = PriorityLevel.EVENT
 
 
 class PriorityLevels:
@@ -125,7 +120,6 @@ class PriorityLevels:
         self._total = 0
         self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in PriorityLevel]
         self._entered = [float("-inf")] * len(PriorityLevel)
-        self._urgent_at = float("-inf")  # when a bind or an eviction was under way last
         self._trickle: asyncio.TimerHandle | None = None
 
     @property
@@ -184,7 +178,7 @@ class PriorityLevels:
             return not self._under_way[level] and self._trickles(level)
         if not self._under_way[level]:
             return True
-        if any(self._under_way[:level]) or (level is _EVENT and self._loop.time() < self._urgent_at + _QUIET_SECONDS):
+        if any(self._under_way[:level]):
             return False  # it would take from the server what those that somebody waits for need
         return self._total < self._limiter.limit and not any(self._waiting[:level])
 
@@ -206,7 +200,5 @@ class PriorityLevels:
         """Note that so many more are under way."""
         self._under_way[level] += by
         self._total += by
-        if level < _STATUS:
-            self._urgent_at = self._loop.time()
-        elif by > 0:
+        if by > 0 and level >= _STATUS:
             self._entered[level] = self._loop.time()
