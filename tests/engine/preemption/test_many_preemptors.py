@@ -87,12 +87,17 @@ def waiting_for_victims(many: int) -> World:
     return world
 
 
-def test_everybody_who_may_be_taken_out_is_looked_at_once_for_all_preemptors_of_a_turn():
-    world = waiting_for_victims(6)
+def looks_in_a_turn_of_six(world):
+    """How often who may be taken out is looked for in a turn in which six are."""
     with mock.patch.object(by_priority, "_candidates", wraps=by_priority._candidates) as looked:
         world.run()
     assert sum(isinstance(one, Evict) for one in world.log) == 6
-    assert looked.call_count == 1
+    return looked.call_count
+
+
+def test_everybody_who_may_be_taken_out_is_looked_at_once_for_all_preemptors_of_a_turn():
+    world = waiting_for_victims(6)
+    assert looks_in_a_turn_of_six(world) == 1
 
 
 def test_preemptors_of_several_priorities_look_once_for_each():
@@ -100,10 +105,7 @@ def test_preemptors_of_several_priorities_look_once_for_each():
     for number in range(3):
         world.delete(f"high-{number}")
         world.pod(f"higher-{number}", gpus=8, priority=6)
-    with mock.patch.object(by_priority, "_candidates", wraps=by_priority._candidates) as looked:
-        world.run()
-    assert sum(isinstance(one, Evict) for one in world.log) == 6
-    assert looked.call_count == 2
+    assert looks_in_a_turn_of_six(world) == 2
 
 
 def test_who_waits_for_victims_is_tried_by_now_only_where_as_much_is_free():
