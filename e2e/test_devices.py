@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kubernetes import client
 
+from e2e.harness.devices import FROM_TEMPLATE, VERSION, claims, holder, publish, published, taint, taken, template
 from e2e.harness.guests import serve
 from e2e.harness.story import PAUSE, Story
-
-DRIVER = "gpu.example.com"
-VERSION = ("resource.k8s.io", "v1")
-FROM_TEMPLATE = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
 
 
 @pytest.fixture
@@ -24,81 +19,6 @@ def api(story: Story) -> Any:
         pytest.skip("without a control plane nobody makes claims from templates")
     with published(story) as create:
         yield create
-
-
-@contextmanager
-def published(story: Story) -> Iterator[Any]:
-    """Makes objects for the whole cluster, and takes them away in the end."""
-    custom = client.CustomObjectsApi(story.api)
-    made: list[tuple[str, str]] = []
-
-    def create(plural: str, name: str, spec: dict[str, Any]) -> None:
-        custom.create_cluster_custom_object(
-            *VERSION,
-            plural,
-            {"apiVersion": "/".join(VERSION), "kind": KINDS[plural], "metadata": {"name": name}, "spec": spec},
-        )
-        made.append((plural, name))
-
-    yield create
-    for plural, name in reversed(made):
-        custom.delete_cluster_custom_object(*VERSION, plural, name)
-
-
-KINDS = {"deviceclasses": "DeviceClass", "resourceslices": "ResourceSlice"}
-
-
-def publish(story: Story, api: Any, count: int = 4, taints: list[dict[str, str]] | None = None) -> str:
-    """Every node has so many devices, of a class that is this story's own."""
-    name = story.namespace
-    for node in story.core.list_node().items:
-        devices = [
-            {
-                "name": f"gpu-{i}",
-                "attributes": {"model": {"string": "h100"}, "root": {"string": f"pci{i // 2}"}},
-                **({"taints": taints} if taints else {}),
-            }
-            for i in range(count)
-        ]
-        pool = {"name": node.metadata.name, "generation": 1, "resourceSliceCount": 1}
-        driver = f"{name}.{DRIVER}"
-        spec = {"driver": driver, "pool": pool, "nodeName": node.metadata.name, "devices": devices}
-        api("resourceslices", f"{name}-{node.metadata.name}", spec)
-    selectors = [{"cel": {"expression": f'device.driver == "{name}.{DRIVER}"'}}]
-    api("deviceclasses", name, {"selectors": selectors, "extendedResourceName": f"{name}.example.com/gpu"})
-    return name
-
-
-def template(story: Story, count: int, device_class: str) -> None:
-    match = {"matchAttribute": f"{device_class}.{DRIVER}/model"}
-    request = {"name": "r", "exactly": {"deviceClassName": device_class, "count": count}}
-    spec = {"spec": {"devices": {"requests": [request], "constraints": [match]}}}
-    body = {
-        "apiVersion": "/".join(VERSION),
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "gpus"},
-        "spec": spec,
-    }
-    client.CustomObjectsApi(story.api).create_namespaced_custom_object(
-        *VERSION, story.namespace, "resourceclaimtemplates", body
-    )
-
-
-def claims(story: Story) -> list[dict[str, Any]]:
-    found = client.CustomObjectsApi(story.api).list_namespaced_custom_object(
-        *VERSION, story.namespace, "resourceclaims"
-    )
-    items: list[dict[str, Any]] = found["items"]
-    return items
-
-
-def taken(story: Story) -> list[str]:
-    """The devices of all claims."""
-    return [
-        f"{one['pool']}/{one['device']}"
-        for claim in claims(story)
-        for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-    ]
 
 
 def gang(story: Story, size: int) -> None:
@@ -192,28 +112,6 @@ def test_a_gang_asks_for_devices_as_extended_resources(story: Story, api: Any, k
     for rank in range(4):
         story.core.delete_namespaced_pod(f"train-{rank}", story.namespace)
     story.wait(lambda: not claims(story), "the claims to go with their pods")
-
-
-def taint(story: Story, device: str) -> None:
-    """The driver says of one device that it fails: whoever has it has to go."""
-    node, _, name = device.partition("/")
-    custom, where = client.CustomObjectsApi(story.api), (*VERSION, "resourceslices", f"{story.namespace}-{node}")
-    found: Any = custom.get_cluster_custom_object(*where)
-    for one in found["spec"]["devices"]:
-        if one["name"] == name:
-            one["taints"] = [{"key": "example.com/failing", "value": "ecc", "effect": "NoExecute"}]
-    found["spec"]["pool"]["generation"] += 1
-    custom.replace_cluster_custom_object(*where, found)
-
-
-def holder(story: Story, device: str) -> str:
-    """The pod that has a device."""
-    return next(
-        str(claim["status"]["reservedFor"][0]["name"])
-        for claim in claims(story)
-        for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-        if f"{one['pool']}/{one['device']}" == device
-    )
 
 
 def evicted(story: Story, pod: str) -> None:
