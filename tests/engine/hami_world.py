@@ -117,19 +117,19 @@ class HamiWorld(World):
     # What the writer and the plugin do.
 
     def answer(self, bind: Bind, outcome: str = "Bound", *, seen: bool = True) -> None:
-        if bind.node_lock:
+        if bind.card_lock is not None:
             lock = self.lock_of(bind.node)
             mine = f",{bind.namespace},{bind.name}"
-            if lock is not None and lock != bind.replaces_lock and not lock.endswith(mine):
+            if lock is not None and lock != bind.card_lock.replaces and not lock.endswith(mine):
                 self.pending_binds.remove(bind)
                 self.refused.append(bind.name)
                 about = (bind.namespace, bind.name, bind.uid, bind.node)
                 self.tell(BindFinished(*about, BindAnswer("Failed"), f"node {bind.node} is locked"))
                 return
             if outcome == "Bound":
-                self.say(bind.node, {LOCK: bind.node_lock})
+                self.say(bind.node, {LOCK: bind.card_lock.text})
         super().answer(bind, outcome, seen=seen)
-        if self.answers and bind.node_lock and outcome == "Bound":
+        if self.answers and bind.card_lock is not None and outcome == "Bound":
             self.serve(bind.name)
 
     def serve(self, *names: str, fails: bool = False) -> None:

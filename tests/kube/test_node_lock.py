@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from tutti.api.hami import LOCK, NODE
-from tutti.engine.records.decisions import Bind
+from tutti.api.hami import ALLOCATED, LOCK, NODE, REGISTER
+from tutti.engine.records.decisions import Bind, CardLock
 from tutti.kube.binder import Binder, BindOutcome
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
@@ -17,6 +17,7 @@ from tutti.kube.resources import NODES, PODS
 from tutti_sim.cluster import EmbeddedCluster
 
 MINE = "2026-01-01T00:00:00Z,default,p"
+LOCKED = CardLock(MINE)
 
 
 @pytest.fixture
@@ -48,12 +49,12 @@ async def pod(client, name):
     return json.loads(await client.request("POST", PODS.path("default"), body=body))
 
 
-async def bound(client, *, replaces="", uid=""):
+async def bound(client, *, uid="", card_lock=LOCKED):
     """Bind pod p with the lock of its node; returns what became of it."""
     found = await pod(client, "p")
     where = (await node(client))["metadata"]["name"]
     about = ("default", "p", uid or found["metadata"]["uid"], where)
-    return await Binder(client, fence=unfenced).bind(Bind(*about, node_lock=MINE, replaces_lock=replaces))
+    return await Binder(client, fence=unfenced).bind(Bind(*about, card_lock=card_lock))
 
 
 async def test_a_pod_is_bound_with_its_node_locked_and_itself_labelled(client):
@@ -83,11 +84,68 @@ async def test_the_lock_of_a_pod_that_exists_stays_and_nothing_is_bound(client):
 async def test_a_lock_of_nobody_and_one_that_was_decided_on_give_way(client, found, replaces):
     await pod(client, "q")
     await locked(client, found)
-    assert (await bound(client, replaces=replaces)).outcome is BindOutcome.BOUND
+    assert (await bound(client, card_lock=CardLock(MINE, replaces))).outcome is BindOutcome.BOUND
     assert await lock(client) == MINE
 
 
 async def test_a_pod_that_is_not_bound_gives_the_lock_back(client):
     result = await bound(client, uid="another")
     assert result.outcome not in (BindOutcome.BOUND, BindOutcome.ALREADY_HERE)
+    assert await lock(client) is None
+
+
+CARD = {"id": "GPU-0", "count": 4, "devmem": 16000, "devcore": 100, "health": True, "mode": "hami-core"}
+
+
+async def given_to(client, name, parts, *, memory="3000"):
+    """HAMi's own scheduler binds a pod with parts of cards."""
+    where = (await node(client))["metadata"]["name"]
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": memory}
+    said = {NODE: where, ALLOCATED: parts}
+    spec = {
+        "schedulerName": "hami-scheduler",
+        "nodeName": where,
+        "containers": [{"name": "c", "image": "i", "resources": {"limits": limits}}],
+    }
+    body = msgspec.json.encode({"metadata": {"name": name, "annotations": said}, "spec": spec})
+    return json.loads(await client.request("POST", PODS.path("default"), body=body))["metadata"]["uid"]
+
+
+async def with_cards(client, *cards):
+    path = NODES.path(None, (await node(client))["metadata"]["name"])
+    body = msgspec.json.encode({"metadata": {"annotations": {REGISTER: json.dumps(cards)}}})
+    await client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+
+FITS, TOO_MUCH = (3000, 100, 1), (2999, 100, 1)
+
+
+@pytest.mark.parametrize(
+    ("left", "seen", "parts", "outcome"),
+    [
+        (FITS, False, "GPU-0,NVIDIA,3000,0:;", BindOutcome.BOUND),
+        (TOO_MUCH, False, "GPU-0,NVIDIA,3000,0:;", BindOutcome.FAILED),
+        ((9000, 100, 0), False, "GPU-0,NVIDIA,3000,0:;", BindOutcome.FAILED),
+        (TOO_MUCH, True, "GPU-0,NVIDIA,3000,0:;", BindOutcome.BOUND),
+        (TOO_MUCH, False, "GPU-1,NVIDIA,3000,0:;", BindOutcome.BOUND),
+        (FITS, False, "GPU-0,NVIDIA,16000,0:;", BindOutcome.BOUND),
+    ],
+    ids=["what is left is enough", "memory", "slots", "counted before", "another card", "no more than it asks for"],
+)
+async def test_what_others_were_given_unseen_is_not_promised(client, left, seen, parts, outcome):
+    await with_cards(client, CARD)
+    other = await given_to(client, "rival", parts)
+    lock_of_p = CardLock(MINE, left={"GPU-0": left}, counted=(other,) if seen else ())
+    result = await bound(client, card_lock=lock_of_p)
+    assert result.outcome is outcome, result.message
+    if outcome is BindOutcome.FAILED:
+        assert "of card GPU-0 were given to others meanwhile" in result.message
+        assert await lock(client) is None
+
+
+async def test_a_card_that_its_node_does_not_tell_of_any_more_is_not_promised(client):
+    await with_cards(client, {**CARD, "id": "GPU-7"})
+    result = await bound(client, card_lock=CardLock(MINE, left={"GPU-0": FITS}))
+    assert result.outcome is BindOutcome.FAILED
+    assert "does not tell of card GPU-0 any more" in result.message
     assert await lock(client) is None

@@ -31,8 +31,6 @@ PHASE, TO_ALLOCATE, ALLOCATED = (
 )
 BOUND_AT, ASSIGNED_AT = "hami.io/bind-time", "hami.io/vgpu-time"
 PUBLISH_SECONDS = 0.5
-WAY_SECONDS = 5.0
-"""So long it may take between a decision and the bind that carries it out."""
 
 
 class Cards:
@@ -43,7 +41,6 @@ class Cards:
         loop: Tells the time.
         complain: Is told what must not be.
         draw: Chooses how long a plugin takes.
-        late: Tells for how many seconds at most nobody sees what has changed.
     """
 
     def __init__(
@@ -53,13 +50,11 @@ class Cards:
         complain: Callable[[str], None],
         *,
         draw: random.Random,
-        late: Callable[[], float],
     ) -> None:
         self._server = server
         self._loop = loop
         self._complain = complain
         self._draw = draw
-        self._late = late
         self._works = False
         self._deaf: set[str] = set()
         server.backend.after.append(self._follow)
@@ -106,13 +101,11 @@ class Cards:
 
     # What is there.
 
-    def used(self, node: str, *, unseen: float = 0.0) -> dict[str, tuple[int, int]]:
-        """MiB and slots that living pods on a node have of each card, but for others bound so many seconds ago."""
+    def used(self, node: str) -> dict[str, tuple[int, int]]:
+        """MiB and slots that living pods on a node have of each card."""
         found: dict[str, tuple[int, int]] = {}
         for pod in self._server.all_pods():
-            ours = pod["spec"]["schedulerName"] == "tutti"
-            since = clock.moment() - float(_said(pod).get(BOUND_AT, 0))
-            if pod["spec"].get("nodeName") == node and lives(pod) and (ours or since >= unseen):
+            if pod["spec"].get("nodeName") == node and lives(pod):
                 for card, memory in _parts(pod):
                     before = found.get(card, (0, 0))
                     found[card] = before[0] + memory, before[1] + 1
@@ -143,7 +136,7 @@ class Cards:
             yield f"{name} was bound to {node}, and its plugin is told something else: {said}"
         if not _said(home.obj).get(LOCK, "").endswith(f",default,{name}"):
             yield f"{name} was bound to {node}, which is locked for {_said(home.obj).get(LOCK, 'nobody')}"
-        for card, (memory, slots) in self.used(node, unseen=WAY_SECONDS + self._late()).items():
+        for card, (memory, slots) in self.used(node).items():
             if memory > MEMORY or slots > SLOTS:
                 yield f"{memory} MiB and {slots} slots of card {card} are promised, with {name}"
 

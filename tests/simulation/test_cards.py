@@ -15,6 +15,8 @@ from tests.simulation.stories import gang
 from tutti.api.configuration import HamiSettings
 from tutti.cluster.cards.columns import CardColumns
 from tutti.engine.lifecycle import binding, card_binds
+from tutti.engine.records.decisions import CardLock
+from tutti.kube import node_lock
 
 SEEDS = 24
 AT_ONCE = 6
@@ -30,8 +32,14 @@ def test_no_part_of_a_card_is_promised_twice_whatever_happens(first):
     assert not {seed: violations for seed, violations in found.items() if violations}
 
 
+def nobody_looks_behind_the_lock(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has locked a node binds, whatever others gave away there before, unseen."""
+    patch.setattr(node_lock, "overdrawn_card", lambda *_: "")
+
+
 def taken_parts_are_free(patch: pytest.MonkeyPatch) -> None:
-    """What pods have of cards is free for others."""
+    """What pods have of cards is free for others; behind the lock nobody would notice."""
+    nobody_looks_behind_the_lock(patch)
     patch.setattr(CardColumns, "_charge", lambda *_: None)
 
 
@@ -39,14 +47,15 @@ def plugins_are_told_of_no_parts(patch: pytest.MonkeyPatch) -> None:
     """Pods are bound without saying which parts of cards they have."""
     annotations = card_binds.card_annotations
 
-    def wrongly(*given: Any) -> tuple[dict[str, str], str, str]:
-        return {}, *annotations(*given)[1:]
+    def wrongly(*given: Any) -> tuple[dict[str, str], CardLock | None]:
+        return {}, annotations(*given)[1]
 
     patch.setattr(binding, "card_annotations", wrongly)
 
 
 def what_others_took_meanwhile_is_had(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks again before a bind whether a card that was kept is still free."""
+    """Nobody looks again before a bind whether a card that was kept is still free, nor behind the lock."""
+    nobody_looks_behind_the_lock(patch)
     patch.setattr(CardColumns, "is_overdrawn", lambda *_: False)
 
 
@@ -71,6 +80,7 @@ def test_what_is_given_away_while_a_gang_waits_for_its_turn_is_not_promised():
 
 
 BREAKAGES = {
+    nobody_looks_behind_the_lock: drawn_with_cards(11),
     taken_parts_are_free: drawn_with_cards(0),
     plugins_are_told_of_no_parts: drawn_with_cards(0),
     what_others_took_meanwhile_is_had: WAITS,

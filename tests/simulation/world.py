@@ -61,9 +61,7 @@ class World:
         self.mistakes = Mistakes(self.server, loop.time)
         self.machines = Machines(self.server, loop, self._replace)
         self.devices = Devices(self.server, loop, self.complain)
-        self.cards = Cards(
-            self.server, loop, self.complain, draw=random.Random(f"{seed}/plugins"), late=self.longest_lag
-        )
+        self.cards = Cards(self.server, loop, self.complain, draw=random.Random(f"{seed}/plugins"))
         self.waits = Waits(self.server, loop, self.complain, self._about)
         self.policies = Policies(self.server, loop, self.complain)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
@@ -75,7 +73,6 @@ class World:
         self.state: Json = {}
         self.journals: Journals | None = None
         self.failed = asyncio.Event()
-        self._longest_lag = 0.0
         self._draw = random.Random(f"{seed}/users")
         self._gang_of: dict[str, str] = {}
         self.network.sending.append(self._check_leader)
@@ -99,11 +96,6 @@ class World:
         if what not in self.violations:
             self.violations.append(f"at {self.loop.time():.3f} s: {what}")
         self.failed.set()
-
-    def longest_lag(self) -> float:
-        """For how many seconds at most changes have been late until now."""
-        self._longest_lag = max(self._longest_lag, *self.network.lags.values(), 0.0)
-        return self._longest_lag
 
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""

@@ -7,7 +7,7 @@ cores. Amounts of memory are MiB, as HAMi and KAI count them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -191,6 +191,45 @@ def peak_use(parts: Parts, first: int) -> dict[str, tuple[int, int, int]]:
             else:
                 running[part.card] = (known[0] + part.memory, known[1] + part.cores, known[2] + 1)
     return {card: _larger(begun.get(card, (0, 0, 0)), running.get(card, (0, 0, 0))) for card in {**begun, **running}}
+
+
+def parts_as_asked(parts: Parts, needs: CardNeeds, told: NodeCards | None) -> Parts:
+    """Return the cards that a pod says it has, with as much of each as it asks for, and no more cards than that.
+
+    Args:
+        parts: What it says; of a card that nobody tells of a percentage is as much as it says.
+        needs: What it asks for.
+        told: The cards of its node.
+    """
+    memory = {} if told is None else {card.id: card.memory for card in told.cards}
+    out: list[tuple[CardPart, ...]] = []
+    for at, demand in enumerate(needs.containers):
+        if demand is None:
+            out.append(())
+            continue
+        said = {part.card: part.memory for part in (parts[at] if at < len(parts) else ())}
+        named = list(said)[: demand.count]
+        sizes = (demand.memory_of(memory[card]) if card in memory else demand.memory or said[card] for card in named)
+        out.append(tuple(CardPart(card, size, demand.cores) for card, size in zip(named, sizes, strict=True)))
+    return tuple(out)
+
+
+def overdrawn_card(left: Mapping[str, tuple[int, int, int]], uses: Sequence[Mapping[str, tuple[int, int, int]]]) -> str:
+    """Return which card has less left than is taken of it altogether, in words; "" where none has.
+
+    Args:
+        left: What is left of cards, by their ids: MiB, percent of compute, slots.
+        uses: What pods take of cards, in the same way; other cards do not count.
+    """
+    for card, free in left.items():
+        mine = [use[card] for use in uses if card in use]
+        memory, cores, slots = (sum(amounts) for amounts in zip(*mine, strict=True)) if mine else (0, 0, 0)
+        if memory > free[0] or cores > free[1] or slots > free[2]:
+            return (
+                f"{memory} MiB, {cores} percent of compute and {slots} slots of card {card} were given to others "
+                f"meanwhile, and it had {free[0]}, {free[1]} and {free[2]} left"
+            )
+    return ""
 
 
 def _larger(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:

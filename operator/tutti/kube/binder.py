@@ -108,15 +108,15 @@ class Binder:
                 wrong = await self._amend(bind)
                 if wrong is not None:
                     return wrong
-            if bind.node_lock:
-                why = await lock_node(self._client, bind, fence=self._fence)
+            if bind.card_lock is not None:
+                why = await lock_node(self._client, bind, bind.card_lock, fence=self._fence)
                 if why:
                     return self._refused(BindResult(BindOutcome.FAILED, why))
             await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence)
             result = _BOUND  # nearly always
         except WireError as error:
             result = await self._go_on(bind, body, path, after=error)
-            if bind.node_lock and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
+            if bind.card_lock is not None and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
                 await unlock_node(self._client, bind, fence=self._fence)
         finally:
             self._observe_seconds(perf_counter() - began)

@@ -203,7 +203,7 @@ def test_a_lock_of_a_bind_that_never_was_is_taken_over_after_a_restart():
     world.card_pod("two", 4000)
     world.run()
     bind = world.pending_binds[0]
-    world.say("a", {LOCK: bind.node_lock})  # the operator is killed between the lock and the bind
+    world.say("a", {LOCK: bind.card_lock.text})  # the operator is killed between the lock and the bind
 
     world.hold_binds = False
     world.restart()
@@ -375,7 +375,7 @@ def test_whole_cards_can_be_had_of_nodes_without_hami_and_parts_cannot():
     world.card_pod("part", 4000)
     world.run()
     assert world.where() == {"whole": "plain"}
-    assert not world.binds()[0].node_lock
+    assert world.binds()[0].card_lock is None
     why = world.why("Pod", "part")
     assert why is not None
     assert "1 node(s) without cards of HAMi" in why.message

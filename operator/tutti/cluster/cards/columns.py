@@ -153,16 +153,25 @@ class CardColumns:
         """Return what somebody has on a node."""
         return self._grants.get(node, {}).get(who)
 
-    def is_overdrawn(self, grant: Grant) -> bool:
-        """Whether a card that a grant is of is not there any more, or has less than is taken of it altogether."""
+    def left_of(self, grant: Grant) -> dict[str, tuple[int, int, int]]:
+        """Return what is left of the cards of a grant, by their ids: MiB, percent of compute, slots.
+
+        It is below 0 where more is taken than there is, or the card is not there any more.
+        """
         self.sync()
         row = self._rows.get(grant.node)
         places = self._places.get(row, {}) if row is not None else {}
-        at = [places.get(card, -1) for card in grant.use]
-        if row is None or min(at, default=0) < 0:
-            return True
-        free = self._amounts[:3, row, at] - self._amounts[3:, row, at]
-        return bool((free < 0).any())
+        left = {card: (-memory, -cores, -slots) for card, (memory, cores, slots) in grant.use.items()}
+        for card in left.keys() & places.keys():
+            memory, cores, slots = (
+                self._amounts[:3, row, places[card]] - self._amounts[3:, row, places[card]]
+            ).tolist()
+            left[card] = memory, cores, slots
+        return left
+
+    def is_overdrawn(self, grant: Grant) -> bool:
+        """Whether a card that a grant is of is not there any more, or has less than is taken of it altogether."""
+        return any(min(left) < 0 for left in self.left_of(grant).values())
 
     def on_node(self, name: str) -> Mapping[Hashable, Grant]:
         """Return who has what on a node."""

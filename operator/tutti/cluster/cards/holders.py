@@ -7,10 +7,10 @@ this process has not placed, these say what they have: so it is after a restart,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator
 from itertools import count
 
-from tutti.api.cards import NO_CARDS, CardNeeds, CardPart, Parts
+from tutti.api.cards import NO_CARDS, CardNeeds, Parts, parts_as_asked
 from tutti.api.core import Pod
 from tutti.api.hami import ALLOCATED, ALLOCATING, BIND_PHASE, BOUND_AT, NODE, read_parts, read_seconds
 from tutti.cluster.cards.columns import CardColumns, Grant
@@ -60,6 +60,15 @@ class CardHolders:
         """Return what a pod has on its node."""
         return self._columns.of(record.key, record.place)
 
+    def pods_on(self, name: str) -> Iterator[PodKey]:
+        """Yield the pods that have parts of cards of a node, or are to get them."""
+        for who in self._columns.on_node(name):
+            match who:
+                case (str(namespace), str(pod)):
+                    yield namespace, pod
+                case _:
+                    continue  # room that is held for pods to come
+
     def seen(self, pod: Pod, record: PodRecord) -> None:
         """Take in what a pod on a node says of the cards that it has, unless that is known better.
 
@@ -86,7 +95,7 @@ class CardHolders:
         told = self._columns.told.get(name)
         known = {card.id for card in told.cards} if told is not None else set[str]()
         for key, (stated, needs) in list(self._untold.get(name, {}).items()):
-            parts = self._as_asked(stated, needs, name)
+            parts = parts_as_asked(stated, needs, told)
             self._columns.free(key, name)
             if any(parts):
                 self._columns.take(key, Grant(name, parts, needs.first))
@@ -143,26 +152,3 @@ class CardHolders:
             del self._earmarks[signature, node]
         if grant is not None:
             self._columns.take(who, grant)
-
-    def _as_asked(self, parts: Parts, needs: CardNeeds, node: str) -> Parts:
-        """Return the cards that a pod says it has, with as much of each as it asks for, and no more cards than that."""
-        told = self._columns.told.get(node)
-        memory: Mapping[str, int] = {} if told is None else {card.id: card.memory for card in told.cards}
-        out: list[tuple[CardPart, ...]] = []
-        for at, demand in enumerate(needs.containers):
-            mine = parts[at] if at < len(parts) and demand is not None else ()
-            if demand is None:
-                out.append(())
-                continue
-            named = list(dict.fromkeys(part.card for part in mine))[: demand.count]
-            amounts = {part.card: part.memory for part in mine}
-            out.append(
-                tuple(
-                    CardPart(
-                        card, demand.memory_of(memory[card]) if card in memory else demand.memory or amounts[card],
-                        demand.cores,
-                    )
-                    for card in named
-                )
-            )  # fmt: skip
-        return tuple(out)

@@ -30,14 +30,14 @@ from tutti.engine.lifecycle.reservation import (
 )
 from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
 from tutti.engine.records import members
-from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
+from tutti.engine.records.decisions import Bind, CardLock, ReserveVolume, SelectNode
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 
-_NO_CARDS: tuple[dict[str, str], str, str] = ({}, "", "")
+_NO_CARDS: tuple[dict[str, str], CardLock | None] = ({}, None)
 
 
 def send_binds(state: LifecycleState, workload: Workload) -> None:
@@ -61,7 +61,7 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
-            told_cards, lock, replaced = card_annotations(state, workload, member) if sharing else _NO_CARDS
+            told_cards, lock = card_annotations(state, workload, member) if sharing else _NO_CARDS
             member.sent, member.unknown = True, False
             adds = workload.checks or workload.provisioning
             added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
@@ -69,17 +69,17 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
                 told = {**added.annotations, **_annotations(member), **told_cards}
                 told |= annotations_at_bind(workload, member) if protecting else {}
                 more = dict(added.labels), list(added.tolerations)
-                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock, replaced))
+                state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock))
                 continue
             said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
                 said = annotations[id(member.charge)] = _annotations(member)
             if protecting:
                 said = {**said, **annotations_at_bind(workload, member)}
-            if lock:
+            if lock is not None:
                 said = {**said, **told_cards}
             about = (pod.namespace, pod.name, pod.uid, pod.assumed, name)
-            state.out.append(Bind(*about, said, node_lock=lock, replaces_lock=replaced))
+            state.out.append(Bind(*about, said, card_lock=lock))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         open_bind_window(state, workload)
     explain(workload, None)

@@ -20,6 +20,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back
+from tutti.engine.records.decisions import CardLock
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -75,21 +76,23 @@ def prepare_cards(state: LifecycleState, workload: Workload) -> dict[PodKey, Non
     return turns.waiting
 
 
-def card_annotations(state: LifecycleState, workload: Workload, member: Member) -> tuple[dict[str, str], str, str]:
-    """Return what a member says of its cards when it is bound, the lock to take, and the one that may be replaced.
-
-    Nothing where it has no parts of cards.
-    """
+def card_annotations(
+    state: LifecycleState, workload: Workload, member: Member
+) -> tuple[dict[str, str], CardLock | None]:
+    """Return what a member says of its cards when it is bound, and the lock to take; nothing where it has none."""
     pod, nodes = member.pod, state.cluster.nodes
     grant = nodes.card_holders.of(pod) if pod.pod_class.cards is not NO_CARDS else None
     if grant is None:
-        return {}, "", ""
+        return {}, None
     state.card_turns[pod.assumed] = pod.key
     if workload.phase is Phase.BINDING:
         state.set_deadline(workload, state.configuration.bind_window_seconds)
     known = nodes.cards.locks.get(pod.assumed)
     said = binding_annotations(pod.assumed, grant.parts, state.now)
-    return said, lock_text(state.now, *pod.key), "" if known is None else known.text if _may_go(state, known) else ""
+    replaces = known.text if known is not None and _may_go(state, known) else ""
+    there = (state.cluster.pods.get(key) for key in nodes.card_holders.pods_on(pod.assumed))
+    counted = tuple(sorted(one.uid for one in there if one is not None))
+    return said, CardLock(lock_text(state.now, *pod.key), replaces, nodes.cards.left_of(grant), counted)
 
 
 def look_again(state: LifecycleState) -> None:

@@ -25,12 +25,28 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
     """Base of everything the engine can decide."""
 
 
+class CardLock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a bind of a pod with parts of cards needs beside its annotations.
+
+    Attributes:
+        text: The lock of the node for the pod, as HAMi writes it.
+        replaces: The lock that gives way.
+        left: Of each card of the pod, by its id, what is left beside it and all that are counted: MiB, percent, slots.
+        counted: The uids of the pods on the node that are counted: others had not been seen there.
+    """
+
+    text: str
+    replaces: str = ""
+    left: dict[str, tuple[int, int, int]] = {}
+    counted: tuple[str, ...] = ()
+
+
 class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
     `annotations` travel in the Binding and so reach the pod without a write of their own. Where there are `labels` or
-    `tolerations`, the pod gets these first; one that has another value of a label is not bound. With `node_lock` the
-    node is locked for it first, as HAMi does; the lock `replaces_lock` gives way, and one of a pod that is no more.
+    `tolerations`, the pod gets these first; one that has another value of a label is not bound. With `card_lock` the
+    node is locked for it first, as HAMi does, and nothing is bound where others were given its parts of cards unseen.
     All binds of one decision belong out at the same time; those of one `workload` are one gang.
     """
 
@@ -42,8 +58,7 @@ class Bind(Decision, frozen=True, tag="bind"):
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
     tolerations: list[Toleration] = []
-    node_lock: str = ""
-    replaces_lock: str = ""
+    card_lock: CardLock | None = None
 
 
 class SelectNode(Decision, frozen=True, tag="select-node"):
