@@ -20,6 +20,8 @@ APPLICATION = "shop"
 LINK = ("r0", "r1")
 """Between these zones little goes, in either direction."""
 M = 1_000_000
+BURST_SECONDS = 0.5
+"""The binds of one turn are with the server after so long."""
 
 
 class Policies:
@@ -91,9 +93,11 @@ class Policies:
             return
         if old is not None and old.obj["spec"].get("nodeName"):
             return
-        checks = (self._throttled, self._limited, self._overtaking, self._linked)
+        checks = (self._throttled, self._limited, self._linked)
         for what in (told for one in checks for told in one(new.obj)):
             self._complain(what)
+        for passed, what in self._overtaking(new.obj):
+            self._loop.call_later(BURST_SECONDS, self._left_behind, passed["metadata"], what)
 
     def _bound(self) -> Iterator[Json]:
         """Our pods that are on a node and have not ended."""
@@ -120,8 +124,8 @@ class Policies:
         if used > self._most[user]:
             yield f"{user} has {used} GPUs of cq8 and may have {self._most[user]}, with {pod['metadata']['name']}"
 
-    def _overtaking(self, pod: Json) -> Iterator[str]:
-        """Yield who of q7 has waited for too long and is passed by one who is younger and has not."""
+    def _overtaking(self, pod: Json) -> Iterator[tuple[Json, str]]:
+        """Yield who of q7 has waited for too long and is passed by one who is younger and has not, and say so."""
         if not self._max_wait or not _is_in(pod, "q7"):
             return
         mine = _age(self._loop, pod)
@@ -131,7 +135,18 @@ class Policies:
                 continue
             age = _age(self._loop, one)
             if age > self._max_wait + self._slack and mine < self._max_wait:
-                yield f"{pod['metadata']['name']} passes {one['metadata']['name']}, which waits for {age:.0f} s in q7"
+                what = f"{pod['metadata']['name']} passes {one['metadata']['name']}, which waits for {age:.0f} s in q7"
+                yield one, what
+
+    def _left_behind(self, passed: Json, what: str) -> None:
+        """Complain of somebody who was passed, unless it was bound in the same burst: those arrive in any order."""
+        found = self._server.backend.collection(self._server.pods).get(passed["namespace"], passed["name"])
+        if (
+            found is not None
+            and found.obj["metadata"]["uid"] == passed["uid"]
+            and not found.obj["spec"].get("nodeName")
+        ):
+            self._complain(what)
 
     def _linked(self, pod: Json) -> Iterator[str]:
         if self._bandwidth is None or self._loop.time() < self._lost_at + self._slack + 30:
