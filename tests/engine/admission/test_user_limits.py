@@ -114,6 +114,29 @@ def test_a_limit_of_a_group_counts_all_its_users_together():
     assert held(world, "lab", "group") == (3, 3)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_who_is_in_several_groups_counts_once_in_each_and_waits_for_the_first_that_is_full(backwards):
+    """Also where a group lists him twice; and the same after a restart, whoever is listed first."""
+    groups = [{"name": "students", "users": ["anna", "bert", "anna"]}, {"name": "vision", "users": ["anna"]}]
+    limits = {"groups": ["students"], "resources": {GPU: 4}}, {"groups": ["*"], "workloads": 3}
+    world = world_of(*limits, users={"by": "Annotation", "groups": groups})
+    for number in range(3):
+        pod(world, f"a{number}", "anna")
+    world.run()
+    for number in range(3):
+        pod(world, f"b{number}", "bert")
+    world.run()
+    pod(world, "a3", "anna")
+    for _ in range(2):
+        world.run()
+        assert sorted(world.where()) == ["a0", "a1", "a2", "b0"]
+        assert (held(world, "students", "group"), held(world, "vision", "group")) == ((4, 4), (3, 3))
+        why = world.why("Pod", "a3")
+        assert why.message.startswith("group students may have 4 nvidia.com/gpu in ClusterQueue team at once: 4 nvid")
+        assert why.message.endswith("; 1 other limit keeps it from starting, too")
+        world.restart(backwards=backwards)
+
+
 def test_the_limit_that_names_a_user_counts_instead_of_that_for_everybody_else():
     world = world_of(LIMIT_4, {"users": ["anna"], "resources": {GPU: 6}})
     for number in range(8):

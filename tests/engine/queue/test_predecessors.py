@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, pods
 from tests.engine.world import START, World
 from tutti.api.core import OwnerReference
+from tutti.api.kinds.after import MOST_AFTER
 
 AFTER = "scheduling.tutti.dev/after"
 
@@ -30,6 +31,11 @@ def job(world: World, name: str, *after: str, size: int = 1, **spec) -> None:
     world.workload(name, {"count": size}, queueName="queue", **({"after": said} if said else {}), **spec)
     for rank in range(size):
         world.pod(f"{name}-{rank}", workload=name)
+
+
+def name_others(world: World, name: str, *after: str) -> None:
+    """Change whom a Workload of one pod waits for."""
+    world.workload(name, {"count": 1}, queueName="queue", after=[{"workload": one} for one in after])
 
 
 def told(world: World, name: str) -> tuple[str, str]:
@@ -122,6 +128,58 @@ def test_one_that_has_succeeded_and_is_deleted_is_not_waited_for_again(restarts)
     world.finish("prepare-0")
     world.run()
     assert "train-0" in world.where()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_one_that_was_let_fail_is_waited_for_again_where_it_has_to_succeed_by_now(restarts):
+    world = a_queue()
+    job(world, "prepare")
+    job(world, "train", "prepare:Finished", "load")
+    world.run()
+    world.finish("prepare-0", phase="Failed")
+    world.run()
+    assert world.status("Workload", "train")["after"] == [{"workload": "prepare", "outcome": "Failed"}]
+    name_others(world, "train", "prepare")
+    if restarts:
+        world.restart(backwards=True)
+    world.run()
+    assert told(world, "train")[0] == "PredecessorFailed"
+    world.delete("prepare-0")
+    world.pod("prepare-0", workload="prepare")
+    world.run()
+    world.finish("prepare-0")
+    world.run()
+    assert world.where("train") == {"train-0": "n"}
+    assert world.status("Workload", "train")["after"] == [{"workload": "prepare", "outcome": "Succeeded"}]
+
+
+def test_who_names_others_again_and_again_has_no_more_of_them_in_its_status_than_it_may_name():
+    """The API server refuses a longer list, and with it everything else that the status says."""
+    world = a_queue(100)
+    world.node("large", gpus=100, cpu=100)
+    names = [f"p{number}" for number in range(32)]
+    for name in names:
+        job(world, name)
+    world.run()
+    world.finish(*(f"{name}-0" for name in names))
+    world.run()
+    for at in (0, 10, 17):
+        name_others(world, "train", *names[at : at + 15], "never")
+        world.run()
+        noted = [one["workload"] for one in world.status("Workload", "train")["after"]]
+        assert set(names[at : at + 15]) <= set(noted)
+        assert len(noted) <= MOST_AFTER
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_members_that_name_different_others_the_same_ones_count_whoever_was_seen_first(backwards):
+    world = a_queue()
+    world.pod_group("train", 2)
+    for rank, other in enumerate("ab"):
+        world.pod(f"train-{rank}", group="train", annotations={AFTER: other})
+    world.restart(backwards=backwards)
+    world.run()
+    assert world.why("PodGroup", "train").message == "it starts after others: a does not exist yet"
 
 
 def test_who_was_taken_out_does_not_wait_again():

@@ -103,7 +103,8 @@ def _told(queue: Queue, hit: Beyond, *, others: int) -> Explanation:
         text += "; ask for less, or have userLimits raised"
     else:
         text = f"{who} may have {allowed} in ClusterQueue {queue.name} at once: {used} in use, and it needs {wanted}"
-    more = f"; so do {counted(others, 'other limit')}" if others else ""
+    keep = counted(others, "other limit", verb=("keeps", "keep"))
+    more = f"; {keep} it from starting, too" if others else ""
     details = {"limit": allowed, "used": used, "needed": wanted, "user" if kind == USER else "group": shortened(name)}
     return Explanation(Gate.USER_LIMIT, USER_LIMIT, text + more, details)
 

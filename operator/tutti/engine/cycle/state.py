@@ -56,7 +56,7 @@ class State(QueueState, StatusState):
         self._look_at_network()
         users = self.configuration.users
         for group in () if users is None else users.groups:
-            for name in group.users:
+            for name in dict.fromkeys(group.users):  # whoever stands there twice has no more than others
                 self.groups_of_users[name] = (*self.groups_of_users.get(name, ()), group.name)
         if any(one.interference is not None for one in self.configuration.profiles):
             self.cluster.watch_labels((BEHAVIOUR_LABEL,))

@@ -1,6 +1,7 @@
 """What a workload says of how long it takes in which flavor, and how fast it is with how many members.
 
-Whoever wrote the Workload or PodGroup says it, or else the pods, or else their owners. Seconds that cannot be read are
+Whoever wrote the Workload or PodGroup says it, or else the pods, or else their owners; of pods that say different
+things, the least counts, whichever of them was seen first. Seconds that cannot be read are
 a problem of the workload; a curve that cannot be read is told of once, and counts for nothing.
 """
 
@@ -26,7 +27,7 @@ def read_paces(state: IngestState, workload: Workload, answers: Sequence[Owned])
     """Take over how long a workload takes in which flavor, and how fast it is with how many members."""
     told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
     own = said_by_object(state, workload, FLAVOR_SECONDS, read_flavor_seconds)
-    workload.flavor_seconds = own or next(told, ())
+    workload.flavor_seconds = own or min(told, default=())
     said = _speed_said(state, workload, answers)
     if said != workload.speed_said:
         workload.speed_said = said

@@ -46,6 +46,7 @@ from tutti.engine.ingest.restore import restore
 from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.followers import still_awaited
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
@@ -279,7 +280,7 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = said_by_object(state, workload, AFTER, read_after) or next(named, ())
+        workload.after = said_by_object(state, workload, AFTER, read_after) or min(named, default=())
     read_paces(state, workload, answers)
     if workload.after or state.followers:
         _follow(state, workload)
@@ -300,10 +301,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
 
 def _follow(state: IngestState, workload: Workload) -> None:
     """Note for whom a workload waits, and by which names others may wait for it."""
-    ended, waits = workload.ended_before, workload.phase is Phase.WAITING
+    awaited = still_awaited(workload.after, workload.ended_before) if workload.phase is Phase.WAITING else ()
     owners = (one for m in workload.members() for one in (m.owned.top, m.marks.owner) if one is not None)
     names = {workload.key[2], *(one.name for one in owners)} if workload.after else ()
-    state.followers.put(workload.key, [name for name, _ in workload.after if waits and name not in ended], names)
+    state.followers.put(workload.key, [name for name, _ in awaited], names)
 
 
 def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:

@@ -12,8 +12,11 @@ has made says so: once one of its pods has had a node, or it has begun anew afte
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import islice
 from typing import NamedTuple
 
+from tutti.api.kinds.after import MOST_AFTER
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import (
     AFTER_ITSELF,
@@ -22,6 +25,7 @@ from tutti.engine.records.explanation import (
     Explanation,
     Gate,
 )
+from tutti.engine.records.followers import counts_as_ended, still_awaited
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
@@ -67,17 +71,15 @@ def waits_for_others(state: QueueState, workload: Workload) -> Explanation | Non
         return None
     namespace, ended = workload.key[1], dict(workload.ended_before)
     open_: dict[str, tuple[str, Standing]] = {}
-    for name, when in workload.after:
-        if name in ended:
-            continue
+    for name, when in still_awaited(workload.after, ended):
         standing = _standing(state, namespace, name)
         state.followers.told[namespace, name] = standing.state
-        if standing.state == "Succeeded" or (standing.state == "Failed" and when == "Finished"):
+        if counts_as_ended(standing.state, when):
             ended[name] = standing.state
         else:
             open_[name] = (when, standing)
-    if len(ended) > len(workload.ended_before):
-        workload.ended_before = ended
+    if ended != workload.ended_before:
+        workload.ended_before = _no_more_than_may_be_noted(ended, {name for name, _ in workload.after})
         state.touch(workload.key)  # whom it waits for is noted where it is read
     if not open_:
         return None
@@ -115,6 +117,13 @@ def rings_are_due(state: QueueState) -> bool:
 def next_rings_due(state: QueueState) -> float | None:
     """Return when it is to be found out who waits for himself, Unix seconds; None where nothing has changed."""
     return state.followers.next_due()
+
+
+def _no_more_than_may_be_noted(ended: dict[str, str], named: Collection[str]) -> dict[str, str]:
+    """Return who has ended, without those that are not named any more where the status has no room for all."""
+    others = (name for name in ended if name not in named)
+    dropped = set(islice(others, max(0, len(ended) - MOST_AFTER)))
+    return {name: how for name, how in ended.items() if name not in dropped}
 
 
 def _standing(state: QueueState, namespace: str, name: str) -> Standing:

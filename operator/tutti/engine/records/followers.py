@@ -13,8 +13,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tutti.engine.records.workloads import WorkloadKey
 
+Awaited = tuple[str, str]
+"""The name of who is waited for, and until when: Succeeded, or Finished."""
+
 BearerName = tuple[str, str]
 """Namespace and name of who is waited for, of whatever kind."""
+
+
+def still_awaited(after: Iterable[Awaited], ended: Mapping[str, str]) -> list[Awaited]:
+    """Return whom a workload waits for yet of those that it names, by how those have ended that were noted.
+
+    One that was let fail when that was noted, and has to succeed by now, is waited for again.
+    """
+    return [(name, when) for name, when in after if not counts_as_ended(ended.get(name, ""), when)]
+
+
+def counts_as_ended(outcome: str, when: str) -> bool:
+    """Whether an end (Succeeded, Failed) is one that is waited for until `when` (Succeeded, Finished)."""
+    return outcome == "Succeeded" or (outcome == "Failed" and when == "Finished")
 
 
 class Followers:
