@@ -11,40 +11,55 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tutti.api.messages import LONGEST_TEXT
+from tutti.engine.cycle.state import State
 from tutti.engine.records.decisions import AnyDecision, EmitEvent, Evict, PatchStatus, SetPodCondition
 
 
 class Told(NamedTuple):
-    """A message: of which gate and for which reason, and whether it is on a pod, which has kube-scheduler's words."""
+    """A message: of which gate and for which reason, whether it is on a pod, which has kube-scheduler's words, and where."""
 
     gate: str
     reason: str
     text: str
     on_pod: bool = False
+    namespace: str = ""
 
 
 def told_by(decisions: Iterable[AnyDecision]) -> Iterator[Told]:
     """Yield all messages that decisions have written."""
     for one in decisions:
         if isinstance(one, PatchStatus):
-            yield from _in_status(one.status)
+            yield from _in_status(one.status, one.namespace)
         elif isinstance(one, SetPodCondition):
-            yield Told("", one.reason, one.message, on_pod=True)
+            yield Told("", one.reason, one.message, on_pod=True, namespace=one.namespace)
         elif isinstance(one, EmitEvent):
-            yield Told("", one.reason, one.note)
+            yield Told("", one.reason, one.note, namespace=one.namespace)
         elif isinstance(one, Evict):
-            yield Told("", one.reason, one.message)
+            yield Told("", one.reason, one.message, namespace=one.namespace)
 
 
-def _in_status(status: Any) -> Iterator[Told]:
+def _in_status(status: Any, namespace: str) -> Iterator[Told]:
     if isinstance(status, dict):
         if isinstance(status.get("message"), str):
-            yield Told(str(status.get("gate", "")), str(status.get("reason", "")), status["message"])
+            gate, reason = str(status.get("gate", "")), str(status.get("reason", ""))
+            yield Told(gate, reason, status["message"], namespace=namespace)
         for value in status.values():
-            yield from _in_status(value)
+            yield from _in_status(value, namespace)
     elif isinstance(status, list):
         for value in status:
-            yield from _in_status(value)
+            yield from _in_status(value, namespace)
+
+
+_PATH = re.compile(r"([a-z0-9.-]+)/([a-z0-9.-]*[a-z0-9])")
+
+
+def strangers_in(one: Told, state: State) -> list[str]:
+    """Return who of other namespaces is named in what is told in one, where that is to be told of nobody."""
+    if not one.namespace or not state.discreet:
+        return []
+    known = {(namespace, name) for _, namespace, name in state.workloads}
+    named = [(found[1], found[2]) for found in _PATH.finditer(one.text)]
+    return ["/".join(key) for key in named if key[0] != one.namespace and (key in known or key in state.cluster.pods)]
 
 
 _NOUNS = "pod|node|member|workload|claim|device|successor|slice|check|time|unit"

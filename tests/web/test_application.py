@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from tests.web.serving import MadeUpMirror
+from tutti.controller.connections import Guests
 from tutti.controller.serving import serving
 from tutti.web import application, standing
 from tutti.web import hub as hubs
@@ -63,7 +64,7 @@ async def site(doorkeeper: Doorkeeper | None = None) -> AsyncIterator[Site]:
     async with serving_pages(mirror) as (hub, _):
         hosts: list[str] = []
         app = web_application(hub, doorkeeper or AddressToken(TOKEN), WebSettings(hosts, "tutti-0", secure=False))
-        way = serving(app, host="127.0.0.1", port=0, cancels=True, patience=application.HEADERS_SECONDS)
+        way = serving(app, host="127.0.0.1", port=0, cancels=True, guests=Guests(application.GUESTS))
         async with way as port, aiohttp.ClientSession() as session:
             hosts.append(f"127.0.0.1:{port}")
             yield Site(f"http://127.0.0.1:{port}", session, mirror, hub)

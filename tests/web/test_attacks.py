@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
@@ -142,7 +143,7 @@ def _read_to_the_end(connection: socket.socket) -> None:
 
 
 async def test_who_never_ends_his_request_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "HEADERS_SECONDS", 0.3)
+    monkeypatch.setattr(application, "GUESTS", replace(application.GUESTS, seconds=0.3))
     async with site() as one:
         address = urlsplit(one.url)
         slow = socket.create_connection((address.hostname or "", address.port or 0))

@@ -26,12 +26,12 @@ from typing import Final, cast
 import msgspec
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from tutti.controller.connections import Guests
 from tutti.controller.event_loops import OtherLoop
 from tutti.controller.health import Check, Health, probe_report, run_probes
 from tutti.kube.client import Client
@@ -196,7 +196,7 @@ async def serving(
     port: int,
     context: ssl.SSLContext | None = None,
     cancels: bool = False,
-    patience: float | None = None,
+    guests: Guests | None = None,
 ) -> AsyncIterator[int]:
     """Serve `app` until the block ends and yield the port it listens on.
 
@@ -206,13 +206,13 @@ async def serving(
         port: 0 takes a free one.
         context: by which HTTPS is served; None for plain HTTP.
         cancels: whether an answer is cancelled when nobody waits for it any longer.
-        patience: how many seconds a connection may take to ask for something first; None: as long as it likes.
+        guests: what connections of anybody may take; None: as much as they like.
 
     Raises:
         OSError: the port cannot be listened on.
     """
-    newcomers = _Newcomers(patience)
-    app.middlewares.append(newcomers.heard)
+    if guests is not None:
+        app.middlewares.append(guests.heard)
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, shutdown_timeout=1.0, handler_cancellation=cancels
     )
@@ -222,44 +222,17 @@ async def serving(
     try:
         listener = _listen(host, port)
         listening = await asyncio.get_running_loop().create_server(
-            partial(newcomers.met, runner.server), sock=listener, ssl=context, backlog=128
+            runner.server if guests is None else partial(guests.met, runner.server),
+            sock=listener,
+            ssl=context,
+            ssl_handshake_timeout=guests.handshake_seconds if guests is not None and context is not None else None,
+            backlog=128,
         )
         yield int(listener.getsockname()[1])
     finally:
         if listening is not None:
             listening.close()
         await runner.cleanup()
-
-
-class _Newcomers:
-    """Connections that have asked for nothing yet: who holds them open without a word is not waited for.
-
-    aiohttp waits for a first request for ever.
-    """
-
-    def __init__(self, patience: float | None) -> None:
-        self._patience = patience
-        self._waiting: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
-
-    def met(self, server: web.Server) -> asyncio.BaseProtocol:
-        """Return what speaks on a new connection."""
-        found = server()
-        if self._patience is not None:
-            self._waiting[found] = asyncio.get_running_loop().call_later(self._patience, self._leave, found)
-        return found
-
-    @web.middleware
-    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that somebody has asked for something."""
-        waiting = self._waiting.pop(request.protocol, None)
-        if waiting is not None:
-            waiting.cancel()
-        return await handler(request)
-
-    def _leave(self, found: web.RequestHandler) -> None:
-        del self._waiting[found]
-        if found.transport is not None:
-            found.transport.abort()
 
 
 def _listen(host: str, port: int) -> socket.socket:

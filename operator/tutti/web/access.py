@@ -36,6 +36,8 @@ MOST_NAMESPACES: Final = 2_000
 """Of so many namespaces it is asked one by one whether somebody may list what is in them."""
 _MANY_NAMESPACES: Final = 200
 """Of so many it costs the API server enough to be asked that a refusal is kept as long as an answer."""
+_ACCOUNT: Final = "system:serviceaccount:"
+"""How names of service accounts begin (kubernetes 1.36, apiserver/pkg/authentication/serviceaccount, MakeUsername)."""
 LONGEST_TOKEN: Final = 16 * 1024
 LONGEST_COOKIE: Final = 3_500
 """Browsers keep cookies of up to 4,096 bytes, name and attributes included (RFC 6265, 6.1)."""
@@ -65,6 +67,12 @@ class Viewer:
     def sees_all(self) -> bool:
         """Whether he may be told of everybody by name."""
         return self.namespaces is None and self.queues and self.nodes
+
+    @property
+    def household(self) -> str:
+        """Who is given places together: whoever may make one service account in a namespace may make a thousand."""
+        account = self.name.removeprefix(_ACCOUNT)
+        return self.name if account == self.name else f"the service accounts of {account.partition(':')[0]}"
 
     @property
     def scope(self) -> tuple[bool, bool, frozenset[str] | None]:
@@ -121,6 +129,13 @@ class AddressToken:
         return EVERYTHING
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    until: float
+    namespaces: frozenset[str]
+    answer: Viewer | Refused
+
+
 class ClusterRights:
     """Beside the operator: asks the API server whose a token is, and what he may list.
 
@@ -134,8 +149,9 @@ class ClusterRights:
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, frozenset[str]], tuple[float, Viewer | Refused]] = OrderedDict()
-        self._asking = 0
+        self._known: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._refused: OrderedDict[bytes, _Kept] = OrderedDict()  # strangers push out one another
+        self._asking = {True: 0, False: 0}  # for who is known, and for strangers: neither takes a place of the other
         self._turn = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def viewer(self, token: str, namespaces: Collection[str]) -> Viewer:
@@ -147,24 +163,27 @@ class ClusterRights:
         if not 0 < len(token) <= LONGEST_TOKEN or not token.isascii():
             raise Refused(HTTPStatus.UNAUTHORIZED, "sign in with a token, such as one of `kubectl create token`")
         named = frozenset(sorted(namespaces)[:MOST_NAMESPACES])
-        key = hashlib.sha256(token.encode(errors="surrogateescape")).digest(), named
-        until, kept = self._kept.get(key, (0.0, None))
-        if kept is None or self._clock() >= until:
-            if self._asking >= _MOST_AT_ONCE:
-                raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many are asked about at once: try again in a moment")
-            self._asking += 1
-            try:
-                kept = await self._found(token, named)
-            except (WireError, msgspec.MsgspecError) as error:
-                log.warning("viewers_not_authorized", error=str(error))
-                text = "the API server does not say who may look: try again in a moment"
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
-            finally:
-                self._asking -= 1
-            self._keep(key, kept)
-        if isinstance(kept, Refused):
-            raise Refused(kept.status, str(kept))
-        return kept
+        digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        kept = self._known.get(digest) or self._refused.get(digest)
+        if kept is None or kept.namespaces != named or self._clock() >= kept.until:
+            kept = self._keep(digest, named, await self._asked(token, named, known=digest in self._known))
+        if isinstance(kept.answer, Refused):
+            raise Refused(kept.answer.status, str(kept.answer))
+        return kept.answer
+
+    async def _asked(self, token: str, namespaces: frozenset[str], *, known: bool) -> Viewer | Refused:
+        """Ask the API server, for so many at once."""
+        if self._asking[known] >= _MOST_AT_ONCE:
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many are asked about at once: try again in a moment")
+        self._asking[known] += 1
+        try:
+            return await self._found(token, namespaces)
+        except (WireError, msgspec.MsgspecError) as error:
+            log.warning("viewers_not_authorized", error=str(error))
+            text = "the API server does not say who may look: try again in a moment"
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+        finally:
+            self._asking[known] -= 1
 
     async def _found(self, token: str, namespaces: frozenset[str]) -> Viewer | Refused:
         """Ask whose a token is, and what he may list."""
@@ -200,10 +219,15 @@ class ClusterRights:
         async with self._turn:
             return await is_allowed(self._client, user, "resourceAttributes", attributes)
 
-    def _keep(self, key: tuple[bytes, frozenset[str]], found: Viewer | Refused) -> None:
+    def _keep(self, digest: bytes, namespaces: frozenset[str], found: Viewer | Refused) -> _Kept:
         """Remember an answer, and no more than so many."""
-        self._kept.pop(key, None)
-        while len(self._kept) >= _MOST_KEPT:
-            self._kept.popitem(last=False)
-        is_brief = isinstance(found, Refused) and len(key[1]) <= _MANY_NAMESPACES
-        self._kept[key] = self._clock() + (REFUSED_SECONDS if is_brief else KEPT_SECONDS), found
+        is_refused = isinstance(found, Refused)
+        for those in (self._known, self._refused):
+            those.pop(digest, None)
+        those = self._refused if is_refused else self._known
+        while len(those) >= _MOST_KEPT:
+            those.popitem(last=False)
+        is_brief = is_refused and len(namespaces) <= _MANY_NAMESPACES
+        kept = _Kept(self._clock() + (REFUSED_SECONDS if is_brief else KEPT_SECONDS), namespaces, found)
+        those[digest] = kept
+        return kept

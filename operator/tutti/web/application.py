@@ -23,7 +23,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tutti.web.access import LONGEST_COOKIE, Doorkeeper, Refused, Viewer
+from tutti.controller.connections import GuestLimits
+from tutti.web.access import LONGEST_COOKIE, LONGEST_TOKEN, Doorkeeper, Refused, Viewer
 from tutti.web.addresses import page_address
 from tutti.web.hub import PageHub, Subscription
 from tutti.web.pages.asking import PageRequest
@@ -42,18 +43,21 @@ HEADERS: Final[Mapping[str, str]] = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "tutti",
 }
 """On every answer."""
 _TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _MOST_BODY: Final = 32 * 1024
+_MOST_FORMS: Final = 32
+"""So many are read at once: whoever sends one slowly takes a place for half a minute."""
 _BEAT_SECONDS: Final = 15.0
 """How often a silent stream says that it is there, and finds out whether anybody hears."""
 _RIGHTS_SECONDS: Final = 60.0
 """How often it is asked again whether somebody who looks still may."""
 _SLOWEST_SECONDS: Final = 30.0
 """Whoever takes longer to read a message, or to send a form, is not waited for."""
-HEADERS_SECONDS: Final = 20.0
-"""How long a connection may take to ask for something first."""
+GUESTS: Final = GuestLimits(longest_header=LONGEST_TOKEN + 1_024, headers={**HEADERS, "Cache-Control": "no-store"})
+"""What connections may take; a proxy may send a token as long as one may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class _Application:
         self._doorkeeper = doorkeeper
         self._settings = settings
         self._files = _files()
+        self._forms = 0
 
     def made(self) -> web.Application:
         """Return it with its routes."""
@@ -318,6 +323,9 @@ class _Application:
 
     async def _login(self, request: web.Request) -> web.Response:
         """Take a token, if it may see anything."""
+        if self._forms >= _MOST_FORMS:
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many sign in at once: try again in a moment")
+        self._forms += 1
         try:
             async with asyncio.timeout(_SLOWEST_SECONDS):
                 form = await request.post()
@@ -325,6 +333,8 @@ class _Application:
             return _plain(HTTPStatus.REQUEST_TIMEOUT, "the form did not come to its end")
         except (LookupError, ValueError) as error:  # of a charset that is none, or parts without a boundary
             return _plain(HTTPStatus.BAD_REQUEST, f"this is no form: {error}")
+        finally:
+            self._forms -= 1
         given = form.get("token", "")
         token = given.strip() if isinstance(given, str) else ""
         onward = _onward(request.query.get("next", "/"))

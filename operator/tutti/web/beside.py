@@ -25,6 +25,7 @@ from tutti.api.configuration import TuttiConfiguration, UiSettings
 from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.views.configuration import KnownConfiguration
 from tutti.controller import logs
+from tutti.controller.connections import Guests
 from tutti.controller.plugins import load_plugins
 from tutti.controller.serving import serving
 from tutti.controller.supervision import first_of
@@ -33,7 +34,7 @@ from tutti.kube.certificate import Certificate
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.web.access import ClusterRights
-from tutti.web.application import HEADERS_SECONDS, WebSettings, web_application
+from tutti.web.application import GUESTS, WebSettings, web_application
 from tutti.web.home import serving_pages
 from tutti.web.mirror import ClusterMirror
 
@@ -67,7 +68,7 @@ async def pages_beside(task: WebViewTask) -> AsyncIterator[tuple[int, asyncio.Ta
             app = web_application(hub, ClusterRights(client), WebSettings(hosts, _COOKIE, secure=True))
             context = _context(settings, host)
             async with serving(
-                app, host=host, port=int(port), context=context, cancels=True, patience=HEADERS_SECONDS
+                app, host=host, port=int(port), context=context, cancels=True, guests=Guests(GUESTS)
             ) as served:
                 yield served, work
 

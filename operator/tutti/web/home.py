@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.cli.views.configuration import KnownConfiguration
+from tutti.controller.connections import Guests
 from tutti.controller.serving import serving
 from tutti.controller.supervision import first_of
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.web.access import AddressToken
-from tutti.web.application import HEADERS_SECONDS, WebSettings, web_application
+from tutti.web.application import GUESTS, WebSettings, web_application
 from tutti.web.hub import PageHub
 from tutti.web.mirror import ClusterMirror
 
@@ -59,7 +60,7 @@ async def pages_at_home(options: HomeOptions) -> AsyncIterator[tuple[str, asynci
         async with serving_pages(mirror) as (hub, work):
             hosts: list[str] = []
             app = web_application(hub, AddressToken(token), WebSettings(hosts, f"tutti-{options.port}", secure=False))
-            async with serving(app, host=_LOOPBACK, port=options.port, cancels=True, patience=HEADERS_SECONDS) as port:
+            async with serving(app, host=_LOOPBACK, port=options.port, cancels=True, guests=Guests(GUESTS)) as port:
                 hosts += [f"{name}:{port}" for name in (_LOOPBACK, "localhost")]
                 yield f"http://{_LOOPBACK}:{port}/?token={token}", work
 

@@ -36,6 +36,8 @@ MOST_STREAMS: Final = 200
 """So many pages may be open at once."""
 MOST_STREAMS_OF_ONE: Final = 30
 """So many of these may be of one who has signed in."""
+MOST_STREAMS_OF_ACCOUNTS: Final = 100
+"""So many of these may be of all service accounts of one namespace."""
 _LEAST_REST_SECONDS: Final = 0.5
 _LONGEST_REST_SECONDS: Final = 30.0
 _ANEW_SECONDS: Final = 15.0
@@ -101,7 +103,7 @@ class PageHub:
         self._mirror = mirror
         self._clock = clock
         self._channels: dict[tuple[PageAddress, object], _Channel] = {}
-        self._of: Counter[str] = Counter()  # open pages by who looks
+        self._of: Counter[str] = Counter()  # open pages by who looks, and by household
         self._picture: Picture | None = None
         self._generation = 0
         self._looked = asyncio.Event()  # somebody has come for whom no page was made yet
@@ -148,11 +150,15 @@ class PageHub:
         if viewer.name and self._of[viewer.name] >= MOST_STREAMS_OF_ONE:
             text = f"{viewer.name} has {MOST_STREAMS_OF_ONE} pages open, and that is the most for one: close some"
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text)
+        of = {viewer.name, viewer.household}
+        if viewer.household != viewer.name and self._of[viewer.household] >= MOST_STREAMS_OF_ACCOUNTS:
+            text = f"{viewer.household} have {MOST_STREAMS_OF_ACCOUNTS} pages open, and that is the most: close some"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text)
         key = address, viewer.scope
         channel = self._channels.setdefault(key, _Channel(address, viewer))
         one = Subscription()
         channel.open.add(one)
-        self._of[viewer.name] += 1
+        self._of.update(of)
         if channel.document is None:
             self._looked.set()
         else:
@@ -161,9 +167,8 @@ class PageHub:
             yield one
         finally:
             channel.open.discard(one)
-            self._of[viewer.name] -= 1
-            if not self._of[viewer.name]:
-                del self._of[viewer.name]
+            self._of.subtract(of)
+            self._of = +self._of
             if not channel.open and self._channels.get(key) is channel:
                 del self._channels[key]
 

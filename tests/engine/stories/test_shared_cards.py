@@ -697,3 +697,21 @@ def test_what_victims_leave_of_a_card_is_kept_for_whom_they_leave(restarts: bool
     world.run()
     assert set(world.where()) == {"high", "small"}
     assert world.taken("a") == [(16000, 0, 2)]
+
+
+def test_whose_pod_has_the_lock_of_a_node_is_told_by_name_in_its_own_namespace_alone():
+    """What is written of why a gang waits is read by whoever may look into its namespace."""
+    for namespace, named in (("default", True), ("elsewhere", False)):
+        world = HamiWorld(answers=False)
+        world.machine("a", 1)
+        pod = world.card_pod("secret-plan", 4000, scheduler="hami-scheduler", node="a", namespace=namespace)
+        world.say("a", {LOCK: f"{timestamp(world.now)},{namespace},secret-plan"})
+        world.sharing_gang("g", 2, 4000)
+        world.run()
+        why = world.why("PodGroup", "g")
+
+        assert why.reason == "WaitingForNodeLock"
+        assert ("secret-plan" in why.message) is named
+        if not named:
+            assert f"a Pod of another namespace (uid {pod.metadata.uid})" in why.message
+            assert not [one for one in world.events() if "secret-plan" in one.note or "elsewhere" in one.note]

@@ -19,12 +19,13 @@ from tests.web.serving import Loop, MadeUpMirror
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.hami import REGISTER
 from tutti.cli.views.configuration import KnownConfiguration
+from tutti.controller.connections import Guests
 from tutti.controller.serving import serving
 from tutti.engine.records.device_observations import SliceSeen
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.web.access import AddressToken
-from tutti.web.application import WebSettings, web_application
+from tutti.web.application import GUESTS, WebSettings, web_application
 from tutti.web.home import HomeOptions, pages_at_home, serving_pages
 
 PAGES = {
@@ -338,6 +339,12 @@ def test_names_and_messages_are_text_and_nothing_else(loop: Loop, window):
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         page.goto(f"{address}/nodes")
         expect(page, "#devices", CORPUS[1])
+        page.goto(f"{address}/workload/{quote(CORPUS[0], safe='')}/gang-0")
+        expect(page, ".gate-Waits", f"Throttle {CORPUS[0]}/{CORPUS[0]} never allows")
+        page.goto(f"{address}/workload/{quote(CORPUS[2], safe='')}/gang-2")
+        page.click("#try button")
+        expect(page, "#try", "tried, of which")
+        assert page.locator("#try :is(img, script, b, iframe, object)").count() == 0
         page.goto("about:blank")  # before the server ends, of which a page would complain
 
 
@@ -369,10 +376,12 @@ def test_devices_and_cards_are_shown_with_what_is_taken_and_what_ails_them(loop:
 
 
 def _hostile() -> Any:
-    from tests.web.hostility import hostile_devices, hostile_events, hostile_objects
+    from tests.web.hostility import THROTTLER, hostile_devices, hostile_events, hostile_objects, hostile_throttles
 
     mirror = MadeUpMirror(hostile_objects(CORPUS), hostile_events(CORPUS))
-    mirror.seen[:0] = hostile_devices(CORPUS)
+    mirror.seen[:0] = [*hostile_devices(CORPUS), *hostile_throttles(CORPUS)]
+    settings = TuttiConfiguration.model_validate({"throttles": {"name": THROTTLER}, "network": {}})
+    mirror.configuration = KnownConfiguration(settings, {})
     return _served(mirror)
 
 
@@ -384,7 +393,7 @@ def _served(mirror: MadeUpMirror) -> Any:
         async with serving_pages(mirror) as (hub, _):
             settings = WebSettings([], "tutti-0", secure=False)
             app = web_application(hub, AddressToken(TOKEN), settings)
-            async with serving(app, host="127.0.0.1", port=0, cancels=True) as port:
+            async with serving(app, host="127.0.0.1", port=0, cancels=True, guests=Guests(GUESTS)) as port:
                 yield f"http://127.0.0.1:{port}"
 
     return served()

@@ -23,7 +23,7 @@ from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_bac
 from tutti.engine.records.decisions import CardLock
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, pod_named
 
 ANSWER_SECONDS: Final = 30
 """After so long without an answer a node's plugin counts as one that does not answer: the kubelet asks it at once."""
@@ -36,14 +36,14 @@ class CardTurns:
 
     Attributes:
         waiting: Members that wait until others of their node are done.
-        busy: The nodes that others keep busy, with what they wait for there.
+        busy: The nodes that others keep busy, with the pod that is served there.
         silent: The nodes of which the plugin does not answer.
         lacking: Members for whom nothing is left of the cards of their node.
         next: When to look again, Unix seconds, if nothing is seen before.
     """
 
     waiting: dict[PodKey, None] = field(default_factory=dict)
-    busy: dict[str, str] = field(default_factory=dict)
+    busy: dict[str, PodKey] = field(default_factory=dict)
     silent: dict[str, None] = field(default_factory=dict)
     lacking: list[Member] = field(default_factory=list)
     next: float | None = None
@@ -178,24 +178,24 @@ def _turns_of(state: LifecycleState, workload: Workload) -> CardTurns:
     return out
 
 
-def _blocker(state: LifecycleState, node: str, me: PodKey | None) -> tuple[str, float] | None:
+def _blocker(state: LifecycleState, node: str, me: PodKey | None) -> tuple[PodKey, float] | None:
     """Return whom the plugin of a node has to serve first, and until when at most; None where it is free."""
     holders, locks = state.cluster.nodes.card_holders, state.cluster.nodes.cards.locks
     out = state.card_turns.get(node)
     if out is not None:
         member = state.members.get(out)
         if member is not None and member.sent and not member.pod.node and member.pod.assumed == node and out != me:
-            return "/".join(out), state.now + ANSWER_SECONDS
+            return out, state.now + ANSWER_SECONDS
         del state.card_turns[node]
     for key, since in holders.allocating.get(node, {}).items():
         if key != me and state.now < since + LOCK_SECONDS:
-            return "/".join(key), since + LOCK_SECONDS
+            return key, since + LOCK_SECONDS
     lock = locks.get(node)
     if lock is None or (lock.namespace, lock.name) == me or _may_go(state, lock):
         return None
     if (lock.namespace, lock.name) not in state.cluster.pods:
         return None  # of a pod that is no more, or of one of others that is not bound: it is asked when it is taken
-    return f"{lock.namespace}/{lock.name}", lock.since + LOCK_SECONDS
+    return (lock.namespace, lock.name), lock.since + LOCK_SECONDS
 
 
 def _may_go(state: LifecycleState, lock: NodeLock) -> bool:
@@ -231,7 +231,11 @@ def _give_up(state: LifecycleState, workload: Workload, turns: CardTurns) -> Non
 
 
 def _waits(state: LifecycleState, workload: Workload, turns: CardTurns) -> Explanation:
-    named = ", ".join(f"{node} (pod {pod})" for node, pod in [*turns.busy.items()][:_MOST_NAMED])
+    pods, reader, discreet = state.cluster.pods, workload.key[1], state.discreet
+    served = [(node, pods.get(key)) for node, key in [*turns.busy.items()][:_MOST_NAMED]]
+    named = ", ".join(
+        f"{node} ({pod_named(pod, reader, discreet=discreet)})" if pod is not None else node for node, pod in served
+    )
     count, seconds = len(turns.busy), claim_seconds(state, workload)
     return Explanation(
         Gate.PERMIT,
