@@ -14,6 +14,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -22,11 +23,13 @@ import yaml
 
 from tutti.kube.decoding import LineSplitter
 
+Seen = TypeVar("Seen")
+
 AT_ONCE = 64
 JSON = {"Content-Type": "application/json"}
 
 
-class _Meta(msgspec.Struct):
+class Meta(msgspec.Struct):
     """What a binding says of its pod."""
 
     name: str
@@ -34,8 +37,10 @@ class _Meta(msgspec.Struct):
     namespace: str = ""
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
+class Named(msgspec.Struct):
+    """An object of which nothing is read but what it is called."""
+
+    metadata: Meta
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -44,7 +49,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 class _List(msgspec.Struct):
     metadata: _ListMeta
-    items: list[_Pod]
+    items: list[msgspec.Raw]
 
 
 class _Event(msgspec.Struct):
@@ -76,16 +81,17 @@ async def listed(session: aiohttp.ClientSession, path: str, **query: str) -> _Li
 
 async def bind_all(kubeconfig: Path, scheduler: str) -> None:
     """Bind for ever."""
-    waiting: asyncio.Queue[_Meta] = asyncio.Queue()
+    waiting: asyncio.Queue[Meta] = asyncio.Queue()
     known: set[str] = set()
 
-    def see(meta: _Meta) -> None:
-        if meta.uid not in known:
-            known.add(meta.uid)
-            waiting.put_nowait(meta)
+    def see(pod: Named) -> None:
+        if pod.metadata.uid not in known:
+            known.add(pod.metadata.uid)
+            waiting.put_nowait(pod.metadata)
 
     async with connected(kubeconfig) as session, asyncio.TaskGroup() as group:
-        names = [node.metadata.name for node in (await listed(session, "/api/v1/nodes")).items]
+        nodes = (await listed(session, "/api/v1/nodes")).items
+        names = [msgspec.json.decode(node, type=Named).metadata.name for node in nodes]
         places = itertools.cycle(names)
 
         async def work() -> None:
@@ -105,23 +111,23 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
 
         for _ in range(AT_ONCE):
             group.create_task(work())
-        await _follow(session, f"spec.schedulerName={scheduler},spec.nodeName=", see)
+        await follow(session, f"spec.schedulerName={scheduler},spec.nodeName=", Named, see)
 
 
-async def _follow(session: aiohttp.ClientSession, selector: str, see: Callable[[_Meta], None]) -> None:
-    """Tell of each pod that waits, for ever."""
-    event, one = msgspec.json.Decoder(_Event), msgspec.json.Decoder(_Pod)
+async def follow(session: aiohttp.ClientSession, selector: str, view: type[Seen], see: Callable[[Seen], None]) -> None:
+    """Tell of each pod that waits, and of its changes, for ever; what is told of it is what the view has."""
+    event, one = msgspec.json.Decoder(_Event), msgspec.json.Decoder(view)
     while True:
         there = await listed(session, "/api/v1/pods", fieldSelector=selector)
         for pod in there.items:
-            see(pod.metadata)
+            see(one.decode(pod))
         query = {"watch": "1", "fieldSelector": selector, "resourceVersion": there.metadata.resource_version}
         splitter = LineSplitter()
         async with session.get("/api/v1/pods", params=query) as answer:
             async for chunk in answer.content.iter_any():
                 for told in map(event.decode, splitter.feed(chunk)):
                     if told.type in ("ADDED", "MODIFIED"):
-                        see(one.decode(told.object).metadata)
+                        see(one.decode(told.object))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Of each scenario one workload is run: of those with at most `--most` objects in 
 with `--only REGEX` all of that name. Figures are pods per second over all the time, and processor time of the
 scheduler for each pod. With `--drain` the scheduler stands still while pods that are measured are created, so that the
 pace is its own; otherwise the API server and whoever creates the pods often set it. Neither client has a limit to
-its requests (`stage.py`), as in scheduler_perf.
+its requests (`stage.py`), as in scheduler_perf. With `--floor` the columns of kube-scheduler are those of a program
+that makes its writes for each pod with a claim, and decides nothing (`claim_floor.py`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=1200)
     parser.add_argument("--most", type=int, default=7000)
     parser.add_argument("--alone", action="store_true", help="without kube-scheduler")
+    parser.add_argument("--floor", action="store_true", help="a program that decides nothing in kube-scheduler's place")
     options = parser.parse_args()
     assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
     if not (assets / "kube-scheduler").is_file():
@@ -78,19 +80,28 @@ def _run(file: Path, names: Sequence[str], assets: Path, options: argparse.Names
     """Run workloads of a file on an API server of their own; return what was found, and the exit code."""
     command = [sys.executable, "-m", "tutti", "bench", "run", str(file), "--operator", "-o", "json"]
     command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if options.drain else [])]
-    if not options.alone:
-        command += ["--against", f"{KUBE_SCHEDULER}={assets / 'kube-scheduler'}"]
     with (
         tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
         envtest(Path(folder), assets, nodes=0, arguments=[SERVED]) as up,
         running(claim_controller(assets, up), Path(folder) / "claims.log"),
     ):
         command += ["--kubeconfig", str(up.kubeconfig)]
+        if not options.alone:
+            other = _floor(Path(folder)) if options.floor else assets / "kube-scheduler"
+            command += ["--against", f"{KUBE_SCHEDULER}={other}"]
         run = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     items: list[DataItem] = []
     with contextlib.suppress(msgspec.DecodeError):  # nothing was found; what was wrong is on stderr
         items = msgspec.json.decode(run.stdout, type=DataItems).data_items
     return items, run.returncode
+
+
+def _floor(folder: Path) -> Path:
+    """Write what starts the floor of pods with claims as a kube-scheduler is started."""
+    program = folder / "floor"
+    program.write_text(f'#!/bin/sh\ncd {Path.cwd()} && exec {sys.executable} -m bench.claim_floor "$@"\n', "utf-8")
+    program.chmod(0o755)
+    return program
 
 
 def _chosen(file: Path, options: argparse.Namespace) -> Iterator[str]:
