@@ -12,9 +12,6 @@ from kubernetes import client
 
 from e2e.harness.story import Story
 
-OPERATOR = "e2e-operator"
-"""Whom the operator comes as, where the server asks for rights."""
-
 
 @contextlib.contextmanager
 def unreadable(story: Story, group: str, plural: str) -> Iterator[None]:
@@ -26,19 +23,21 @@ def unreadable(story: Story, group: str, plural: str) -> Iterator[None]:
         return
     if story.cluster.server is None:
         pytest.skip("nobody here can make out whom a server believes")
-    story.kubeconfig = story.cluster.server.kubeconfig_of(OPERATOR)
+    # A name for each kind: a server goes by rights that are no more for a moment.
+    name = f"e2e-operator-without-{plural}"
+    story.kubeconfig = story.cluster.server.kubeconfig_of(name)
     rights = client.RbacAuthorizationV1Api(story.api)
-    rights.create_cluster_role({"metadata": {"name": OPERATOR}, "rules": _all_but(story.api, group, plural)})
-    subject = {"kind": "User", "name": OPERATOR, "apiGroup": "rbac.authorization.k8s.io"}
-    role = {"kind": "ClusterRole", "name": OPERATOR, "apiGroup": "rbac.authorization.k8s.io"}
-    rights.create_cluster_role_binding({"metadata": {"name": OPERATOR}, "subjects": [subject], "roleRef": role})
+    rights.create_cluster_role({"metadata": {"name": name}, "rules": _all_but(story.api, group, plural)})
+    subject = {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    rights.create_cluster_role_binding({"metadata": {"name": name}, "subjects": [subject], "roleRef": role})
     try:
         yield
     finally:
         story.stop_operator()
         story.kubeconfig = story.cluster.kubeconfig
-        rights.delete_cluster_role_binding(OPERATOR)
-        rights.delete_cluster_role(OPERATOR)
+        rights.delete_cluster_role_binding(name)
+        rights.delete_cluster_role(name)
 
 
 def _all_but(api: client.ApiClient, group: str, plural: str) -> list[dict[str, Any]]:

@@ -104,6 +104,19 @@ def test_pods_of_an_owner_that_may_not_be_read_start_one_by_one():
     assert len(world.where()) == 3
 
 
+@pytest.mark.parametrize(("gpus", "bound"), [(3, []), (4, ["vllm-0"])], ids=["room for one less", "room for all"])
+def test_the_leader_of_a_set_that_may_not_be_read_starts_where_others_like_it_have_room(gpus, bound):
+    """Its workers come when it exists, or runs: nobody has seen what these ask for."""
+    world = a_world(gpus)
+    world.tell(OwnerKindFollowed("leaderworkerset.x-k8s.io", "LeaderWorkerSet", followed=False))
+    unseen = OwnerReference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "vllm", "unseen", controller=True)
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    marks = {f"{prefix}group-key": "k", f"{prefix}worker-index": "0"}
+    world.pod("vllm-0", owner=unseen, labels=marks, annotations={f"{prefix}size": "4"})
+    world.run()
+    assert list(world.where()) == bound
+
+
 def test_a_wrong_number_holds_back_the_pods_of_its_owner_alone():
     world = a_world()
     pods(world, world.owner("Job", "wrong", spec=indexed(4) | {"parallelism": -4}), 2)

@@ -128,8 +128,11 @@ def _promised(
 ) -> PodClass | None:
     """Return the class that members of a template will be of; None where it cannot be told before they exist.
 
-    What claims ask of a node is known only once they are there.
+    Without a template, for the owner is not read, they are taken to be like those that are there. What claims ask of a
+    node is known only once they are there.
     """
+    if not template and workload.managed is None:
+        return _as_those_there(state, workload, group)
     if TOO_LARGE in template:
         text = (
             f"a template of members comes to {template[TOO_LARGE]} bytes of what pods are placed by, "
@@ -149,6 +152,15 @@ def _promised(
         return None
     # What was not there at its start is looked at when the pods come.
     return _class_of(state, spec, workload.key[1], meta, devices or NO_DEVICES)
+
+
+def _as_those_there(state: IngestState, workload: Workload, group: MemberGroup) -> PodClass | None:
+    """Return the class of a member that is there; None where there is none, or it has claims of its own."""
+    found = next((member.pod.pod_class for member in workload.members()), None)
+    if found is None or has_claims(found.spec) or found.devices is not NO_DEVICES:
+        return None
+    resolution.promise_priority(state.catalog, group, found.spec)
+    return found
 
 
 def _class_of(state: IngestState, spec: PodSpec, namespace: str, meta: ObjectMeta, devices: DeviceNeeds) -> PodClass:
