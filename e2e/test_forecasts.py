@@ -17,18 +17,21 @@ d,u,1,1,1,COMPLETED,2020-05-01 00:00:10,,,nan,q,v
 """
 
 
-def _gang(story: Story, name: str, size: int) -> list[dict[str, Any]]:
-    """A PodGroup and its pods, as a user would write them."""
+def _gang(story: Story, name: str, size: int, *, least: int = 0, speed: str = "") -> list[dict[str, Any]]:
+    """A PodGroup and its pods, as a user would write them; it starts with the least of them, if not with all."""
     meta = {"name": name, "namespace": story.namespace}
+    said = {f"{GROUP}/speed-by-members": speed} if speed else {}
     group = {
         "apiVersion": f"{GROUP}/{VERSION}", "kind": "PodGroup", "metadata": meta,
-        "spec": {"queueName": story.namespace, "schedulingPolicy": {"gang": {"minCount": size}}},
+        "spec": {"queueName": story.namespace, "schedulingPolicy": {"gang": {"minCount": least or size}}},
     }  # fmt: skip
     container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     pods = [
         {
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {**meta, "name": f"{name}-{rank}", "labels": {f"{GROUP}/pod-group": name}},
+            "metadata": {
+                **meta, "name": f"{name}-{rank}", "labels": {f"{GROUP}/pod-group": name}, "annotations": said,
+            },
             "spec": {"schedulerName": "tutti", "containers": [container]},
         }
         for rank in range(size)
@@ -92,3 +95,27 @@ def test_what_is_said_of_work_is_what_happens_when_it_is_submitted(story: Story,
     story.wait(lambda: len(story.where("fits")) == 2, "the gang to be bound, as was said")
     story.gang("waits", 3, queue=story.namespace)
     story.wait(lambda: story.why("waits").get("gate") == "Quota", "the other to wait, as was said")
+
+
+def test_how_far_an_elastic_gang_would_grow_is_what_it_grows_to(story: Story, tmp_path: Path) -> None:
+    story.queue(story.namespace, 5, surplusOrder="BySpeed")
+    story.start_operator()
+    story.gang("runs", 3, queue=story.namespace)
+    story.wait(lambda: len(story.where("runs")) == 3, "the gang to be bound")
+    speed = "1=1,4=3.9"
+    path = _written(tmp_path / "grows.yaml", _gang(story, "grows", 4, least=1, speed=speed))
+
+    said = ask(story, "what-if", "-f", path)
+    (told,) = [one for one in said["workloads"] if one["asked"]]
+    assert (told["after"]["course"], told["after"]["members"], sum(told["after"]["nodes"].values())) == ("Now", 2, 2)
+    story.object("PodGroup", "grows", {"queueName": story.namespace, "schedulingPolicy": {"gang": {"minCount": 1}}})
+    for rank in range(4):
+        belongs, said_of_it = {f"{GROUP}/pod-group": "grows"}, {f"{GROUP}/speed-by-members": speed}
+        story.pod(f"grows-{rank}", gpus=1, labels=belongs, annotations=said_of_it)
+    story.wait(lambda: len(story.where("grows")) == 2, "it to have as many members as was said")
+    said = ask(story, "what-if", "--quota", f"{story.namespace}:nvidia.com/gpu=7")
+    (told,) = [one for one in said["workloads"] if one["name"] == "grows"]
+    assert (told["before"]["members"], told["after"]["members"]) == (2, 4)
+    assert said["summary"] == [f"1 workload would have more members: {story.namespace}/grows"]
+    story.resize_queue(story.namespace, 7)
+    story.wait(lambda: len(story.where("grows")) == 4, "it to grow, as was said")

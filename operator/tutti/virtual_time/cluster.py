@@ -129,6 +129,7 @@ class VirtualCluster:
         unplayed: Those of them that are not played here: whoever waits for what comes of them waits on.
         heard: Is told of each lifecycle event, after the turn in which it came to be.
         ends: Is told of each workload that has come to its end, before its pods are gone.
+        sized: Is told of each workload that has a member more with a node, or one less.
     """
 
     def __init__(self, engine: Engine, at: float, habits: Habits, journal: JournalWriter | None = None) -> None:
@@ -139,6 +140,7 @@ class VirtualCluster:
         self.unplayed: Counter[str] = Counter()
         self.heard: Callable[[LifecycleEvent], None] = lambda _: None
         self.ends: Callable[[WorkloadKey], None] = lambda _: None
+        self.sized: Callable[[WorkloadKey], None] = lambda _: None
         self._journal = journal
         self._pods: dict[PodKey, Pod] = {}
         self._objects: dict[ObjectKey, dict[str, Any]] = {}
@@ -290,7 +292,10 @@ class VirtualCluster:
     def _note_size(self, pod: PodKey) -> None:
         """Note that the workload of a pod may have another number of members by now."""
         home = self.engine.state.pod_group_of.get(pod)
-        if home is not None and home[0] in self._paced:
+        if home is None:
+            return
+        self.sized(home[0])
+        if home[0] in self._paced:
             self._resized[home[0]] = None
 
     # what is done with decisions

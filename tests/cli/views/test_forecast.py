@@ -26,6 +26,7 @@ from tutti.cli.views.forecast.command import draw_forecast
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastWorkload
 from tutti.cli.views.forecast.outlook import forecast
 from tutti.cli.views.what_if import ObservedCluster
+from tutti.engine.records.observations import ObjectSeen
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -222,3 +223,52 @@ def test_the_command_answers_on_a_cluster_and_writes_nothing(kubeconfig: Path, t
     assert "vision/too-large would still wait at the Queue gate: ClusterQueue vision is StrictFIFO" in refused.output
     assert called(kubeconfig, "what-if").exit_code == 2
     assert called(kubeconfig, "gangs", "-o", "json").output == before
+
+
+def elastic(name: str, size: int, speed: str, *, least: int = 1, gpus: int = 4, on: tuple[str, ...] = ()) -> list[Json]:
+    """A gang that starts with some members and says how fast it is with how many; the first of them on nodes."""
+    made = [group("vision", name, least)]
+    made[0]["metadata"]["annotations"] = {"scheduling.tutti.dev/speed-by-members": speed}
+    for rank in range(size):
+        where = on[rank] if rank < len(on) else ""
+        made.append(pod("vision", f"{name}-{rank}", gpus, gang=name, on=where, admitted=("cq", "a") if where else None))
+    return made
+
+
+def by_speed(asked: ObservedCluster) -> ObservedCluster:
+    """The same cluster, whose queue gives members to the gang that gains most."""
+    for one in asked.listed.seen:
+        if isinstance(one, ObjectSeen) and one.kind == "ClusterQueue":
+            one.raw["spec"]["surplusOrder"] = "BySpeed"
+    return asked
+
+
+STEEP, FLAT = "1=1,4=3.9", "1=1,2=1.5,4=1.8"
+
+
+@pytest.mark.parametrize("order", ["InTurn", "BySpeed"])
+def test_an_elastic_gang_is_told_with_how_many_members_it_starts_and_to_how_many_it_grows(order):
+    busy = limited("busy", 2, 7200, on=("n0", "n1"), gpus=6)
+    asked = cluster(*busy)
+    asked = by_speed(asked) if order == "BySpeed" else asked
+    found = foretold(asked, *submitted(yaml.safe_dump_all(elastic("new", 4, STEEP, gpus=2)), asked))
+    one = of(found, "new")
+    assert (one.after.course, dict(one.after.nodes), one.after.members) == (Course.NOW, {"n0": 1, "n1": 1}, 4)
+    assert one.after.members_at is not None
+    assert one.after.members_at - AT == pytest.approx(7200, abs=60)
+    assert found.summary[0].startswith(
+        "vision/new would start at once on n0 (1 pod), n1 (1 pod), and grow to 4 pods in "
+    )
+
+
+def test_a_gang_that_would_grow_by_a_change_or_not_any_more_fares_otherwise():
+    flat = elastic("flat", 4, FLAT, on=("n0",))
+    asked = by_speed(cluster(*flat, gpus=8))
+    (grown,) = foretold(asked, quota_change(f"cq:{GPU}=16", asked.listed.seen)).workloads
+    assert (grown.before.course, grown.before.members) == (Course.RUNS, 2)
+    assert (grown.after.course, grown.after.members) == (Course.RUNS, 4)
+    steep = yaml.safe_dump_all(elastic("steep", 4, STEEP))
+    found = foretold(asked, *submitted(steep, asked))
+    assert of(found, "flat").after.members == 1
+    assert "1 workload would have fewer members: vision/flat" in found.summary
+    assert "runs, 2 members" in plain(draw_forecast(found, WIDE))

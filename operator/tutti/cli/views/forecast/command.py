@@ -12,6 +12,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.configuration import ConfigurationError
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
+from tutti.api.messages import counted
 from tutti.api.shards import DEFAULT_SHARD
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, PageWidth, ago, table
@@ -28,6 +29,7 @@ from tutti.cli.views.forecast.changes import (
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse
 from tutti.cli.views.forecast.moment import MomentError, later, read_moment, recorded
 from tutti.cli.views.forecast.outlook import forecast
+from tutti.cli.views.forecast.sentences import grows_later
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.virtual_time.cluster import StuckError
 
@@ -150,8 +152,9 @@ def draw_forecast(found: Forecast, page: PageWidth) -> RenderableType:
         rows = table("WORKLOAD", "QUEUE", "PODS", "WITHOUT", "WITH", "WHY", right=("PODS",), wraps=("WHY",), page=page)
         for one in found.workloads:
             name, colour = f"{one.namespace}/{one.name}", _COLOURS.get(one.after.course, WAITS)
-            after = Text(_in_words(one.after, found.at), colour)
-            before = _in_words(one.before, found.at)
+            sized = one.before.members != one.after.members
+            after = Text(_in_words(one.after, found.at, sized=sized), colour)
+            before = _in_words(one.before, found.at, sized=sized)
             rows.add_row(name, one.cluster_queue, str(one.pods), before, after, _why(one.after))
         parts += [Text(), rows]
     parts += [Text(), Text(f"{found.same} fare as they do without it, until {timestamp(found.until)}", QUIET)]
@@ -159,7 +162,15 @@ def draw_forecast(found: Forecast, page: PageWidth) -> RenderableType:
     return Group(*parts)
 
 
-def _in_words(one: ForecastCourse, now: float) -> str:
+def _in_words(one: ForecastCourse, now: float, *, sized: bool) -> str:
+    """Say how somebody fares; `sized`, with how many members, as that is what makes the difference."""
+    course = _course_in_words(one, now)
+    if grows_later(one) and one.members_at is not None:
+        return f"{course}, {one.members} members in {ago(one.members_at - now)}"
+    return f"{course}, {counted(one.members, 'member')}" if sized and one.course is Course.RUNS else course
+
+
+def _course_in_words(one: ForecastCourse, now: float) -> str:
     again = "" if one.starts_at is None else f"in {ago(one.starts_at - now)}"
     match one.course:
         case Course.RUNS:

@@ -29,7 +29,9 @@ class ForecastCourse(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         starts_at: When it starts, or starts again, Unix seconds; None where it does not, or has.
-        nodes: How many of its pods go to each node then.
+        nodes: How many of its pods go to each node at that moment.
+        members: The most of its pods that have a node at once in the time that was looked at.
+        members_at: Since when it has so many, Unix seconds; None where it has them already, or never has any.
         displaced_at: When it is first taken out, Unix seconds; None: never, as far as was looked.
         displaced_for: Why, as the operator would say it.
         gate: What it waits at in the end, with `reason` and `message`; "" where it does not.
@@ -38,6 +40,8 @@ class ForecastCourse(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     course: Course
     starts_at: float | None = None
     nodes: Mapping[str, int] = {}
+    members: int = 0
+    members_at: float | None = None
     displaced_at: float | None = None
     displaced_for: str = ""
     gate: str = ""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from tutti.api.core import Pod
 from tutti.api.messages import counted
 from tutti.api.owners import controller_of
-from tutti.cli.views.drawing import ago
 from tutti.cli.views.forecast.changes import AskedChange
 from tutti.cli.views.forecast.model import Course, Forecast, ForecastCourse, ForecastWorkload
+from tutti.cli.views.forecast.sentences import summary_of
 from tutti.cli.views.what_if import ObservedCluster, waits_for
 from tutti.engine.lifecycle.limits import ends_at
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
@@ -42,6 +42,8 @@ class _Fate:
     ran: bool = False
     starts_at: float | None = None
     nodes: dict[str, int] = field(default_factory=dict)
+    members: int = 0
+    members_at: float | None = None
     displaced_at: float | None = None
     displaced_for: str = ""
     waits: tuple[str, str, str] = ("", "", "")
@@ -88,6 +90,8 @@ class _Looking:
         habits = Habits(self._lasts, _comes_again, keeps=True)
         self._cluster = VirtualCluster(self._engine, asked.at, habits)
         self._cluster.heard = self._hear
+        self._sized: dict[WorkloadKey, None] = {}
+        self._cluster.sized = self._resized
         self._fates: dict[WorkloadKey, _Fate] = {}
         self._unlimited: set[WorkloadKey] = set()
         self._broken: dict[WorkloadKey, int] = {}
@@ -96,7 +100,8 @@ class _Looking:
         cluster, state = self._cluster, self._engine.state
         cluster.adopt(self._asked.listed.seen)
         for key, workload in list(state.workloads.items()):
-            self._fate(workload).ran = workload.phase in _STARTED
+            fate = self._fate(workload)
+            fate.ran, fate.members = workload.phase in _STARTED, sum(_places_of(workload).values())
             if workload.phase in _STARTED:
                 cluster.runs(key)
         for change in changes:
@@ -104,10 +109,10 @@ class _Looking:
             for one in change.seen:
                 cluster.tell(one)
         cluster.settle()
-        self._mend()
+        self._look_around()
         idle = 0
         while cluster.turns < MOST_TURNS and idle < _IDLE_WAKEUPS and cluster.advance(self._end):
-            self._mend()
+            self._look_around()
             idle = idle + 1 if cluster.quiet else 0
         cut = cluster.turns >= MOST_TURNS
         for workload in state.workloads.values():
@@ -153,6 +158,27 @@ class _Looking:
             fate.displaced_at, fate.displaced_for = self._cluster.now, change.what
             self._broken[key] = workload.counts().live
 
+    def _look_around(self) -> None:
+        """Note what the last moment has brought, once all that belongs to it has happened."""
+        self._mend()
+        self._measure()
+
+    def _resized(self, key: WorkloadKey) -> None:
+        self._sized[key] = None
+
+    def _measure(self) -> None:
+        """Note how many members those have whose members have changed, and where those stand that have just started."""
+        sized, self._sized = self._sized, {}
+        for key in sized:
+            workload = self._engine.state.workloads.get(key)
+            if workload is None:
+                continue
+            fate, places = self._fate(workload), _places_of(workload)
+            if sum(places.values()) > fate.members:
+                fate.members, fate.members_at = sum(places.values()), self._cluster.now
+            if fate.starts_at == self._cluster.now:
+                fate.nodes = places  # a gang may have grown since its first members had their nodes
+
     def _mend(self) -> None:
         """Note which of those are whole again: with as many members as before, all of them bound."""
         for key, before in list(self._broken.items()):
@@ -171,11 +197,11 @@ class _Looking:
             if again is not None:
                 fate = self._fates[key]
                 fate.starts_at, fate.nodes, fate.waits = again.starts_at, again.nodes, again.waits
+                fate.members = max(fate.members, again.members)
 
     def _note_start(self, workload: Workload) -> None:
         fate = self._fate(workload)
-        fate.starts_at = self._cluster.now
-        fate.nodes = dict(sorted(Counter(one.pod.place for one in workload.members() if one.pod.place).items()))
+        fate.starts_at, fate.nodes = self._cluster.now, _places_of(workload)
 
     def _last(self, workload: Workload) -> None:
         """Note what a workload still waits for when nobody looks any further."""
@@ -198,6 +224,12 @@ class _Looking:
         if cut:
             notes.append(f"it was looked no further than {MOST_TURNS} turns of the engine")
         return notes
+
+
+def _places_of(workload: Workload) -> dict[str, int]:
+    """Return how many of its pods that have not ended are on, or on their way to, which node."""
+    placed = (one.pod.place for one in workload.members() if one.pod.place and not one.pod.terminated)
+    return dict(sorted(Counter(placed).items()))
 
 
 def _comes_again(pod: Pod) -> bool:
@@ -233,7 +265,7 @@ def forecast(
     notes = [note for change in changes for note in change.notes] + after.notes
     return Forecast(
         changes=tuple(change.what for change in changes),
-        summary=tuple(_summary(told, asked.at)),
+        summary=tuple(summary_of(told, asked.at)),
         workloads=tuple(told),
         same=same,
         at=asked.at,
@@ -288,6 +320,8 @@ def _course(fate: _Fate | None, now: float) -> ForecastCourse:
         course=course,
         starts_at=fate.starts_at,
         nodes=fate.nodes if fate.starts_at is not None else {},
+        members=fate.members,
+        members_at=fate.members_at,
         displaced_at=fate.displaced_at,
         displaced_for=fate.displaced_for,
         gate=gate,
@@ -298,61 +332,13 @@ def _course(fate: _Fate | None, now: float) -> ForecastCourse:
 
 def _alike(before: ForecastCourse, after: ForecastCourse) -> bool:
     """Whether a workload fares the same; on which nodes, and in which words, makes no difference."""
-    if before.course is not after.course or before.reason != after.reason:
+    if (before.course, before.reason, before.members) != (after.course, after.reason, after.members):
         return False
-    return all(
-        (one is None) == (other is None) and abs((one or 0.0) - (other or 0.0)) < _JUST_NOW
-        for one, other in ((before.starts_at, after.starts_at), (before.displaced_at, after.displaced_at))
+    times = (
+        (before.starts_at, after.starts_at),
+        (before.displaced_at, after.displaced_at),
+        (before.members_at, after.members_at),
     )
-
-
-def _summary(told: Sequence[ForecastWorkload], now: float) -> list[str]:
-    lines = [_sentence(one, now) for one in told if one.asked]
-    others = [one for one in told if not one.asked]
-    displaced = [one for one in others if _newly_displaced(one)]
-    if displaced:
-        lines.append(f"{counted(len(displaced), 'workload')} would be taken out: {_names(displaced)}")
-    earlier = [one for one in others if _moved(one) < 0 and one not in displaced]
-    later = [one for one in others if _moved(one) > 0 and one not in displaced]
-    if earlier:
-        lines.append(f"{counted(len(earlier), 'workload')} would start earlier: {_names(earlier)}")
-    if later:
-        lines.append(f"{counted(len(later), 'workload')} would start later: {_names(later)}")
-    return lines or ["nobody would fare otherwise"]
-
-
-def _sentence(one: ForecastWorkload, now: float) -> str:
-    name, after = f"{one.namespace}/{one.name}", one.after
-    if after.course is Course.NOW:
-        return f"{name} would start at once on {_places(after.nodes)}"
-    if after.course is Course.LATER and after.starts_at is not None:
-        return f"{name} would start in {ago(after.starts_at - now)} on {_places(after.nodes)}"
-    if after.course is Course.WAITS:
-        return f"{name} would still wait at the {after.gate or 'Queue'} gate: {after.message}"
-    if after.course is Course.DISPLACED:
-        return f"{name} would be taken out: {after.displaced_for}"
-    return f"{name} runs already" if after.course is Course.RUNS else f"{name} would not be there"
-
-
-def _places(nodes: Mapping[str, int]) -> str:
-    shown = [f"{name} ({counted(count, 'pod')})" for name, count in list(nodes.items())[:3]]
-    more = len(nodes) - len(shown)
-    return ", ".join(shown) + (f" and {counted(more, 'more node')}" if more > 0 else "") or "nodes"
-
-
-def _newly_displaced(one: ForecastWorkload) -> bool:
-    return one.after.course is Course.DISPLACED and one.before.course is not Course.DISPLACED
-
-
-def _moved(one: ForecastWorkload) -> int:
-    """Return -1 of who starts earlier with the changes, 1 of who starts later, and else 0."""
-    starts = [
-        0.0 if course.course is Course.RUNS else float("inf") if course.starts_at is None else course.starts_at
-        for course in (one.before, one.after)
-    ]
-    return (starts[1] > starts[0]) - (starts[1] < starts[0])
-
-
-def _names(several: Sequence[ForecastWorkload]) -> str:
-    shown = ", ".join(f"{one.namespace}/{one.name}" for one in several[:5])
-    return shown + (f" and {len(several) - 5} more" if len(several) > 5 else "")  # noqa: PLR2004 - as many as are named
+    return all(
+        (one is None) == (other is None) and abs((one or 0.0) - (other or 0.0)) < _JUST_NOW for one, other in times
+    )
