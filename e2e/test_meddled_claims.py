@@ -143,7 +143,8 @@ def test_a_driver_that_vanishes_stops_who_waits_and_whoever_runs_runs_on(story: 
     where, had = story.where("train"), set(taken(story))
 
     slices = vanish(story)
-    story.wait(lambda: "0 of 0 devices" in story.why("next").get("message", ""), "the driver to be missed")
+    missed = "are published for these nodes"
+    story.wait(lambda: missed in story.why("next").get("message", ""), "the driver to be missed")
     told = [note for reason, note in story.events("train-0") if reason == "ResourcePoolInTrouble"]
     assert story.where("train") == where
     assert story.where("next") == {}

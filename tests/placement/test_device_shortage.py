@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class
 from tests.engine.preemption.test_device_holders import gang, single, with_devices
 from tests.engine.world import World
@@ -97,6 +99,44 @@ def test_of_shared_devices_it_counts_those_with_enough_capacity_left():
         "on 1 node 0 are free of 1 needed."
     )
     assert asking_memory(world, "d", "10Gi") == ""
+
+
+def test_it_says_which_devices_are_in_pools_between_two_generations():
+    world = with_devices(nodes=1)
+    raw = [{"name": f"gpu-{at}"} for at in range(3)]
+    for node in ("n1", "n2"):
+        world.node(node, gpus=0)
+        pool = {"name": node, "generation": 2, "resourceSliceCount": 2}
+        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": raw}
+        world.devices.put(decoded({"metadata": {"name": node, "uid": node}, "spec": spec}, ResourceSlice))
+    assert asking(world, "p", count=5).endswith(
+        f"10 of 10 devices of class gpu match; 0 are taken; 6 are in 2 pools, such as {DRIVER}/n1, that cannot be used "
+        "as published (only 1 of 2 slices of generation 2 is published); on 1 node 4 are free of 5 needed."
+    )
+
+
+def test_it_says_that_nobody_publishes_such_devices():
+    world = with_devices(nodes=2)
+    for name in ("n0", "n1"):
+        world.devices.drop("ResourceSlice", f"{name}-{DRIVER}")
+    assert asking(world, "p", count=1).endswith("No devices of class gpu are published for these nodes.")
+
+
+@pytest.mark.parametrize("members", [3, 5])
+def test_of_pods_that_share_a_claim_it_says_how_many_find_room_where_its_devices_are(members: int):
+    """Nodes that have devices for another claim of the kind do not add up: there is one claim."""
+    world = with_devices(nodes=3, count=2)
+    world.devices.make_claim("ours", asks_for(2))
+    world.pod_group("g", members)
+    for rank in range(members):
+        world.pod(f"g-{rank}", group="g", gpus=0, cpu="30", device_claims=("ours",))
+    world.run()
+    text = world.why("PodGroup", "g").message
+    assert f"1 node(s) with room for only 2 of {members} pods of the gang" in text
+    assert text.endswith(
+        f"All {members} pods use claim default/ours, and have to go where the same devices can be used: of 3 nodes with "
+        "such devices none has room for more than 2 of them."
+    )
 
 
 def asking_memory(world: World, name: str, memory: str) -> str:

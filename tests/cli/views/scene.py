@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import ObservedCluster
-from tutti.controller.watch_list import WATCH_LIST
+from tutti.controller.watch_list import WATCH_LIST, optional_kinds
+from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
 from tutti.kube.resources import APIResource
 
@@ -197,6 +199,16 @@ def told(made: list[Json] | None = None, *, at: float = AT) -> ObservedCluster:
         created = datetime.fromtimestamp(at - 600 + number, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         meta = {"uid": f"uid-{number}", "generation": 1, "creationTimestamp": created, **one["metadata"]}
         raw = json.dumps({**one, "metadata": meta}).encode()
-        stream = STREAM_OF[one["kind"]]
-        seen.append(stream.seen(msgspec.json.decode(raw, type=stream.view)))
+        seen.append(_observed(raw, one.get("apiVersion", ""), one["kind"]))
     return ObservedCluster(Listed(seen), at)
+
+
+def _observed(raw: bytes, api_version: str, kind: str) -> AnyObservation:
+    """What is observed of an object, also of a kind that not every server has."""
+    group, _, version = api_version.rpartition("/")
+    for one in optional_kinds(TuttiConfiguration()):
+        if one.group == group and one.plural in (f"{kind.lower()}s", f"{kind.lower()}es"):
+            resource = APIResource(group, version, one.plural, namespaced=one.namespaced)
+            return one.seen(resource, msgspec.json.decode(raw, type=one.view))
+    stream = STREAM_OF[kind]
+    return stream.seen(msgspec.json.decode(raw, type=stream.view))

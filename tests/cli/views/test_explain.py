@@ -746,3 +746,47 @@ def test_pods_that_select_the_nodes_of_their_flavor_are_not():
 
 def test_who_waits_for_quota_is_told_nothing_of_autoscalers():
     assert of("vision/train-2", trying=False).autoscaler == ()
+
+
+def with_claim_of_group(count: int, cpu: str) -> list[Json]:
+    """Two nodes with two devices each, and a PodGroup of Kubernetes of three pods, with a claim that is the group's."""
+    dra, made = "resource.k8s.io/v1", list[Json]()
+    for name in ("n0", "n1"):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
+        spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": name, "devices": devices}
+        meta = {"name": name, "uid": name}
+        made += [
+            node(name, "m", "r"),
+            {"apiVersion": dra, "kind": "ResourceSlice", "metadata": meta, "spec": spec},
+        ]
+    made.append({"apiVersion": dra, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    asked = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}}
+    about = {"name": "ours", "namespace": "d", "uid": "ours"}
+    claim = {"devices": {"requests": [asked]}}
+    made.append({"apiVersion": dra, "kind": "ResourceClaim", "metadata": about, "spec": claim})
+    listed = [{"name": "shared", "resourceClaimName": "ours"}]
+    spec = {"schedulingPolicy": {"gang": {"minCount": 3}}, "resourceClaims": listed}
+    about = {"name": "g", "namespace": "d", "uid": "g"}
+    made.append({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": about, "spec": spec})
+    for rank in range(3):
+        member = pod("d", f"g-{rank}", 0)
+        member["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, "resourceClaims": listed}
+        member["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        made.append(member)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("count", "cpu", "said"),
+    [
+        (3, "1", "4 of 4 devices of class gpu match; 0 are taken; on 2 nodes 2 are free of 3 needed."),
+        (2, "30", "of 2 nodes with such devices none has room for more than 2 of them."),
+    ],
+)
+def test_what_the_claim_of_a_pod_group_lacks_is_told_in_numbers(count: int, cpu: str, said: str):
+    found = of("d/g", with_claim_of_group(count, cpu), trying=False)
+    assert message(found, "Placement").endswith(said)
+    assert (
+        message(of("d/g", with_claim_of_group(2, "1"), trying=False), "Placement") == "nodes have room for all 3 pods"
+    )

@@ -22,6 +22,7 @@ from tutti.cluster.devices.pools import NodePool, PoolStatus
 from tutti.cluster.devices.programs import DeviceProgram
 from tutti.cluster.devices.search import SearchTooLong
 from tutti.cluster.devices.taint_rules import PoolKey
+from tutti.cluster.devices.troubles import pool_trouble
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Counts, Mask
 
@@ -55,7 +56,12 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
     view = nodes.device_view(needs)
     programs = devices.columns(needs, view).programs
     given = devices.room(needs, view, max(required, 1))
-    if not programs or int(np.minimum(given, room).sum()) >= max(required, 1) or not (room > given).any():
+    together = required > 1 and needs.claims and all(one.shared for one in needs.claims)
+    if together and (np.minimum(given, room) > 0).any():
+        return _held_together(needs.claims[0].shared, required, np.where(given > 0, room, 0))
+    if int(np.minimum(given, room).sum()) >= max(required, 1):
+        return ""
+    if not programs or not (room > given).any():
         return ""
     program, where = max(programs, key=lambda one: int((one[1] & (room > 0)).sum()))
     short = where & (room > given) & nodes.present
@@ -69,6 +75,23 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
         parts.append(f"with {help_} left out it would fit")
     text = f"{'; '.join(parts)}."
     return text[0].upper() + text[1:]
+
+
+def _held_together(claim: str, required: int, room: Counts) -> str:
+    """Say that pods that share a claim find no node with room for all; "" where one has.
+
+    Args:
+        claim: Its namespace and name.
+        required: How many pods they are.
+        room: int64[rows], for how many of them each node has room that has such devices.
+    """
+    most = int(room.max(initial=0))
+    if most >= required:
+        return ""
+    return (
+        f"All {required} pods use claim {plainly(claim)}, and have to go where the same devices can be used: of "
+        f"{counted(int((room > 0).sum()), 'node')} with such devices none has room for more than {most} of them."
+    )
 
 
 class _Tally(NamedTuple):
@@ -101,12 +124,15 @@ class _Tally(NamedTuple):
         devices, match, taken, tainted = (told[one] for one in ("of_class", "match", "taken", "tainted"))
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = plainly(way.device_class)
+        if not devices:
+            return cls(f"no devices of class {name} are published for these nodes", wanted, 0)
         text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
         text += f"; {taken} {agreeing(taken, IS)} taken"
         if told["spent"]:
             text += f"; {told['spent']} {agreeing(told['spent'], HAS)} too little left of capacity or counters"
         if tainted:
             text += f"; {tainted} {agreeing(tainted, HAS)} taints that are not tolerated"
+        text += _unusable(nodes, program, way, among)
         if free[most]:
             on = counted(free[most], "node")
             text += f"; on {on} {most} {agreeing(most, IS)} free of {'all' if not way.count else wanted} needed"
@@ -134,6 +160,32 @@ def _count(
         told["spent"] += (spent & new).bit_count()
         told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
     return free
+
+
+def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask) -> str:
+    """Say how many devices that match nobody can have because of how their pools are published, and why of one."""
+    met, count = dict[PoolKey, set[str]](), 0
+    for pool in _each_pool(nodes, among):
+        if pool.status is not PoolStatus.COMPLETE:
+            new = _not_seen(pool, met) if pool.shared else -1
+            met.setdefault(pool.key, set())
+            count += (program.matches(way, pool).selected & new).bit_count()
+    if not count:
+        return ""
+    first = min(met)
+    why = pool_trouble(nodes.devices.catalog.slices_of(first), ())
+    pools = f"pool {'/'.join(first)}" if len(met) == 1 else f"{len(met)} pools, such as {'/'.join(first)},"
+    return f"; {count} {agreeing(count, IS)} in {pools} that cannot be used as published ({why})"
+
+
+def _each_pool(nodes: NodeColumns, among: Mask) -> Iterator[NodePool]:
+    """Yield the pools of some rows, those that several share once."""
+    rows, shared = nodes.devices.rows, set[int]()
+    for row in np.flatnonzero(among).tolist():
+        yield from rows.own[row]
+        if id(rows.shared[row]) not in shared:
+            shared.add(id(rows.shared[row]))
+            yield from rows.shared[row].pools.pools
 
 
 def _spent(way: WayAsk, pool: NodePool, use: LocalUse) -> int:
