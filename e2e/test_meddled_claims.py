@@ -49,6 +49,14 @@ def lost(story: Story, pod: str) -> list[str]:
     return [note for reason, note in story.events(pod) if reason == "DeviceClaimLost"]
 
 
+def times(story: Story, pod: str) -> int:
+    """How often the one event says that it was told."""
+    found = story.custom.list_namespaced_custom_object("events.k8s.io", "v1", story.namespace, "events")["items"]
+    of = [one for one in found if (one["regarding"].get("name"), one["reason"]) == (pod, "DeviceClaimLost")]
+    (one,) = of
+    return int((one.get("series") or {}).get("count", 1))
+
+
 def test_who_runs_with_a_claim_that_somebody_changes_or_removes_is_told_and_runs_on(story: Story, api: Any) -> None:
     device_class = publish(story, api)
     story.start_operator()
@@ -69,6 +77,9 @@ def test_who_runs_with_a_claim_that_somebody_changes_or_removes_is_told_and_runs
         assert f"ResourceClaim {pod}, with whose devices it runs, {text}" in note
     assert lost(story, "train-3") == []
     assert story.where("train") == where
+    story.kill_operator()
+    story.start_operator()
+    story.wait(lambda: all(times(story, pod) == 2 for pod in said), "the next operator to add to these", seconds=120)
     gang(story, "next", 2, device_class)
     story.wait(lambda: len(story.where("next")) == 2, "the next gang to be bound")
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -186,6 +187,71 @@ async def test_a_series_whose_event_has_expired_is_created_anew(serve, kube):
         await recorder.flush()
     assert [call.method for call in server.calls] == ["POST", "PATCH", "POST"]
     assert server.calls[-1].body["series"]["count"] == 2
+
+
+class Stored(Events):
+    """Keeps the events that it takes, as a server does."""
+
+    def __init__(self, kube) -> None:
+        super().__init__(kube)
+        self.kept = {}
+
+    async def handle(self, request):
+        body, name = await request.json(), request.path.rpartition("/")[2]
+        if request.method == "PATCH":
+            return web.json_response(self.kept[name] | body)
+        name = body["metadata"]["name"]
+        if name in self.kept:
+            return self.kube.status(409, "AlreadyExists", "it is there")
+        self.kept[name] = body
+        answer = await super().handle(request)
+        return answer if answer.status == 201 else self.kube.hang_up(request)
+
+
+LASTING = EmitEvent(
+    *("v1", "Pod", "team-a", "p", "uid-p"), "Warning", "DeviceClaimLost", "Scheduling", "n", lasting=True
+)
+
+
+async def told_by(server, *told):
+    """One process tells something, and ends; returns what it has sent."""
+    recorder, before = make(server), len(server.calls)
+    async with running(recorder):
+        for one in told:
+            recorder.record(one)
+            await recorder.flush()
+    return server.calls[before:]
+
+
+async def test_what_stays_so_is_one_event_however_many_processes_tell_it(serve, kube):
+    events = Stored(kube)
+    server = await serve(events.handle)
+    await told_by(server, LASTING)
+    (name,) = events.kept
+    assert [call.method for call in server.calls] == ["POST"]
+
+    *_, last = await told_by(server, LASTING)
+    assert (last.method, last.body["series"]["count"]) == ("PATCH", 2)
+    events.kept[name]["series"] = last.body["series"]
+    *_, last = await told_by(server, LASTING, LASTING)
+    assert last.body["series"]["count"] == 4
+    assert list(events.kept) == [name]
+
+    await told_by(server, msgspec.structs.replace(LASTING, note="something else"), BOUND)
+    await told_by(server, BOUND)
+    assert len(events.kept) == 4
+
+
+async def test_an_answer_that_was_lost_does_not_count_as_told_twice(serve, kube):
+    events = Stored(kube)
+    events.answers = ["hang up"]
+    server = await serve(events.handle)
+    await told_by(server, LASTING)
+    assert [(call.method, call.body.get("series")) for call in server.calls] == [
+        ("POST", None),
+        ("POST", None),
+        ("PATCH", None),
+    ]
 
 
 async def test_a_deposed_leader_reports_nothing(serve, kube):

@@ -3,11 +3,15 @@
 An event that repeats is one object with a count, not many objects: the first is created at once, repeats are added up
 and written as its series now and then. What would flood the server is dropped and counted: more than a burst of
 different events on one object, or more waiting events than fit the queue.
+
+What stays so for long is told once by every process that finds it so. Its event is named after what it says, so that
+the next process finds it there, and adds to its count.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import time
 from collections import OrderedDict
@@ -198,7 +202,7 @@ class EventRecorder:
     def _begin(self, event: EmitEvent, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
         moment = time.time()
-        tail = f".{random.getrandbits(64):016x}"
+        tail = f".{_digest(event) if event.lasting else random.getrandbits(64):016x}"
         name = event.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
         series = _Series(event, name, moment, moment, heard)
         self._series[event] = series
@@ -255,27 +259,45 @@ class EventRecorder:
         """Create the event, or bring its series up to date; one that the server has expired is created anew."""
         count = series.count
         if not series.written:
-            await self._create(series, count)
+            count = await self._create(series, count)
         else:
             try:
                 await self._send("PATCH", EVENTS.path(series.namespace, series.name), _as_series(series, count))
             except ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
-                await self._create(series, count)
+                count = await self._create(series, count)
         series.written = count
         self._client.metrics.writes.labels("event", "written").inc()
 
-    async def _create(self, series: _Series, count: int) -> None:
-        """Create the event; that it exists already means that an answer was lost."""
+    async def _create(self, series: _Series, count: int) -> int:
+        """Create the event; one that exists already was written by us, and an answer was lost, or by one before us.
+
+        Returns:
+            How often the event says that it was told.
+        """
         try:
             await self._send("POST", EVENTS.path(series.namespace), self._document(series, count))
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
+            if series.event.lasting:
+                return await self._add(series)
+        return count
 
-    async def _send(self, method: str, path: str, document: dict[str, Any]) -> None:
-        """Send one write, trying again a few times."""
+    async def _add(self, series: _Series) -> int:
+        """Add to the event of an earlier process, which a write that changes nothing lets us see."""
+        path = EVENTS.path(series.namespace, series.name)
+        found = msgspec.json.decode(await self._send("PATCH", path, {}), type=_Written)
+        if found.event_time == micro_timestamp(series.first_at):
+            return found.times
+        series.count += found.times
+        count = series.count
+        await self._send("PATCH", path, _as_series(series, count))
+        return count
+
+    async def _send(self, method: str, path: str, document: dict[str, Any]) -> bytes:
+        """Send one write, trying again a few times; returns the answer."""
         body = msgspec.json.encode(document)
         content_type = MERGE_PATCH if method == "PATCH" else "application/json"
 
@@ -284,7 +306,7 @@ class EventRecorder:
                 PriorityLevel.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
             )
 
-        await retrying(attempt, tries=3, backoff=self._backoff())
+        return await retrying(attempt, tries=3, backoff=self._backoff())
 
     def _document(self, series: _Series, count: int) -> dict[str, Any]:
         """Return the event as it is created."""
@@ -304,6 +326,29 @@ class EventRecorder:
             "note": cut_note(event.note),
         }
         return {**document, **_as_series(series, count)} if count > 1 else document
+
+
+class _Counted(msgspec.Struct):
+    """The series of an event that is there."""
+
+    count: int = 1
+
+
+class _Written(msgspec.Struct, rename="camel"):
+    """What matters of an event that is there."""
+
+    event_time: str | None = None
+    series: _Counted | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it was told."""
+        return 1 if self.series is None else self.series.count
+
+
+def _digest(event: EmitEvent) -> int:
+    """Return a number, of 64 bits, that tells what an event says and of which object."""
+    return int.from_bytes(hashlib.sha256(msgspec.json.encode(event)).digest()[:8], "big")
 
 
 @dataclass(slots=True)

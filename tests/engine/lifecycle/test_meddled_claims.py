@@ -284,6 +284,17 @@ def test_who_runs_with_a_claim_that_is_not_its_own_any_more_is_told_so_once(medd
     assert not world.replay().differences
 
 
+@pytest.mark.parametrize("meddle", [gone, emptied, another, unreserved, of_others])
+def test_what_befell_claims_while_nobody_was_there_is_told_as_well(meddle: Meddle):
+    world = with_devices(nodes=2, count=4)
+    bound(world)
+    meddle(world)
+    world.restart()
+    world.until(3 * GRACE_SECONDS)
+    assert [name for name, _ in lost(world)] == ["g-0"]
+    assert not world.replay().differences
+
+
 def test_who_runs_with_a_device_that_another_claim_is_given_is_told_so():
     world = with_devices(nodes=2, count=4)
     bound(world)

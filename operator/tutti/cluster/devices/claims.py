@@ -216,6 +216,10 @@ class ClaimBook:
         owner = extended_owner(found) if found is not None else None
         return users if owner is None else (*users, (claim[0], owner.name))
 
+    def used(self) -> Sequence[ClaimKey]:
+        """Return the claims that pods name as theirs, whether there are such claims or not."""
+        return tuple(self._users)
+
     def problem(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> ClaimProblem | None:
         """Return why a pod can have no node yet; None where nothing stands in its way."""
         return next(self._problems(pod, uid, uses), None)

@@ -31,6 +31,7 @@ class LifecycleState(CoreState):
         requests: What has been asked of cluster autoscalers, as it is seen.
         device_pools: What is the matter with pools of devices.
         bound_claims: Claims with which bound pods run and something is the matter, and since when, Unix seconds.
+        claims_looked_at: Whether the claims of all bound pods have been looked at since the start.
         network_seen: What `cluster.nodes.network.version` was when that was last looked at.
         groups_without_topology: AppGroups that were told that there is no NetworkTopology.
         removals: When claims that could not be removed are to be removed again, Unix seconds.
@@ -51,4 +52,5 @@ class LifecycleState(CoreState):
     removals: dict[ClaimKey, float] = field(default_factory=dict)
     device_pools: dict[PoolKey, PoolTrouble] = field(default_factory=dict)
     bound_claims: dict[ClaimKey, float] = field(default_factory=dict)
+    claims_looked_at: bool = False
     given_up: dict[ClaimKey, str] = field(default_factory=dict)

@@ -28,14 +28,21 @@ def claim_changed(state: LifecycleState, key: ClaimKey) -> None:
 
 
 def watch_bound_claims(state: LifecycleState) -> None:
-    """Tell the pods concerned of what has been the matter with their claims for long enough, once."""
+    """Tell the pods concerned of what has been the matter with their claims for long enough, once.
+
+    In the first turn all are looked at: of what befell them while nobody was there no change is seen.
+    """
+    if not state.claims_looked_at:
+        state.claims_looked_at = True
+        for key in state.cluster.nodes.devices.book.used():
+            claim_changed(state, key)
     due = [key for key, since in state.bound_claims.items() if since + GRACE_SECONDS <= state.now]
     for key in due:
         del state.bound_claims[key]
         for record, text in _concerned(state, key)[:_MOST_PODS]:
             about = ("v1", "Pod", *record.key, record.uid)
             note = f"{text}. It runs on; others may be given its devices"
-            state.out.append(EmitEvent(*about, "Warning", "DeviceClaimLost", "Scheduling", note))
+            state.out.append(EmitEvent(*about, "Warning", "DeviceClaimLost", "Scheduling", note, lasting=True))
 
 
 def next_claim_due(state: LifecycleState) -> float | None:

@@ -52,7 +52,7 @@ def class_seen(state: LifecycleState, found: DeviceClass) -> None:
         if problem:
             about = (_API_VERSION, "DeviceClass", "", found.metadata.name, found.metadata.uid)
             note = f"spec.selectors[{at}]: {problem}. Until then no claim by this class is given devices"
-            state.out.append(EmitEvent(*about, "Warning", "InvalidSelector", "Scheduling", note))
+            state.out.append(EmitEvent(*about, "Warning", "InvalidSelector", "Scheduling", note, lasting=True))
             return
 
 
@@ -62,7 +62,7 @@ def _tell(state: LifecycleState, key: PoolKey, text: str) -> None:
     if slices:
         one = max(slices, key=lambda each: (each.generation, each.name))
         about = (_API_VERSION, "ResourceSlice", "", one.name, one.uid)
-        state.out.append(EmitEvent(*about, "Warning", "ResourcePoolInTrouble", "Scheduling", note))
+        state.out.append(EmitEvent(*about, "Warning", "ResourcePoolInTrouble", "Scheduling", note, lasting=True))
         return
     concerned = [
         claim
@@ -72,4 +72,4 @@ def _tell(state: LifecycleState, key: PoolKey, text: str) -> None:
     ]
     for claim in concerned[:_MOST_CLAIMS]:
         about = (_API_VERSION, "ResourceClaim", *claim.key, claim.metadata.uid)
-        state.out.append(EmitEvent(*about, "Warning", "ResourcePoolInTrouble", "Scheduling", note))
+        state.out.append(EmitEvent(*about, "Warning", "ResourcePoolInTrouble", "Scheduling", note, lasting=True))

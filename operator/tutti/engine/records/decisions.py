@@ -245,7 +245,12 @@ class ResetChecks(Decision, frozen=True, tag="reset-checks"):
 
 
 class EmitEvent(Decision, frozen=True, tag="event"):
-    """Record one event (events.k8s.io/v1) about an object."""
+    """Record one event (events.k8s.io/v1) about an object.
+
+    Attributes:
+        lasting: Whether it tells of what stays so, and is not known after a restart to have been told of: to tell it
+            again adds to the event that is there.
+    """
 
     api_version: str
     kind: str
@@ -256,6 +261,7 @@ class EmitEvent(Decision, frozen=True, tag="event"):
     reason: str
     action: str
     note: str
+    lasting: bool = False
 
 
 class CreatePodGroup(Decision, frozen=True, tag="create-pod-group"):
