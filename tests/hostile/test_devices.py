@@ -135,3 +135,17 @@ def test_who_uses_devices_gets_them_whatever_is_in_any_field_of(kind: str) -> No
         treat(ward, cases[at : at + AT_ONCE])
     if kind == "ResourceSlice":
         assert min(ward.served[at] for at in range(len(USERS))) > len(cases) / 4
+
+
+def test_who_writes_selectors_that_take_long_to_compile_is_told_and_nobody_waits_for_that() -> None:
+    """A claim has room for a hundred of the longest, each of which takes a fraction of a second."""
+    ward = DeviceWard()
+    of_number = "device.driver != 'x' && " * 400
+    selectors = [{"cel": {"expression": f"{of_number}'{number}' != ''"}} for number in range(30)]
+    ward.devices.make_claim("long", asks_for(1, name="honest", selectors=selectors))
+    ward.pod("long", gpus=0, device_claims=("long",))
+    ward.check()
+
+    length = sum(len(one["cel"]["expression"]) for one in selectors)
+    told = f"its selectors have {length} characters together, and 16384 is the most that is weighed"
+    assert told in ward.why("Pod", "long").message

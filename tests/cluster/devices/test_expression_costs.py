@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tutti.cluster.devices.expression_costs import MOST_COST
+from tutti.cluster.devices.expression_texts import without_bindings
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
 
@@ -70,6 +71,12 @@ def test_what_users_write_costs_a_tenth_of_the_bound_at_most(expression):
         f"{OWN}.form.format([1.5]) == 'x'",
         f"cel.bind(a, lists.range(4000).sort(), {' && '.join(['a.size() > 1'] * 60)})",
         "'xxxxxxxxxx'" + ".replace('x', 'xxxxxxxxxx')" * 9 + ".size() > 3",
+        "lists.range(9000).map(x, x).size() > 0",
+        f"{MANY}.filter(x, x >= 0).size() > 0",
+        f"{MANY}.transformMap(i, x, x).size() > 0",
+        f"'{'a,' * 4000}'.split(',').map(x, x).size() > 1",
+        f"'a'.matches('{'a?' * 4000}')",
+        f"'{'a' * 5000}'.findAll('a?').size() > 1",
     ],
 )
 def test_what_would_take_all_memory_or_minutes_is_not_begun(expression):
@@ -77,3 +84,15 @@ def test_what_would_take_all_memory_or_minutes_is_not_begun(expression):
     assert "too complex, exceeds cost limit" in Expressions().problem(expression)
     with pytest.raises(SelectorError, match=r"too complex, exceeds cost limit: it may take [0-9]+ steps"):
         Expressions().holds(expression, NONE)
+
+
+def test_names_that_are_bound_often_do_not_make_an_expression_longer_than_it_may_be():
+    """Each use is replaced by what it stands for; beyond 16 KiB a name is that of a list of one entry."""
+    value = f"[{','.join(['1'] * 240)}].size()"
+    often = "&&".join([f"cel.bind(a, {value}, {'||'.join(['a == 240'] * 60)})"] * 8)
+    nested = (
+        "".join(f"cel.bind(v{at}, {at} + {f'v{at - 1}' if at else 0}, " for at in range(12)) + "v11 == 66" + ")" * 12
+    )
+    for expression in (often, nested):
+        assert Expressions().holds(expression, NONE)
+        assert len(without_bindings(expression)) < 20 * 1024

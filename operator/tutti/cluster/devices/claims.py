@@ -39,6 +39,8 @@ _MOST_AWAITED: Final = 10_000
 """Templates that do not exist and that pods yet to be made name: of so many it is looked when they come."""
 MOST_PER_POD: Final = 128
 """Devices of one pod that are weighed."""
+MOST_TEXT: Final = 16 * 1024
+"""Characters of different expressions in the claims of one pod: the longest take up to half a second to compile."""
 
 PodKey = tuple[str, str]
 
@@ -149,8 +151,7 @@ class ClaimBook:
             if found is None or spec.scheduling_group is not None or any(self._unknown_classes(found)):
                 return None
             asks.append(claim_ask(entry.name, found.spec, self.classes, ""))
-        devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
-        return tuple(asks) if len(asks) <= MOST_CLAIMS and devices <= MOST_PER_POD else None
+        return tuple(asks) if len(asks) <= MOST_CLAIMS and not _too_much(asks) else None
 
     def put(self, found: ResourceClaim) -> None:
         """Add or change a claim."""
@@ -285,10 +286,8 @@ class ClaimBook:
                 held.append(self._held(claim))
             else:
                 asks.append(self._ask(names[claim.key], claim, of_group=claim.key in of_group))
-        devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
-        if devices > MOST_PER_POD:
-            return DeviceNeeds(f"it asks for {devices} devices, and {MOST_PER_POD} is the most that is weighed")
-        return DeviceNeeds(claims=tuple(asks), held=tuple(held))
+        wrong = _too_much(asks)
+        return DeviceNeeds(wrong) if wrong else DeviceNeeds(claims=tuple(asks), held=tuple(held))
 
     def is_unready(self, claim: ResourceClaim) -> str:
         """Return why the devices that a claim has are not to be waited for any longer, or "".
@@ -348,6 +347,18 @@ class ClaimBook:
         for one in order:
             if one.spec.extended_resource_name:
                 self._classes_of.setdefault(one.spec.extended_resource_name, one)
+
+
+def _too_much(asks: Sequence[ClaimAsk]) -> str:
+    """Return why what a pod asks for is not weighed, or ""."""
+    devices = sum(way.count or 1 for ask in asks for request in ask.requests for way in request.ways[:1])
+    if devices > MOST_PER_POD:
+        return f"it asks for {devices} devices, and {MOST_PER_POD} is the most that is weighed"
+    ways = (way for ask in asks for request in ask.requests for way in request.ways)
+    length = sum(map(len, {one for way in ways for one in way.selectors}))
+    if length > MOST_TEXT:
+        return f"its selectors have {length} characters together, and {MOST_TEXT} is the most that is weighed"
+    return ""
 
 
 def extended_owner(claim: ResourceClaim) -> OwnerReference | None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from tutti.cluster.devices.expression_networks import NETWORK_FUNCTIONS
 from tutti.cluster.devices.expression_wire import Message, fields, part_of, text_of
 
 MOST_COST: Final = 200_000
@@ -41,6 +42,12 @@ _SMALL: Final = _PAIRWISE | {
     *("matches", "asApproximateFloat", "int", "uint", "double", "bool", "_-_", "-_", "_*_", "_/_", "_%_"),
 }
 """Calls whose values are of size one."""
+_PARSED: Final = {**{one.name: 70 for one in NETWORK_FUNCTIONS}, "quantity": 10, "semver": 10}
+"""What it takes to call one of ours that parses a text, beside how long that is (measured)."""
+_EACH_FOUND: Final = 50
+"""What each match that `findAll` returns takes (measured)."""
+_COPIED: Final = 4
+"""So many entries are copied in a step (measured)."""
 
 
 class _Found(NamedTuple):
@@ -159,7 +166,9 @@ def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
     elif name in _PAIRWISE:
         work += sizes[0] * max(sizes[1:], default=1)
     elif name in _MATCHING:
-        work += _pattern_cost(others[0] if others else first)
+        work += _pattern_cost(others[0] if others else first) + (name == "findAll") * _EACH_FOUND * first.size
+    elif name in _PARSED:
+        work += _PARSED[name]
     work += sum(sizes)
     if name in _SMALL:
         return _Found(cost=work)
@@ -197,7 +206,8 @@ def _pattern_cost(pattern: _Found) -> int:
         repeats *= max(1, *(int(one) for one in said if one))
     broad = text.count(b".") + text.count(b"[^")
     classes = text.count(b"\\p") + text.count(b"\\P")
-    return 100 + (3 * len(text) + 30 * broad + 70_000 * classes) * repeats
+    optional = text.count(b"?") + text.count(b"*")  # how many states may be left out of one another grows by pairs
+    return 100 + (3 * len(text) + 30 * broad + 70_000 * classes + optional * optional // 20) * repeats
 
 
 def _list(node: Message, scope: _Scope) -> _Found:
@@ -220,7 +230,10 @@ _SECOND: Final = 8
 
 
 def _comprehension(node: Message, scope: _Scope) -> _Found:
-    """Return what a loop comes to: what it adds to its accumulator in one round, in each of its rounds."""
+    """Return what a loop comes to: what it adds to its accumulator in one round, in each of its rounds.
+
+    The runtime copies a list or map to which something is added, so that the rounds count as often as it has entries.
+    """
     over, begin = (_found(part_of(node, at), scope) for at in (2, 4))
     rounds = min(over.entries, _MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
     name = text_of(node, 3)
@@ -235,6 +248,7 @@ def _comprehension(node: Message, scope: _Scope) -> _Found:
         grown = begin.size + rounds * max(0, step.size - begin.size)
         inside[name] = _Found(grown, 0, begin.entries + rounds * max(0, step.entries - begin.entries), step.entry)
     each = _found(part_of(node, 5), inside).cost + (step.cost if rounds else 0)
+    each += (inside[name].entries - begin.entries) // _COPIED
     result = _found(part_of(node, 7), inside)
     work = over.cost + begin.cost + max(1, rounds) * each + inside[name].size + result.cost
     return result._replace(cost=work, text=None)

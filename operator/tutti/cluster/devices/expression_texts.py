@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from tutti.cluster.devices.expression_formats import COMPLAINTS, NAMED, VALIDATE
@@ -26,8 +27,8 @@ _INTERNAL: Final = frozenset((SUBSTRING, PLACE_OF, LAST_PLACE_OF, AS_MAP, MERGED
 _EMPTY: Final = ".orValue(dyn({}))"
 _ONE_OR_NONE: Final = "[?0]"
 _OF_THREE: Final = 3
-_MOST_BINDINGS: Final = 64
-_LONGEST_WRITTEN: Final = 64 * 1024
+_MOST_LEVELS: Final = 64
+_LONGEST_WRITTEN: Final = 16 * 1024
 _BEFORE_NAME, _PLAIN = frozenset("(,"), frozenset(".[]()?")
 
 
@@ -46,6 +47,7 @@ class _Text:
         self._before: dict[int, str] = {}
         self._after: dict[int, str] = {}
         self._instead: dict[int, str] = {}
+        self._closing = self._closed()
 
     def kind(self, place: int) -> str:
         """Return the kind of the token at a place, counted without spaces; "" beyond the ends."""
@@ -74,14 +76,17 @@ class _Text:
 
     def closing(self, place: int) -> int | None:
         """Return where the bracket is closed that is opened at a place; None if it is not."""
-        depth = 0
-        for at in range(place, len(self.solid)):
-            mark = self.kind(at) == "mark"
-            depth += mark and self.word(at) in _OPEN
-            depth -= mark and self.word(at) in _CLOSE
-            if depth == 0:
-                return at
-        return None
+        return self._closing.get(place)
+
+    def _closed(self) -> dict[int, int]:
+        """Return where each bracket is closed: looked for one by one, many would take long together."""
+        out, opened = dict[int, int](), list[int]()
+        for at in range(len(self.solid)):
+            if self.kind(at) == "mark" and self.word(at) in _OPEN:
+                opened.append(at)
+            elif self.kind(at) == "mark" and self.word(at) in _CLOSE and opened:
+                out[opened.pop()] = at
+        return out
 
     def arguments(self, place: int) -> list[int]:
         """Return where each argument ends of a function whose name stands at a place, the last at what closes it."""
@@ -169,30 +174,51 @@ def without_bindings(expression: str) -> str:
     worked out where they are used, as there. A name that is not all its own, or that stands for too much, is that of a
     list of one entry instead.
     """
-    for _ in range(_MOST_BINDINGS):
+    room = _LONGEST_WRITTEN - len(expression)
+    for _ in range(_MOST_LEVELS):
         text = _Text(expression)
-        every = [at for at, name in text.calls() if name == "bind" and text.word(at - 2) == "cel"]
-        ends = text.arguments(every[-1]) if every else []
-        if len(ends) != _OF_THREE:
+        found = _innermost_bindings(text)
+        if not found:
             return expression
-        expression = _without_binding(text, every[-1] - 2, ends)
+        parts, place = list[str](), 0
+        for begin, ends in found:
+            written, grown = _without_binding(text, ends, room=room)
+            room -= grown
+            parts += [text.between(place, begin), written]
+            place = ends[2] + 1
+        expression = "".join([*parts, text.between(place, len(text.solid))])
     return expression
 
 
-def _without_binding(text: _Text, begin: int, ends: Sequence[int]) -> str:
-    """Return an expression without the binding that begins at a place, with no other inside."""
+def _innermost_bindings(text: _Text) -> list[tuple[int, list[int]]]:
+    """Return where each binding begins that has no other inside, and where its arguments end."""
+    every = [at for at, name in text.calls() if name == "bind" and text.word(at - 2) == "cel"]
+    inner = [at for at, then in pairwise([*every, len(text.solid)]) if (text.closing(at + 1) or then) < then]
+    return [
+        (at - 2, ends) for at, ends in zip(inner, map(text.arguments, inner), strict=True) if len(ends) == _OF_THREE
+    ]
+
+
+def _without_binding(text: _Text, ends: Sequence[int], *, room: int) -> tuple[str, int]:
+    """Return a binding, with no other inside, without itself, and by how much longer it may be so.
+
+    Args:
+        text: The expression.
+        ends: Where its arguments end.
+        room: By so much it may get longer.
+    """
     name, value = text.word(ends[0] - 1), text.between(ends[0] + 1, ends[1])
     used, own = range(ends[1] + 1, ends[2]), range(ends[0] + 1, ends[1])
     declared = {text.word(at) for at in used if text.word(at - 1) in _BEFORE_NAME and text.word(at + 1) == ","}
     needed = {text.word(at) for at in own if text.kind(at) == "name"} | {name}
     uses = [at for at in used if text.word(at) == name and text.word(at - 1) != "." and text.word(at + 1) != "("]
     plain = all(text.kind(at) != "mark" or text.word(at) in _PLAIN for at in own)
-    before, after = text.between(0, begin), text.between(ends[2] + 1, len(text.solid))
-    if declared & needed or len(value) * len(uses) > _LONGEST_WRITTEN:
-        return f"{before}[{value}].map({name}, {text.between(ends[1] + 1, ends[2])})[0]{after}"
+    grown = len(value) * len(uses)
+    if declared & needed or grown > room:
+        return f"[{value}].map({name}, {text.between(ends[1] + 1, ends[2])})[0]", 0
     for at in uses:
         text.put_instead(at, value if plain else f"({value})")
-    return f"{before}({text.between(ends[1] + 1, ends[2])}){after}"
+    return f"({text.between(ends[1] + 1, ends[2])})", grown
 
 
 def with_empty_domains(expression: str) -> str:
