@@ -10,13 +10,15 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
+from tests.engine.world import World
 from tests.hostile.cases import Case, sweep
 from tests.hostile.kinds import DEVICES, NAMESPACE, targets
 from tests.hostile.ward import HONEST, HarmError, Ward, treat
-from tutti.api.devices import ResourceClaim
+from tutti.api.devices import EXTENDED_CLAIM, ResourceClaim
 from tutti.api.selectors import Toleration
 from tutti.engine.records.device_observations import DeviceClaimSeen, DeviceClassSeen
 from tutti.engine.records.observations import AnyObservation
@@ -149,3 +151,53 @@ def test_who_writes_selectors_that_take_long_to_compile_is_told_and_nobody_waits
     length = sum(len(one["cel"]["expression"]) for one in selectors)
     told = f"its selectors have {length} characters together, and 16384 is the most that is weighed"
     assert told in ward.why("Pod", "long").message
+
+
+def world_of(free: int) -> World:
+    """A node with two devices, so many of them free."""
+    world = World()
+    world.devices.put(device_class("gpu", extendedResourceName="example.com/gpu"), resource_slice("n0", 2))
+    world.node("n0", gpus=0)
+    for number in range(2 - free):
+        world.devices.make_claim(f"mine-{number}", asks_for(1))
+        world.pod(f"mine-{number}", gpus=0, device_claims=(f"mine-{number}",))
+    world.run()
+    return world
+
+
+@pytest.mark.parametrize("namespace", ["theirs", "default"])
+def test_a_claim_that_is_said_to_be_made_for_a_pod_of_another_namespace_keeps_nobody_waiting(namespace: str) -> None:
+    """Whoever may make claims may write whose they are, also by a uid that he has seen elsewhere."""
+    world = world_of(free=2)
+    asked = world.pod("p", gpus=0, extended={"example.com/gpu": "1"})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": asked.metadata.uid, "controller": True}
+    meta: dict[str, Any] = {"name": "trap", "namespace": namespace, "uid": "trap", "ownerReferences": [owner]}
+    meta["annotations"] = {EXTENDED_CLAIM: "true"}
+    world.tell(DeviceClaimSeen(decoded({"metadata": meta, "spec": asks_for(1)}, ResourceClaim)))
+    world.put(msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, labels={"a": "b"})))
+    world.until(60)
+
+    assert (world.where() == {"p": "n0"}) == (namespace == "theirs")
+
+
+def test_who_writes_his_claims_over_and_over_has_nobody_else_tried_again() -> None:
+    """What a tenant writes on his claims frees nothing; only with another status is something else had."""
+    world = world_of(free=0)
+    for number in range(20):
+        world.devices.make_claim(f"waits-{number}", asks_for(1))
+        world.pod(f"waits-{number}", gpus=0, device_claims=(f"waits-{number}",))
+    world.until(60)
+    tried = world.engine.evaluated
+    for number in range(50):
+        world.devices.make_claim(f"new-{number}", asks_for(1))
+        claim = world.devices.claim("mine-0")
+        meta = msgspec.structs.replace(claim.metadata, annotations={"written": str(number)})
+        world.devices.put(msgspec.structs.replace(claim, metadata=meta))
+        world.run()
+        world.devices.drop("ResourceClaim", f"new-{number}")
+    world.run()
+    assert world.engine.evaluated == tried
+    world.delete("mine-0")
+    world.devices.free("mine-0")
+    world.until(60)
+    assert len(world.where("waits-")) == 1

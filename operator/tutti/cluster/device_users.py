@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod, PodResourceClaim
 from tutti.api.device_taints import DeviceTaintRule
-from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate, ResourceSlice
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.classification import Classifier
 from tutti.cluster.device_holders import DeviceHolders
@@ -52,11 +52,7 @@ class PodsByDevice:
         """Add or change an object; returns the pods that it concerns."""
         match seen:
             case ResourceClaim():
-                if not self._devices.put_claim(seen):
-                    return ()
-                if seen.is_extended:
-                    self.left_over[seen.key] = None
-                return self._claim_changed(seen.key, self._devices.book.users(seen.key))
+                return self._put_claim(seen)
             case DeviceClass():
                 if not self._devices.book.put_class(seen):
                     return ()
@@ -67,6 +63,15 @@ class PodsByDevice:
                 return ()  # a claim that was made of it is its own
             case DeviceTaintRule():
                 return self._slices_changed() if self._devices.catalog.put_rule(seen) else ()
+
+    def _put_claim(self, seen: ResourceClaim) -> Sequence[PodKey]:
+        known = self._devices.book.claims.get(seen.key)
+        if not self._devices.put_claim(seen):
+            return ()
+        if seen.is_extended:
+            self.left_over[seen.key] = None
+        status = known.status if known is not None else ResourceClaimStatus()
+        return self._claim_changed(seen.key, self._devices.book.users(seen.key), helps=seen.status != status)
 
     def put_group(self, group: GroupKey, uid: str, listed: Sequence[PodResourceClaim]) -> Sequence[PodKey]:
         """Note which claims are those of a PodGroup, none of one that is gone; returns the pods that it concerns."""
@@ -83,7 +88,9 @@ class PodsByDevice:
             case "ResourceClaim":
                 key = namespace, name
                 users = self._devices.book.users(key)
-                return self._claim_changed(key, users) if self._devices.drop_claim(key) else ()
+                known = self._devices.book.claims.get(key)
+                helps = known is not None and known.status.allocation is not None
+                return self._claim_changed(key, users, helps=helps) if self._devices.drop_claim(key) else ()
             case "DeviceClass":
                 return self._classes_changed() if self._devices.book.drop_class(name) else ()
             case "ResourceSlice":
@@ -96,7 +103,8 @@ class PodsByDevice:
     def pass_time(self, now: float) -> Sequence[PodKey]:
         """Take in the time, Unix seconds; returns the pods whose devices are not waited for any longer."""
         book = self._devices.book
-        return [pod for claim in book.pass_time(now) for pod in self._claim_changed(claim, book.users(claim))]
+        late = book.pass_time(now)
+        return [pod for claim in late for pod in self._claim_changed(claim, book.users(claim), helps=True)]
 
     def take_ended(self) -> Mapping[ClaimKey, str]:
         """Return `ended`, for whoever takes note of all of them now."""
@@ -149,7 +157,7 @@ class PodsByDevice:
             ended = promises.release(record.key)
             if not was_bound:
                 self.ended.update((one.claim, record.uid) for one in ended)
-                if record.uid in self._devices.book.extended:
+                if self._devices.book.made_for(record.key, record.uid):
                     self._note_left_over(record.uid)
                     self._classed_anew([record.key])
             self._offers_changed()
@@ -184,10 +192,15 @@ class PodsByDevice:
         for hold in [one for one in self._held if one[0] == name]:
             self.end_hold(hold)
 
-    def _claim_changed(self, key: ClaimKey, users: Sequence[PodKey]) -> Sequence[PodKey]:
+    def _claim_changed(self, key: ClaimKey, users: Sequence[PodKey], *, helps: bool) -> Sequence[PodKey]:
+        """Take in another claim; `helps`: somebody else may profit, for it has or had devices.
+
+        What else stands in a claim its owner writes, as often as he likes.
+        """
         self.holders.claim_changed(key)
         self._classed_anew(users)
-        self._offers_changed()
+        if helps:
+            self._offers_changed()
         return users
 
     def _slices_changed(self) -> Sequence[PodKey]:

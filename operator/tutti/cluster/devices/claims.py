@@ -102,6 +102,13 @@ class ClaimBook:
         """Whether pods without claims may ask for devices, or have been given some: as extended resources."""
         return bool(self.classes or self.extended)
 
+    def made_for(self, pod: PodKey, uid: str) -> bool:
+        """Whether a claim was made for what a pod asks for as extended resources.
+
+        One in another namespace was not, though whoever may make claims there can write so.
+        """
+        return pod in self.extended.get(uid, {}).values()
+
     def extended_class(self, resource: str) -> DeviceClass | None:
         """Return the class that an extended resource stands for: the newest, and the first of equally old ones."""
         if resource.startswith(IMPLICIT_RESOURCE):

@@ -173,7 +173,7 @@ class DeviceState:
         """
         asked = self.book.needs_elsewhere if elsewhere else self.book.needs
         needs = asked(pod, uid, uses) if uses else NO_DEVICES
-        if uid in self.book.extended and not elsewhere:
+        if self.book.made_for(pod, uid) and not elsewhere:
             needs = DeviceNeeds(LEFT_OVER, waits=True)
         held = [one for one in self.book.claims_of(uses) if one.status.allocation is not None and not elsewhere]
         return self._completed(needs, spec, held, uid, scheduler)
