@@ -14,6 +14,7 @@ from tutti.api.conventions import ConventionError
 from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS, read_flavor_seconds
 from tutti.api.conventions.membership import annotation_path
 from tutti.api.conventions.speed_by_members import LONGEST_TEXT, SPEED_BY_MEMBERS, read_speed
+from tutti.api.model import Object
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Owned
@@ -23,20 +24,26 @@ from tutti.quota.speed_curves import amdahl, curve_of
 T = TypeVar("T")
 
 
-def read_paces(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
-    """Take over how long a workload takes in which flavor, and how fast it is with how many members."""
+def read_paces(state: IngestState, workload: Workload, found: Object | None, answers: Sequence[Owned]) -> None:
+    """Take over how long a workload takes in which flavor, and how fast it is with how many members.
+
+    Args:
+        state: The engine's memory.
+        workload: The workload.
+        found: The object that is it, where there is one.
+        answers: What is known of the owners of its members.
+    """
     told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
-    own = said_by_object(state, workload, FLAVOR_SECONDS, read_flavor_seconds)
+    own = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
     workload.flavor_seconds = own or min(told, default=())
-    said = _speed_said(state, workload, answers)
+    said = _speed_said(state, workload, found, answers)
     if said != workload.speed_said:
         workload.speed_said = said
         _read_speed(state, workload)
 
 
-def _speed_said(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> str:
+def _speed_said(state: IngestState, workload: Workload, found: Object | None, answers: Sequence[Owned]) -> str:
     """Return the text that says how fast it is; of pods that say different things, the least of them."""
-    found = state.catalog.find(workload.key)
     if found is not None and (own := found.metadata.annotations.get(SPEED_BY_MEMBERS)):
         return own[: LONGEST_TEXT + 1]
     if state.some_speed and (named := {m.hints.speed for m in workload.members() if m.hints.speed}):
@@ -57,10 +64,9 @@ def _read_speed(state: IngestState, workload: Workload) -> None:
 
 
 def said_by_object(
-    state: IngestState, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
+    found: Object | None, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
 ) -> tuple[T, ...]:
     """Return what an annotation of a PodGroup or Workload says; one that cannot be read is a problem of its gang."""
-    found = state.catalog.find(workload.key)
     said = "" if found is None else found.metadata.annotations.get(key, "")
     try:
         return read(said, annotation_path(key)) if said else ()

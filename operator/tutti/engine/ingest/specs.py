@@ -289,11 +289,12 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
             if value is not None:
                 workload.priority, workload.ranked = value, True
     workload.problem = workload.problem or workload.given_up
+    found = state.catalog.find(workload.key)
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = said_by_object(state, workload, AFTER, read_after) or min(named, default=())
-    read_paces(state, workload, answers)
+        workload.after = said_by_object(found, workload, AFTER, read_after) or min(named, default=())
+    read_paces(state, workload, found, answers)
     if workload.after or state.followers:
         _follow(state, workload)
     if answers:
