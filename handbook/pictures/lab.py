@@ -13,6 +13,7 @@ from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, P
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
+from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.virtual_time.cluster import Habits, VirtualCluster
 
@@ -53,8 +54,8 @@ class LabJob:
 class Lab:
     """A cluster whose jobs are played to the end."""
 
-    def __init__(self, **configuration: Any) -> None:
-        engine = Engine(TuttiConfiguration.model_validate(configuration))
+    def __init__(self, plugins: Plugins | None = None, **configuration: Any) -> None:
+        engine = Engine(TuttiConfiguration.model_validate(configuration), plugins or {})
         self.cluster = VirtualCluster(engine, START, Habits(self._lasts, lambda _: False))
         self.cluster.heard, self.cluster.ends = self._hear, self._end
         self.jobs: dict[WorkloadKey, LabJob] = {}

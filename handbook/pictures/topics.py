@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from handbook.pictures import data, interference, load, network, simulate, throttles, what_if
+from handbook.pictures import data, interference, load, network, plugins, simulate, throttles, what_if
 from handbook.pictures.page import Made, with_table
 from handbook.pictures.simulated import PLAYED, kept
 
@@ -20,6 +20,7 @@ QUICK: Final[Mapping[str, Callable[[], Made]]] = {
     "network": network.made,
     "what-if": what_if.made,
     "simulate": simulate.made,
+    "plugins": plugins.made,
 }
 """What takes seconds, and is run by a test as well."""
 PAGES: Final[Mapping[str, str]] = {
@@ -30,6 +31,7 @@ PAGES: Final[Mapping[str, str]] = {
     "network": "howto/network.md",
     "what-if": "howto/what-if.md",
     "simulate": "howto/simulate.md",
+    "plugins": "plugins.md",
     "orders": "howto/orders.md",
     "flavors": "howto/flavors.md",
     "elastic": "howto/elastic.md",
