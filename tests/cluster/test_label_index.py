@@ -156,7 +156,7 @@ def test_kept_answers_are_those_of_each_pod(changes):
             )
 
 
-def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only():
+def test_a_pod_that_is_labelled_anew_shares_the_signature_of_those_with_the_same_labels_only():
     """The server labels a pod with the zone of its node: one that nobody is like stays the signature it is, as that."""
     cluster = Cluster()
     for name in ("one", "two"):
@@ -170,7 +170,7 @@ def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only()
     assert [record.pod_signature.labels["app"] for record in cluster.pods.values()] == ["x", "y"]
     for name in ("one", "two"):
         cluster.remove_pod(("default", name))
-    assert len(cluster._kins) == 0
+    assert len(cluster._signatures) == 0
 
 
 def test_nothing_is_kept_of_labels_that_nobody_has_any_more():

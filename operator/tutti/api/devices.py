@@ -16,9 +16,6 @@ from tutti.api.core import ObjectMeta, View
 from tutti.api.quantity import QuantityError, parse_quantity
 from tutti.api.selectors import NodeSelector, Taint, Toleration
 
-ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
-"""On a namespace: claims in it may ask for admin access."""
-
 DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The finalizer of a claim that has an allocation."""
 

@@ -126,11 +126,6 @@ class NodeTopology(msgspec.Struct, frozen=True, omit_defaults=True):
     written: float = 0.0
     problem: str = ""
 
-    @property
-    def aligns(self) -> bool:
-        """Whether the kubelet refuses pods that it cannot align."""
-        return self.policy in (SINGLE_NUMA_NODE, RESTRICTED)
-
 
 def read_topology(found: NodeResourceTopology, api_version: str) -> NodeTopology:
     """Read a report; whatever stands in it, nothing is raised."""

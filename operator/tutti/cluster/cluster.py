@@ -63,7 +63,7 @@ class Cluster:
         self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = PodsByNode()
         self._broken: dict[str, None] = {}
-        self._kins = SignatureBook()
+        self._signatures = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.nodes.devices, self.pods)
         self.reclassed: Collection[PodKey] = self._classing.changed
         self._cards = self.nodes.card_holders
@@ -174,7 +174,7 @@ class Cluster:
         device_uses = self.device_users.uses(pod, record)
         pod_class = self._classing.of(pod, record, uses, device_uses, waits=keep and not spec.node_name)
         if record is None:
-            pod_signature = self._kins.hold(meta.namespace, meta.labels, pod_class.inter_pod)
+            pod_signature = self._signatures.hold(meta.namespace, meta.labels, pod_class.inter_pod)
             record = self.pods[key] = PodRecord.of(meta, pod_class, pod_signature, uses)
         record.device_uses = device_uses
         self._rename(record, pod, pod_class)
@@ -204,7 +204,7 @@ class Cluster:
         if record is None or (uid and record.uid != uid):
             return None
         self._move(record, node="", assumed="")
-        self._kins.drop(record.pod_signature)
+        self._signatures.drop(record.pod_signature)
         del self.pods[key]
         self.follower.gone(key)
         if record.uses:
@@ -340,16 +340,16 @@ class Cluster:
         row = self.nodes.rows.get(record.place)
         if row is not None:
             self.note_neighbour()
-        if alike and stays and self._kins.rename(pod_signature, labels):
+        if alike and stays and self._signatures.rename(pod_signature, labels):
             self.nodes.label_index.relabel(pod_signature, labels)
             return
         if not same:
-            pod_signature = self._kins.hold(record.namespace, labels, pod_class.inter_pod)
+            pod_signature = self._signatures.hold(record.namespace, labels, pod_class.inter_pod)
         if row is not None:
             self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=-1)
             self.nodes.label_index.add(pod_signature, row, leaving=deleting)
         if not same:
-            self._kins.drop(record.pod_signature)
+            self._signatures.drop(record.pod_signature)
         record.pod_signature, record.deleting = pod_signature, deleting
 
     def _is_lost(self, record: PodRecord) -> bool:

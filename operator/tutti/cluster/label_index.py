@@ -119,7 +119,6 @@ class LabelIndex:
 
     Attributes:
         version: Grows whenever anybody comes, goes or is labelled anew.
-        terms_version: Grows whenever the set of signatures that have terms of their own changes.
         leaving: bool[codes], which codes stand for pods that are being deleted.
         with_terms: The codes whose pods have affinity or anti-affinity terms of their own.
         with_ports: Those whose pods take ports of their node.
@@ -128,8 +127,7 @@ class LabelIndex:
 
     def __init__(self) -> None:
         self.version = 0
-        self.terms_version = 0
-        self._kins: list[PodSignature | None] = []
+        self._signatures: list[PodSignature | None] = []
         self._totals: list[int] = []
         self._free_codes: list[int] = []
         self._changed: list[int] = []
@@ -149,12 +147,12 @@ class LabelIndex:
     @property
     def codes(self) -> int:
         """How many codes there are; weights and choices have one entry each."""
-        return len(self._kins)
+        return len(self._signatures)
 
     @property
     def leaving(self) -> Codes:
         """Which codes stand for pods that are being deleted: bool[codes], a view."""
-        return self._leaving[: len(self._kins)]
+        return self._leaving[: len(self._signatures)]
 
     def add(self, pod_signature: PodSignature, row: int, *, leaving: bool = False, count: int = 1) -> None:
         """Count pods of a signature on a row; a negative count takes them away."""
@@ -252,17 +250,17 @@ class LabelIndex:
             answer = self._answers[query] = _Answer(np.zeros(len(self._leaving), dtype=np.bool_), 0, around.version)
             if len(self._answers) > _MOST_ANSWERS:
                 del self._answers[next(iter(self._answers))]
-        if len(answer.says) < len(self._kins):
+        if len(answer.says) < len(self._signatures):
             longer = np.zeros(len(self._leaving), dtype=np.bool_)
             longer[: len(answer.says)] = answer.says
             answer.says = longer
         for code in self._changed[answer.seen :] if answer.seen else self._worth_asking(query):
-            pod_signature = self._kins[code]
+            pod_signature = self._signatures[code]
             answer.says[code] = pod_signature is not None and query.matches(
                 pod_signature.namespace, around.namespace_labels(pod_signature.namespace), pod_signature.labels
             )
         answer.seen = len(self._changed)
-        return answer.says[: len(self._kins)]
+        return answer.says[: len(self._signatures)]
 
     def _worth_asking(self, query: PodQuery) -> Iterable[int]:
         """Return the codes that a query may mean: those with one of the label values that it asks for, if any."""
@@ -297,7 +295,7 @@ class LabelIndex:
         out: dict[tuple[PodSignature, bool, int], int] = {}
         for place, slot in self._slot_of.items():
             code = place >> _ROW_BITS
-            pod_signature = self._kins[code]
+            pod_signature = self._signatures[code]
             assert pod_signature is not None  # a code that is counted somewhere stands for somebody
             out[pod_signature, bool(self._leaving[code]), place & ((1 << _ROW_BITS) - 1)] = int(self._count[slot])
         return out
@@ -305,10 +303,10 @@ class LabelIndex:
     def _born(self, pod_signature: PodSignature, leaving: bool) -> int:
         if self._free_codes:
             code = self._free_codes.pop()
-            self._kins[code] = pod_signature
+            self._signatures[code] = pod_signature
         else:
-            code = len(self._kins)
-            self._kins.append(pod_signature)
+            code = len(self._signatures)
+            self._signatures.append(pod_signature)
             self._totals.append(0)
             if code == len(self._leaving):
                 self._leaving = np.concatenate((self._leaving, np.zeros_like(self._leaving)))
@@ -322,7 +320,6 @@ class LabelIndex:
         self._ask_anew(code)
         if pod_signature.inter_pod is not UNCONSTRAINED and any(True for _ in pod_signature.inter_pod.terms):
             self.with_terms[code] = pod_signature
-            self.terms_version += 1
         if pod_signature.inter_pod.ports:
             self.with_ports[code] = pod_signature
         if pod_signature.inter_pod.disks:
@@ -334,21 +331,20 @@ class LabelIndex:
             pod_signature.leaving_code = -1
         else:
             pod_signature.code = -1
-        self._kins[code] = None
+        self._signatures[code] = None
         self._ask_anew(code)
         self._free_codes.append(code)
         for pair in pod_signature.labels.items():
             self._unindex(pair, code)
-        if self.with_terms.pop(code, None) is not None:
-            self.terms_version += 1
+        self.with_terms.pop(code, None)
         self.with_ports.pop(code, None)
         self.with_disks.pop(code, None)
 
     def _ask_anew(self, code: int) -> None:
         """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""
         self._changed.append(code)
-        if len(self._changed) > 1024 + 4 * len(self._kins):
-            self._changed = [one for one, alive in enumerate(self._kins) if alive is not None]
+        if len(self._changed) > 1024 + 4 * len(self._signatures):
+            self._changed = [one for one, alive in enumerate(self._signatures) if alive is not None]
             self._answers.clear()
 
     def _index(self, pair: tuple[str, str], code: int) -> None:

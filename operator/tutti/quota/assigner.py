@@ -222,9 +222,7 @@ class FlavorAssigner:
             if mine.failed or not (mine.name in asking or (implied and mine.flavors)):
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
-            if len(found) == 1:
-                mine.topology_of = found[0]
-            else:
+            if len(found) != 1:
                 mine.problem = self._why_no_topology(mine, found)
 
     def _why_no_topology(self, mine: PodSetAssignment, found: Sequence[str]) -> str:

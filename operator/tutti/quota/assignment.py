@@ -74,7 +74,6 @@ class PodSetAssignment:
         failed: Whether there is a resource group without any flavor for it.
         attempts: The flavors looked at.
         problem: What else is wrong.
-        topology_of: The flavor by whose topology it is placed; "" where it is not.
     """
 
     name: str
@@ -84,7 +83,6 @@ class PodSetAssignment:
     failed: bool = False
     attempts: tuple[FlavorAttempt, ...] = ()
     problem: str = ""
-    topology_of: str = ""
 
     @property
     def mode(self) -> AssignmentMode:

@@ -17,7 +17,8 @@ from tutti.quota.holder_use import HeldShare, HolderUse
 
 USER, GROUP, LOCAL_QUEUE = "user", "group", "queue"
 """What holders are, in front of their name."""
-REST = "*"
+EVERYBODY_ELSE = "*"
+"""Whoever no other limit of the queue names."""
 
 WORKLOADS = "workloads"
 """What a limit on the number of workloads is said to be short of."""
@@ -59,7 +60,7 @@ class UserLimits:
     def allowed(self, holder: str) -> Allowed | None:
         """Return what somebody may have; None where nothing limits him."""
         found = self.of.get(holder)
-        return self.of.get(holder_named(holder_title(holder)[0], REST)) if found is None else found
+        return self.of.get(holder_named(holder_title(holder)[0], EVERYBODY_ELSE)) if found is None else found
 
 
 NO_USER_LIMITS = UserLimits()

@@ -36,7 +36,7 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _LocalQueue:
     """A LocalQueue: the oldest decides."""
 
     created: str
@@ -61,7 +61,7 @@ class Ownership:
         self._several: dict[str, tuple[str, ...]] = {}
         self._cohort_of: dict[str, str] = {}  # of ClusterQueues
         self._parents: dict[str, str] = {}
-        self._doors: dict[str, dict[str, _Door]] = {}
+        self._local_queues: dict[str, dict[str, _LocalQueue]] = {}
         self._stale = False  # whether trees have changed since what is due was worked out,
         self._stale_spaces: set[str] = set()  # or else these namespaces
 
@@ -94,19 +94,19 @@ class Ownership:
 
     def put_local_queue(self, namespace: str, name: str, created: str, cluster_queue: str) -> None:
         """Take in a LocalQueue; `created` as the server writes it."""
-        door, doors = _Door(created, name, cluster_queue), self._doors.setdefault(namespace, {})
-        if doors.get(name) != door:
-            doors[name] = door
+        seen, known = _LocalQueue(created, name, cluster_queue), self._local_queues.setdefault(namespace, {})
+        if known.get(name) != seen:
+            known[name] = seen
             self._stale_spaces.add(namespace)
 
     def drop(self, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
         if kind == "LocalQueue":
-            doors = self._doors.get(namespace, {})
-            if doors.pop(name, None) is not None:
+            known = self._local_queues.get(namespace, {})
+            if known.pop(name, None) is not None:
                 self._stale_spaces.add(namespace)
-            if not doors:
-                self._doors.pop(namespace, None)
+            if not known:
+                self._local_queues.pop(namespace, None)
             return
         holding = Holding(kind, name)
         if kind == CLUSTER_QUEUE:
@@ -193,19 +193,15 @@ class Ownership:
             if cohort in self._path(self._cohort_of[name]):
                 yield name
 
-    def queues_of(self, namespace: str) -> set[str]:
-        """Return the ClusterQueues that a namespace's LocalQueues lead to."""
-        return {one.cluster_queue for one in self._doors.get(namespace, {}).values()}
-
     def misled(self) -> Iterator[tuple[str, str, str, str, str]]:
         """Yield LocalQueues that lead out of their namespace's shard: namespace, name, ClusterQueue and both shards."""
         self._settle()
-        for namespace, doors in self._doors.items():
+        for namespace, known in self._local_queues.items():
             here = self._due.get(Holding(NAMESPACE, namespace), "")
-            for door in doors.values():
-                there = self._due.get(Holding(CLUSTER_QUEUE, door.cluster_queue), "")
+            for one in known.values():
+                there = self._due.get(Holding(CLUSTER_QUEUE, one.cluster_queue), "")
                 if here and there and here != there:
-                    yield namespace, door.name, door.cluster_queue, here, there
+                    yield namespace, one.name, one.cluster_queue, here, there
 
     def _settle(self) -> None:
         """Work out what is due after trees, LocalQueues or namespaces have changed."""
@@ -245,8 +241,8 @@ class Ownership:
         return path
 
     def _shard_of_namespace(self, name: str, has: str) -> str:
-        doors = sorted(self._doors.get(name, {}).values(), key=lambda one: (one.created, one.name))
-        led_to = [self._due.get(Holding(CLUSTER_QUEUE, one.cluster_queue), "") for one in doors]
+        local_queues = sorted(self._local_queues.get(name, {}).values(), key=lambda one: (one.created, one.name))
+        led_to = [self._due.get(Holding(CLUSTER_QUEUE, one.cluster_queue), "") for one in local_queues]
         wanted = [shard for shard in led_to if shard]  # a ClusterQueue that is not there says nothing
         return has if has in wanted or not wanted else wanted[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tutti.cluster.devices.expression_reads import names_read
-from tutti.cluster.devices.expression_texts import with_empty_domains
+from tutti.cluster.devices.expression_texts import as_evaluated
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
 
@@ -205,7 +205,7 @@ def test_a_costly_expression_is_answered_or_refused_at_once(expression):
     ],
 )
 def test_an_unknown_domain_is_an_empty_map(expression, compiled):
-    assert with_empty_domains(expression) == compiled
+    assert as_evaluated(expression) == compiled
 
 
 @pytest.mark.parametrize(

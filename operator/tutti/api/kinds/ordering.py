@@ -29,8 +29,6 @@ MOST_LIMITS = 128
 """Limits of one queue."""
 MOST_NAMES = 256
 """Users, or groups, that one limit names."""
-EVERYBODY_ELSE = "*"
-"""Whoever no other limit of the queue names."""
 
 _Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _UserName = Annotated[str, Field(min_length=1, max_length=256)]

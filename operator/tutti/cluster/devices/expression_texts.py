@@ -221,18 +221,6 @@ def _without_binding(text: _Text, ends: Sequence[int], *, room: int) -> tuple[st
     return f"({text.between(ends[1] + 1, ends[2])})", grown
 
 
-def with_empty_domains(expression: str) -> str:
-    """Return an expression in which a domain that a device says nothing of is an empty map.
-
-    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of
-    `capacity`.
-    What asks whether there is a domain, `d in x.attributes` or `has(x.attributes.d)`, stays as it is.
-    """
-    text = _Text(expression)
-    _fill_domains(text)
-    return text.written()
-
-
 def _rename(text: _Text, names: Mapping[str, str]) -> None:
     for at, name in text.calls():
         if name in names:
@@ -283,6 +271,11 @@ def _make_optional(text: _Text) -> None:
 
 
 def _fill_domains(text: _Text) -> None:
+    """Have a domain that a device says nothing of be an empty map.
+
+    `x.attributes[d]` becomes `x.attributes[?d].orValue(dyn({}))`, and `x.attributes.d` accordingly; the same of
+    `capacity`. What asks whether there is a domain, `d in x.attributes` or `has(x.attributes.d)`, stays as it is.
+    """
     for place in range(1, len(text.solid) - 1):
         if text.word(place - 1) != "." or text.kind(place) != "name" or text.word(place) not in BY_DOMAIN:
             continue

@@ -424,6 +424,7 @@ class Synced(Observation, frozen=True, tag="synced"):
 StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
 OfProvisioning = ProvisioningSeen | ProvisioningGone | ProvisioningFollowed | ProvisioningWritten
 OfOtherFiles = DeviceObjectSeen | DeviceObjectGone | Measured | OfProvisioning
+"""Read here so that they are among the subclasses below: without them no journal that holds one could be read."""
 
 if TYPE_CHECKING:
     AnyObservation: TypeAlias = Observation
