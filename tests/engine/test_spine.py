@@ -8,7 +8,7 @@ from tests.engine.world import World
 from tests.house.walk import Walk, walked
 from tutti.engine.admission import extenders, quota_holdback, usage_history
 from tutti.engine.backfill import backfill
-from tutti.engine.lifecycle import permits, reservation
+from tutti.engine.lifecycle import early_starts, permits
 from tutti.engine.preemption import nominations
 from tutti.engine.records.decisions import Bind
 
@@ -18,7 +18,7 @@ SILENT = (
     usage_history.count_admission,
     backfill.explain_reservations,
     permits.recheck_held,
-    reservation.end_patience,
+    early_starts.end_patience,
     nominations.spare_victims,
 )
 """What a plain pod has no use for."""

@@ -31,7 +31,7 @@ from tutti.engine.cycle import turn_parts
 from tutti.engine.cycle.state import State
 from tutti.engine.ingest import promises, specs, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
-from tutti.engine.lifecycle import checks, member_loss, permits, reconciliation, reservation
+from tutti.engine.lifecycle import checks, early_starts, member_loss, permits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
 from tutti.engine.preemption import by_priority, moves, nominated_room, nominations
@@ -333,7 +333,7 @@ class Engine:
             return
         if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
             explain(workload, why_surplus_waits(state, workload))
-            reservation.explain_kept_nodes(state, workload)
+            early_starts.explain_kept_nodes(state, workload)
         if before is Phase.WAITING and workload.phase in ADMITTED:
             pods = workload.counts().reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
@@ -349,7 +349,7 @@ class Engine:
             explained = partial(backfill.explain_reservations, state)
             self._note(state.attempt_part("telling what is kept", explained, []))
         for workload in [one for one in self._changed.values() if one.style is not None]:
-            self._guard_open(workload, "timing", reservation.end_patience)
+            self._guard_open(workload, "timing", early_starts.end_patience)
         late = self._reconcile()
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]

@@ -15,7 +15,7 @@ from tutti.api.messages import IS, WAS, Forms, agreeing, counted
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
-from tutti.engine.lifecycle import LifecycleState, reservation
+from tutti.engine.lifecycle import LifecycleState, early_starts
 from tutti.engine.lifecycle.card_binds import card_annotations, prepare_cards
 from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
@@ -96,7 +96,7 @@ def open_bind_window(state: LifecycleState, workload: Workload) -> None:
     workload.window_told = False
     seconds = (
         permit_seconds(state, workload)
-        if reservation.awaits_late_members(workload)
+        if early_starts.awaits_late_members(workload)
         else state.configuration.bind_window_seconds
     )
     state.set_deadline(workload, seconds)

@@ -14,6 +14,7 @@ from tutti.engine.lifecycle import (
     card_binds,
     checks,
     devices,
+    early_starts,
     eviction,
     limits,
     member_loss,
@@ -93,7 +94,7 @@ def start(state: LifecycleState, workload: Workload) -> bool:
     Returns:
         Whether its members are on their way.
     """
-    is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
+    is_whole = reservation.all_there(workload) or early_starts.may_start_early(workload)
     if workload.phase is Phase.WAITING and not is_whole:
         reservation.await_members(state, workload)
         owner_starts.ask_to_start(state, workload)
@@ -183,8 +184,8 @@ def expire(state: LifecycleState, workload: Workload) -> None:
 
 def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
     """Do what is due when the bind window of a workload is over."""
-    if workload.counts().bound and reservation.awaits_late_members(workload):
-        reservation.time_out_late_members(state, workload)
+    if workload.counts().bound and early_starts.awaits_late_members(workload):
+        early_starts.time_out_late_members(state, workload)
     elif workload.counts().bound and _has_no_sizes(state, workload):
         workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
     elif workload.counts().bound and workload.keeps_trying:
@@ -198,7 +199,7 @@ def _end_bind_window(state: LifecycleState, workload: Workload) -> None:
 def _awaits_binds(workload: Workload) -> bool:
     """Whether binds are out whose answers decide what becomes of a workload at the end of its bind window."""
     assumed = [member for member in workload.members() if member.pod.assumed]
-    given_up = workload.counts().bound and not (workload.keeps_trying or reservation.awaits_late_members(workload))
+    given_up = workload.counts().bound and not (workload.keeps_trying or early_starts.awaits_late_members(workload))
     return any(member.sent for member in assumed) if given_up else bool(assumed)
 
 
@@ -236,7 +237,7 @@ def is_gone(state: LifecycleState, workload: Workload) -> bool:
 
 def _reconcile_waiting(state: LifecycleState, workload: Workload) -> None:
     if workload.style is not None:
-        reservation.end_patience(state, workload)
+        early_starts.end_patience(state, workload)
     if workload.evicted is not None:
         eviction.forgo_lost_members(workload)
     tally = workload.counts()
@@ -262,14 +263,14 @@ def _reconcile_reserved(state: LifecycleState, workload: Workload) -> None:
     reservation.trim_holds(state, workload)
     if not reservation.is_whole(state, workload) or workload.problem is not None:
         reservation.break_up(state, workload)
-    elif (reservation.all_there(workload) or reservation.may_start_early(workload)) and permits.may_bind(
+    elif (reservation.all_there(workload) or early_starts.may_start_early(workload)) and permits.may_bind(
         state, workload
     ):
         binding.send_binds(state, workload)
 
 
 def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
-    reservation.hand_over_late(state, workload)
+    early_starts.hand_over_late(state, workload)
     tally = workload.counts()
     if workload.complete or workload.brought_together:
         _scheduled(state, workload)
@@ -281,13 +282,13 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
         state.touch(workload.key)  # whom it may count on that is not made yet is another question while it waits
     else:
         limits.note_first_members(state, workload)
-        if reservation.keeps_room(workload):
+        if early_starts.keeps_room(workload):
             workload.deadline = None
             state.keeping_room[workload.key] = workload
         elif workload.deadline is None and not _has_no_sizes(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)
-        reservation.explain_kept_nodes(state, workload)
+        early_starts.explain_kept_nodes(state, workload)
 
 
 def _has_no_sizes(state: LifecycleState, workload: Workload) -> bool:

@@ -3,11 +3,7 @@
 A reservation is always complete: every required member has its node, or room is held for it. Whatever breaks it
 gives all of it back.
 
-A gang with a gang scheduling style (YuniKorn) is bound as soon as there is room for all of it, though some members
-do not exist yet: an application declares all its task groups on its first pod, and a driver that makes its executors
-would wait for ever otherwise. The room of the others is kept until they come. When the time for that is over, unused
-room is given back and what runs goes on. An application that has found no nodes for as long is placed pod by pod
-(style Soft) or given up (Hard).
+Gangs that start before all their members exist are in `early_starts.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ import msgspec
 from tutti.api.cards import NO_CARDS
 from tutti.api.conditions import timestamp
 from tutti.api.hami import UNOFFERED
-from tutti.api.messages import HAS, IS, WAS, agreeing, counted
+from tutti.api.messages import HAS, WAS, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
@@ -28,7 +24,7 @@ from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
-from tutti.engine.records.workloads import GangStyle, Phase, Workload
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
 
 ADDED_TOLERATIONS = tuple(
@@ -167,6 +163,13 @@ def hand_over_holds(state: LifecycleState, workload: Workload) -> None:
             group.holds[:] = [hold for hold in group.holds if id(hold) not in handed]
 
 
+def release_all_holds(state: LifecycleState, workload: Workload) -> None:
+    """Give back all room that is held for promised members, because nobody waits for these any more."""
+    for group in workload.groups.values():
+        if group.holds:
+            _release_holds(state, group)
+
+
 def release_holds(state: LifecycleState, group: MemberGroup, count: int) -> None:
     """Give back so much of the room that is held for a group, and what was lost with its node."""
     for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
@@ -195,7 +198,7 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
             return False
         if not all(_stands(state, hold) for hold in group.holds):
             return False
-        if group.holds and tally.waiting > _awaiting_claims(group):
+        if group.holds and tally.waiting > awaiting_claims(group):
             return False
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
@@ -213,6 +216,11 @@ def all_there(workload: Workload) -> bool:
         if tally.placed + tally.reserved < group.min_count:
             return False
     return True
+
+
+def awaiting_claims(group: MemberGroup) -> int:
+    """Return how many members have come whose claims on devices are being made from templates: theirs is still held."""
+    return sum(one.pod.placeable and one.pod.pod_class.devices.waits for one in group.members.values())
 
 
 def claim_seconds(state: LifecycleState, workload: Workload) -> int:
@@ -302,11 +310,6 @@ def held_seconds(state: LifecycleState, workload: Workload) -> float:
     return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
 
 
-def _awaiting_claims(group: MemberGroup) -> int:
-    """Return how many members have come whose claims on devices are being made from templates: theirs is still held."""
-    return sum(one.pod.placeable and one.pod.pod_class.devices.waits for one in group.members.values())
-
-
 def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
     if pod_class is promised:
@@ -350,101 +353,3 @@ def _release(state: LifecycleState, group: MemberGroup, hold: PromisedReservatio
     state.cluster.held.release((hold.node, hold.number))
     if hold.charge is not None:
         state.refund(hold.charge)
-
-
-RESERVATION_TIMEOUT = "ResourceReservationTimeout"
-"""YuniKorn's word for the end of its patience."""
-
-
-def may_start_early(workload: Workload) -> bool:
-    """Whether what there is of a gang is bound though others are yet to come."""
-    return workload.style is not None and any(member.pod.assumed for member in workload.members())
-
-
-def keeps_room(workload: Workload) -> bool:
-    """Whether all of a gang that exists is bound, and the room of the others is kept until they are made."""
-    if workload.style is not GangStyle.WITH_ROOM or not workload.counts().live:
-        return False
-    return not any(member.pod.assumed for member in workload.members())
-
-
-def awaits_late_members(workload: Workload) -> bool:
-    """Whether a gang that has started early still waits for members."""
-    return workload.style is not None and not all_there(workload)
-
-
-def release_all_holds(state: LifecycleState, workload: Workload) -> None:
-    """Give back all room that is held for promised members, because nobody waits for these any more."""
-    for group in workload.groups.values():
-        if group.holds:
-            _release_holds(state, group)
-
-
-def hand_over_late(state: LifecycleState, workload: Workload) -> None:
-    """Let those that have come have the room that was kept for them: this very room, or else room elsewhere."""
-    if workload.style is None:
-        release_all_holds(state, workload)  # the others are made whatever becomes of these, or nobody makes them
-        return
-    hand_over_holds(state, workload)
-    for group in workload.groups.values():
-        tally = group.counts()
-        waiting = tally.waiting - (_awaiting_claims(group) if group.holds else 0)
-        excess = tally.placed + tally.reserved + waiting + len(group.holds) - group.min_count
-        release_holds(state, group, max(0, excess))
-    if workload.counts().live or not any(group.holds for group in workload.groups.values()):
-        return
-    if workload.style is GangStyle.WITH_ROOM:
-        give_back_all(state, workload)
-    else:
-        time_out_late_members(state, workload)  # whoever would have made the others has ended
-
-
-def explain_kept_nodes(state: LifecycleState, workload: Workload) -> None:
-    """Say what room is kept for, and until when."""
-    held = sum(len(group.holds) for group in workload.groups.values())
-    until = "" if workload.deadline is None else f" (given back after {int(workload.deadline - state.now)} s)"
-    if workload.style is GangStyle.WITH_ROOM:
-        until = ", made when those that run are ready"
-    if held and until:
-        text = f"nodes are kept for {counted(held, 'more member')}{until}"
-        explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)}))
-    elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
-        explain(workload, None)  # nothing is kept any more
-
-
-def time_out_late_members(state: LifecycleState, workload: Workload) -> None:
-    """Give back the room of those that have not come; what runs goes on, and others are placed one by one."""
-    held = sum(len(group.holds) for group in workload.groups.values())
-    give_back_all(state, workload)
-    workload.placed_singly, workload.deadline = True, None
-    explain(workload, None)
-    text = (
-        f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
-        f"{agreeing(held, IS)} given back, and what runs goes on"
-    )
-    state.announce(workload, "Normal", RESERVATION_TIMEOUT, text)
-    state.touch(workload.key)
-
-
-def end_patience(state: LifecycleState, workload: Workload) -> None:
-    """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
-    why = workload.explanation
-    if workload.style in (None, GangStyle.WITH_ROOM) or workload.placed_singly or workload.given_up:
-        return
-    if workload.phase is not Phase.WAITING or why is None or why.gate is not Gate.PLACEMENT:
-        workload.short_since = None
-        return
-    if workload.short_since is None:
-        workload.short_since = state.now
-    patience = permit_seconds(state, workload)
-    if state.now < workload.short_since + patience:
-        state.set_alarm(workload, workload.short_since + patience)
-        return
-    if workload.style is GangStyle.SOFT:
-        workload.placed_singly = True
-        text = f"there were no nodes for all of it together for {patience} s; its pods are placed one by one (Soft)"
-    else:
-        text = f"there were no nodes for all of it together for {patience} s; it is given up (Hard)"
-        workload.given_up = Explanation(Gate.PLACEMENT, RESERVATION_TIMEOUT, text)
-    state.announce(workload, "Warning", RESERVATION_TIMEOUT, text)
-    state.touch(workload.key)
