@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tutti.api.conventions import GangMembership, PodTopologyRequest
+from tutti.api.conventions import GangMembership
 from tutti.api.conventions.membership import within_bounds
 from tutti.api.conventions.named_groups import POD_GROUP, VOLCANO
 from tutti.api.conventions.order_annotations import order_hints
@@ -22,6 +22,7 @@ from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
 from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
+from tutti.engine.ingest.topology_requests import member_topology
 from tutti.engine.lifecycle.reservation import give_back, note_loss
 from tutti.engine.records import decisions
 from tutti.engine.records.explanation import Explanation, Gate
@@ -35,17 +36,14 @@ from tutti.engine.records.gang_membership import (
     task_role,
 )
 from tutti.engine.records.members import (
-    NAMED_TOGETHER,
     NOT_OWNED,
     Member,
     Owned,
-    PodSetTopology,
     Reported,
     admission_in_status,
 )
 from tutti.engine.records.observations import OwnerGone, OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
-from tutti.placement.topology.request import Slice
 
 
 def put_member(state: IngestState, pod: Pod) -> None:
@@ -254,19 +252,6 @@ def _unfile(state: IngestState, key: PodKey) -> None:
     workload = state.workloads[address[0]]
     workload.groups[address[1]].remove(key)
     state.touch(workload.key)
-
-
-def member_topology(said: PodTopologyRequest | None) -> PodSetTopology | None:
-    """Read what a pod says itself; pods of one gang that are not alike may each say something else."""
-    if said is None:
-        return None
-    level = (said.level,) if said.level else ()
-    return PodSetTopology(
-        level if said.mode == "Required" else (),
-        level if said.mode == "Preferred" else (),
-        tuple(Slice(level, size) for level, size in said.slices),
-        together=f"{NAMED_TOGETHER} {said.group}" if said.group else "",
-    )
 
 
 PATIENCE_SECONDS = 10.0

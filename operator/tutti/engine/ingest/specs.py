@@ -1,33 +1,30 @@
 """What a workload asks for, parsed from its objects, those of other projects and its members.
 
-Groups and their sizes, queue, priority, patience and topology, and what is wrong with any of it. Which members that do
-not exist yet are counted on is asked in `promises.py`.
+Groups and their sizes, queue, priority and patience, and what is wrong with any of it. How near their pods are to be is
+read in `topology_requests.py`; which members that do not exist yet are counted on is asked in `promises.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from tutti.api.conventions import PodTopologyRequest
 from tutti.api.conventions.after_annotation import AFTER, read_after
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec, TopologyConstraint
-from tutti.api.kinds.workload import TopologyRequest as TopologySaid
+from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec
 from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.ingest import IngestState, implicit_gangs
-from tutti.engine.ingest.membership import await_owners, member_topology
+from tutti.engine.ingest.membership import await_owners
 from tutti.engine.ingest.order_hints import read_hints
 from tutti.engine.ingest.owned_gangs import (
     answers_of,
@@ -43,14 +40,20 @@ from tutti.engine.ingest.owned_gangs import (
 from tutti.engine.ingest.paces import read_paces, said_by_object
 from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
+from tutti.engine.ingest.topology_requests import (
+    inherit_topology,
+    pod_group_topology,
+    refuse_different_topologies,
+    take_over_constraints,
+    workload_topology,
+)
 from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.followers import still_awaited
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
-from tutti.engine.records.members import NAMED_TOGETHER, MemberGroup, Owned, PodSetTopology
+from tutti.engine.records.members import MemberGroup, Owned
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
-from tutti.placement.topology.request import Slice
 
 
 def read_workload(state: IngestState, workload: Workload) -> None:
@@ -71,7 +74,7 @@ def read_workload(state: IngestState, workload: Workload) -> None:
         for group in workload.groups.values():
             group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
-    _compare_nearness(workload)
+    refuse_different_topologies(workload)
     if state.catalog.ordered or state.catalog.by_run_time or state.configuration.users is not None:
         read_hints(state, workload)
 
@@ -100,7 +103,7 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
     ref = spec.priority_class_ref
     if ref is not None and ref.kind == "PriorityClass" and workload.problem is None:
         workload.problem = resolution.refused_class(ref.name)
-    _read_constraints(state, workload)
+    take_over_constraints(state, workload)
     known = {one.name: workload.groups[one.name] for one in spec.pod_groups}
     if list(workload.groups) != list(known):
         workload.groups = known | workload.groups  # in the order in which they are written, whoever came first
@@ -112,15 +115,6 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
                 f"pod {next(iter(group.members))[1]} names pod group {group.name!r}, which Workload {namespace}/{name} "
                 f"does not have; it has {', '.join(sorted(known))}",
             )
-
-
-def _read_constraints(state: IngestState, workload: Workload) -> None:
-    """Take over what PodGroups that are pod groups of a Workload say of nearness, where the Workload does not."""
-    _, namespace, name = workload.key
-    for made, part in state.catalog.referring(namespace, name).items():
-        found, group = state.catalog.get(PodGroupObject, namespace, made), workload.groups.get(part)
-        if found is not None and group is not None and group.topology is None:
-            group.topology = pod_group_topology(found.spec.scheduling_constraints.topology, part)
 
 
 def _promised(
@@ -337,36 +331,7 @@ def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]
     if workload.permit_seconds is None:
         patience = (one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None)
         workload.permit_seconds = min(patience, default=None)
-    _inherit_topology(workload, {one.topology: None for one in terms if one.topology is not None})
-
-
-def _inherit_topology(workload: Workload, said: Iterable[PodTopologyRequest]) -> None:
-    """Have the members be as near as their owners say, where nobody else does; these must all say the same."""
-    found = [near for near in map(member_topology, said) if near is not None]
-    if len(found) > 1:
-        told = ", ".join(sorted({f"{one.wish}{f', in slices of {one.slices}' if one.slices else ''}" for one in found}))
-        text = f"its owners want its pods to be near in different ways: {told}; give all the same mode and level"
-        workload.problem = workload.problem or Explanation(Gate.GATHER, "InvalidGang", text)
-        return
-    for group in workload.groups.values() if found else ():
-        if group.topology is None and all(member.topology is None for member in group.members.values()):
-            group.topology = replace(found[0], together=found[0].together or f"pod group {workload.key[2]}")
-
-
-def _compare_nearness(workload: Workload) -> None:
-    """Refuse a workload of which parts are to go to one domain together and do not say the same of it."""
-    said = [
-        (group.topology, f"pod group {group.name}") for group in workload.groups.values() if group.topology is not None
-    ]
-    for group in workload.groups.values():
-        if group.topology is None:
-            members = (m for m in group.members.values() if m.topology is not None and not m.pod.deleting)
-            said += [
-                (m.topology, f"pod {m.pod.name}") for m in members if m.topology is not None and not m.pod.terminated
-            ]
-    wrong = topology_disagreement(said)
-    if wrong and workload.problem is None:
-        workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
+    inherit_topology(workload, {one.topology: None for one in terms if one.topology is not None})
 
 
 def _missing(state: IngestState, workload: Workload) -> Explanation:
@@ -399,47 +364,3 @@ def _drop_empty_groups(workload: Workload) -> None:
     for name, group in known.items():
         if not group.members and group.count is None and not group.holds and group.held is None:
             del workload.groups[name]
-
-
-def topology_disagreement(said: Iterable[tuple[PodSetTopology, str]]) -> str:
-    """Return how those that are to go to one domain together contradict one another; "" where they do not.
-
-    Rule: Kueue, pkg/controller/jobframework/tas_validation.go (0.20): pod sets of one group ask for the same level, all
-    of them as required or all as preferred.
-
-    Args:
-        said: What was said, and who says so.
-    """
-    asked: dict[str, dict[str, str]] = {}
-    for near, who in said:
-        if near.together:
-            asked.setdefault(near.together, {}).setdefault(near.wish, who)
-    for together, wishes in asked.items():
-        if len(wishes) > 1:
-            told = ", ".join(f"{wish} ({who})" for wish, who in sorted(wishes.items()))
-            return f"those of {together} want to be near in different ways: {told}; give all the same mode and level"
-    return ""
-
-
-def workload_topology(said: TopologySaid | None, group: str) -> PodSetTopology | None:
-    """Read a Workload's pod group."""
-    if said is None:
-        return None
-    slices = [] if said.slice_size is None else [Slice(said.slice_level, said.slice_size)]
-    slices += [Slice(one.level, one.size) for one in said.inner_slices]
-    level = (said.level,) if said.level else ()
-    return PodSetTopology(
-        level if said.mode == "Required" else (),
-        level if said.mode == "Preferred" else (),
-        tuple(slices),
-        said.balanced,
-        f"{NAMED_TOGETHER} {said.group_name}" if said.group_name else f"pod group {group}",
-    )
-
-
-def pod_group_topology(said: Iterable[TopologyConstraint], group: str) -> PodSetTopology | None:
-    """Read a PodGroup's constraints."""
-    said = list(said)
-    required = tuple(one.key for one in said if one.mode == "Required")
-    preferred = tuple(one.key for one in said if one.mode == "Preferred")
-    return PodSetTopology(required, preferred, together=f"pod group {group}") if said else None
