@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from math import inf
 
 from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.queue_orders import StateFacts
@@ -44,11 +43,11 @@ from tutti.engine.queue.equivalence import (
     queue_name_of,
     shape_of,
     sort_key,
-    terms_of_entry,
 )
 from tutti.engine.queue.heads import Batch, NextHead, explain_those_behind, explain_waiting, next_heads
 from tutti.engine.queue.ordered_lines import OrderedLines
 from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken, tell_in_time
+from tutti.engine.queue.turn_length import TurnLength
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.records.faults import Whose
@@ -60,12 +59,6 @@ from tutti.quota.flavors import Queue
 from tutti.quota.proportion import PendingRequests
 
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
-_PODS_PER_TRY = 16
-"""To try a single pod takes as long as so many pods of a gang do."""
-_TOGETHER_PER_TRY = 4
-"""And as long as to admit so many more with it."""
-_TERMS_PER_TRY = 32
-"""And as long as to weigh so many terms of selectors, affinity and the like."""
 
 
 class SchedulingQueue:
@@ -89,8 +82,7 @@ class SchedulingQueue:
         self._pending = pending
         self._seen = (0, 0, 0)
         self._orders = OrderedLines()
-        self._tried: set[WorkloadKey] = set()
-        self._stretch = 1
+        self._length = TurnLength()
 
     def next_due(self, state: QueueState) -> float | None:
         """Return when to decide again though nothing is observed, Unix seconds.
@@ -148,15 +140,9 @@ class SchedulingQueue:
     ) -> Iterator[Batch]:
         """Yield whom to try now, the next one first; it must be admitted and dropped, or parked.
 
-        After `most`, or where the pods of those tried come to 16 times that, the turn is cut short: those who are
-        left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried,
-        and 32 terms that are weighed count as one more. It is cut short as well after a try where it is `enough`.
-        Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
-        before, and at least so many of one, two, four ..., until nobody is left: in a busy cluster those who go first
-        would be tried for ever, and the others never.
-
-        It is cut short as well where a pod of somebody in a queue has become of another class by what the last one
-        got: where it can go now is not what it is down for.
+        The turn is cut short where it has had its length (`turn_length.py`), which `most` and `enough` bound, and where
+        a pod of somebody in a queue has become of another class by what the last one got: where it can go now is not
+        what it is down for. Those who are left compete anew in the next one.
         """
         names, self._active = self._active, {}
         known = [self._queues[name] for name in names if name in self._queues]
@@ -167,28 +153,16 @@ class SchedulingQueue:
         aside = partial(self._put_aside, state)
         then = next_heads(state, others, self._pending, shut_out=aside, sleeping=self._parked.by_quota)
         heads = self._worth_trying(state, chain(next_heads(state, degraded, self._pending, shut_out=aside), then))
-        tries: float = inf if most is None else most * self._stretch
-        pods = tries * _PODS_PER_TRY
-        again, out_of_date, is_enough, times = False, False, False, 0
-        while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
-            at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
-            together = partial(batches.batch_of, state, head.entry, head.choice, head.followers(), at_most)
+        length, out_of_date = self._length, False
+        length.begin(most, enough)
+        while not (length.is_used_up or out_of_date) and (head := next(heads, None)) is not None:
+            together = partial(batches.batch_of, state, head.entry, head.choice, head.followers(), length.most_together)
             entries = state.attempt_part("finding who is tried together", together, [head.entry])
             yield Batch(entries, head.choice)
-            tried = [head.entry, *(one for one in entries[1:] if one.left)]
-            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
-            pods -= sum(len(need.members) for one in tried for need in one.needs)
-            keys = {one.workload.key for one in tried}
-            again = again or not keys.isdisjoint(self._tried)
-            self._tried |= keys
+            length.count([head.entry, *(one for one in entries[1:] if one.left)])
             out_of_date = self._has_reclassed(state)
-            times += 1
-            is_enough = enough is not None and times >= self._stretch and enough()
-        self.cut_short = (most is not None or out_of_date or is_enough) and next(heads, None) is not None
-        if not self.cut_short:
-            self._tried, self._stretch = set(), 1
-        elif again:
-            self._stretch *= 2
+        self.cut_short = next(heads, None) is not None
+        length.end(cut_short=self.cut_short)
 
     def end_turn(self, state: QueueState) -> list[Workload]:
         """End what `batches` has begun; returns who is told something else of who is before it than until now."""
