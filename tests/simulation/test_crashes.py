@@ -13,9 +13,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.drawing import SEARCHES
+from tests.simulation.killing import Killer
 from tests.simulation.pods import NATIVE
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario, Step
+from tests.simulation.scenario import Step
 from tests.simulation.stories import LISTED, claims, cluster, devices, gang, on, story, with_claims, with_devices
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
@@ -74,45 +75,25 @@ WHOLLY = (next(iter(STORIES)), "a gang for which others are moved")
 """In the second of these a queue's status tells what is being done."""
 
 
-class Killer:
-    """Kills the process that sends the n-th write that counts, before or after the server has it."""
-
-    def __init__(self, number: int, when: str, *, all_of_them: bool) -> None:
-        self.number = number
-        self.all_of_them = all_of_them
-        self.when = when
-        self.count = 0
-        self.victim: Sent | None = None
-
-    def prepare(self, world: World) -> None:
-        def kill(sent: Sent) -> None:
-            world.operators[sent.owner.split(".")[0]].crash()
-
-        def sending(sent: Sent) -> None:
-            if counts(sent) and (self.all_of_them or sent.what not in SAME_IN_ALL):
-                self.count += 1
-                if self.count == self.number:
-                    self.victim = sent
-                    if self.when == "before":
-                        kill(sent)
-
-        def handled(sent: Sent, _: int) -> None:
-            if sent is self.victim and self.when == "after":
-                kill(sent)
-
-        world.network.sending.append(sending)
-        world.network.handled.append(handled)
-
-
 def counts(sent: Sent) -> bool:
     """Whether a request is a write that may be interrupted: renewals of the lease are all alike."""
     return sent.is_write and sent.method != "PUT"
 
 
-def writes_of(scenario: Scenario, *, all_of_them: bool) -> tuple[int, Outcome]:
-    """How many writes count when nobody is killed, and the outcome of that."""
-    nobody = Killer(0, "never", all_of_them=all_of_them)
-    outcome = play(scenario, prepare=nobody.prepare)
+def counts_but_what_is_same_in_all(sent: Sent) -> bool:
+    """Whether it counts in those stories in which nothing new is written of queues and flavors."""
+    return counts(sent) and sent.what not in SAME_IN_ALL
+
+
+def counting_in(name: str) -> Callable[[Sent], bool]:
+    """What counts in a story."""
+    return counts if name in WHOLLY else counts_but_what_is_same_in_all
+
+
+def writes_of(name: str) -> tuple[int, Outcome]:
+    """How many writes of a story count when nobody is killed, and the outcome of that."""
+    nobody = Killer(0, "never", counting_in(name))
+    outcome = play(STORIES[name], prepare=nobody.prepare)
     return nobody.count, outcome
 
 
@@ -121,12 +102,12 @@ def writes_of(scenario: Scenario, *, all_of_them: bool) -> tuple[int, Outcome]:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_any_write_it_reaches_the_same_end(name: str, when: str):
     scenario = STORIES[name]
-    writes, wanted = writes_of(scenario, all_of_them=name in WHOLLY)
+    writes, wanted = writes_of(name)
     assert wanted.violations == []
     assert writes > 8
     wrong = []
     for number in range(1, writes + 1, EVERY):
-        killer = Killer(number, when, all_of_them=name in WHOLLY)
+        killer = Killer(number, when, counting_in(name))
         outcome = play(scenario, prepare=killer.prepare)
         assert killer.victim is not None, f"there was no write {number}"
         if outcome.violations or outcome.state != wanted.state:

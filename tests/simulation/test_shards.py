@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.drawing import SEARCHES
-from tests.simulation.shards import RIGHT, ShardedOutcome, ShardedWorld, Step, basics, drawn, play
+from tests.simulation.killing import Killer
+from tests.simulation.shards import RIGHT, ShardedOutcome, Step, basics, drawn, play
 from tests.simulation.wire import Sent
 from tutti.controller import sharding
 from tutti.controller.engine_run import EngineRun
@@ -71,38 +72,15 @@ def test_a_tree_that_moves_is_bound_by_its_new_shard_with_what_runs_of_it_counte
     assert "Node n3: right to default" in outcome.handed_over
 
 
-class Killer:
-    """Kills the process that sends the n-th write by which something is handed over, before or after it has landed."""
-
-    def __init__(self, number: int, when: str) -> None:
-        self.number, self.when = number, when
-        self.count = 0
-        self.victim: Sent | None = None
-
-    def prepare(self, world: ShardedWorld) -> None:
-        def kill(sent: Sent) -> None:
-            world.operators[sent.owner.split(".")[0]].crash()
-
-        def sending(sent: Sent) -> None:
-            if sent.method == "PATCH" and sent.what in HANDING_OVER:
-                self.count += 1
-                if self.count == self.number:
-                    self.victim = sent
-                    if self.when == "before":
-                        kill(sent)
-
-        def handled(sent: Sent, _: int) -> None:
-            if sent is self.victim and self.when == "after":
-                kill(sent)
-
-        world.network.sending.append(sending)
-        world.network.handled.append(handled)
+def hands_over(sent: Sent) -> bool:
+    """Whether a write hands something over to another shard."""
+    return sent.method == "PATCH" and sent.what in HANDING_OVER
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", range(1, 11) if SEARCHES else (2, 6, 8))
 def test_who_is_killed_while_handing_over_is_followed_by_one_who_ends_it(number: int, when: str):
-    killer = Killer(number, when)
+    killer = Killer(number, when, hands_over)
     outcome = play(MOVING, number, heal_at=20.0, prepare=killer.prepare)
     assert killer.victim is not None
     assert outcome.violations == []
@@ -244,7 +222,7 @@ def test_a_standby_that_does_not_look_whose_all_is_shows(monkeypatch: pytest.Mon
         return True
 
     monkeypatch.setattr(Sharding, "still_has", still_has)
-    assert play(MOVING, 2, heal_at=20.0, prepare=Killer(2, "before").prepare).violations
+    assert play(MOVING, 2, heal_at=20.0, prepare=Killer(2, "before", hands_over).prepare).violations
 
 
 @pytest.mark.parametrize("steps", [SLOW_BINDS, LATE_NEWS], ids=["slow binds", "late news"])
