@@ -790,3 +790,39 @@ def test_what_the_claim_of_a_pod_group_lacks_is_told_in_numbers(count: int, cpu:
     assert (
         message(of("d/g", with_claim_of_group(2, "1"), trying=False), "Placement") == "nodes have room for all 3 pods"
     )
+
+
+def with_devices_taken() -> list[Json]:
+    """The same with a claim of two devices for each pod, and two pods of somebody else who have all devices."""
+    made = [one for one in with_claim_of_group(2, "1") if one["kind"] not in ("PodGroup", "ResourceClaim", "Pod")]
+    asked = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+    for place, name in enumerate(("has-0", "has-1", "g-0")):
+        about = {"name": name, "namespace": "d", "uid": f"claim-{name}"}
+        claim: Json = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": about}
+        claim["spec"] = {"devices": {"requests": [asked]}}
+        uses = pod("d", name, 0, gang=name[:-2], on=f"n{place}" if place < 2 else "")
+        uses["metadata"]["uid"] = f"uid-{name}"
+        uses["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": name}]
+        if place < 2:
+            at = {"request": "r", "driver": "gpu.example.com", "pool": f"n{place}"}
+            results = [{**at, "device": f"gpu-{number}"} for number in range(2)]
+            users = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
+            claim["status"] = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+        made += [claim, uses]
+    sizes = {"has": 2, "g": 1}
+    groups = [ours("PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": n}}}, "d") for name, n in sizes.items()]
+    return [*made, *groups]
+
+
+def test_whose_end_gives_devices_is_told():
+    """With the pods of whoever ends the devices of their claims go, and the next is given them."""
+    found = of("d/g", with_devices_taken())
+    assert message(found, "Placement").endswith("4 are taken; on 2 nodes 0 are free of 2 needed.")
+    assert "d/has (4 devices) ends" in helps(found)
+
+
+def test_who_finds_devices_that_are_not_written_yet_is_not_told_to_wait_for_them():
+    made = [one for one in with_devices_taken() if not one["metadata"]["name"].startswith("has")]
+    found = of("d/g", made)
+    assert verdicts(found)[-1] == "Placement: Passed"
+    assert found.remedies == ()

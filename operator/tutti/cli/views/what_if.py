@@ -20,6 +20,7 @@ import msgspec
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, ObjectMeta, Pod, PodStatus
+from tutti.api.devices import ResourceClaim, ResourceClaimStatus
 from tutti.api.frameworks import ProjectedOwner
 from tutti.api.model import GROUP
 from tutti.api.numa import ZoneReport
@@ -42,6 +43,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.device_observations import DeviceClaimSeen
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.observations import (
     AnyObservation,
@@ -165,7 +167,7 @@ class ObservedCluster:
         self.effort.go_on()
         self.effort.tried += 1
         workload = engine.state.workloads.get(key)
-        return None if workload is None else waits_for(workload)
+        return None if workload is None or _gets_devices(engine.state, workload) else waits_for(workload)
 
     def decided(self, seen: Iterable[AnyObservation]) -> tuple[LifecycleState, Sequence[AnyDecision]]:
         """Return what would be known and decided if this were what there is."""
@@ -185,6 +187,17 @@ def waits_for(workload: Workload) -> Explanation | None:
     return workload.explanation
 
 
+def _gets_devices(state: LifecycleState, workload: Workload) -> bool:
+    """Whether a workload has room, and devices that were chosen just now: only that is not written on its claims."""
+    if workload.phase is not Phase.RESERVED or not state.device_writes:
+        return False
+    promises = state.cluster.nodes.devices.promises
+    pods = [member.pod for member in workload.members()]
+    claims = [use.claim for pod in pods for use in pod.device_uses if use.claim is not None]
+    claims += [one.claim for pod in pods for one in promises.of_pod(pod.key)]
+    return any(key in state.device_writes and not state.device_writes[key].answered for key in claims)
+
+
 def missing_members(workload: Workload) -> int:
     """Return how many members a workload has too few of, of groups in which no others are promised."""
     lacks = (
@@ -202,8 +215,20 @@ changed = msgspec.structs.replace
 
 
 def without_pods(seen: Seen, gone: Collection[PodKey]) -> Seen:
-    """Leave pods out, as if they had ended and were deleted."""
-    return [one for one in seen if not (isinstance(one, PodSeen) and key_of(one.pod) in gone)]
+    """Leave pods out, as if they had ended and were deleted, and their claims had no devices any more."""
+    left = [one for one in seen if not (isinstance(one, PodSeen) and key_of(one.pod) in gone)]
+    uids = {one.pod.metadata.uid for one in seen if isinstance(one, PodSeen) and key_of(one.pod) in gone}
+    return [
+        DeviceClaimSeen(_without_users(one.found, uids)) if isinstance(one, DeviceClaimSeen) else one for one in left
+    ]
+
+
+def _without_users(claim: ResourceClaim, gone: Collection[str]) -> ResourceClaim:
+    """Return a claim as the claim controller leaves it where some of its users are gone, by their uids."""
+    users = [one for one in claim.status.reserved_for if one.uid not in gone]
+    if len(users) == len(claim.status.reserved_for):
+        return claim
+    return changed(claim, status=changed(claim.status, reserved_for=users) if users else ResourceClaimStatus())
 
 
 def with_pods(seen: Seen, which: Collection[PodKey], change: Callable[[Pod], Pod]) -> Seen:

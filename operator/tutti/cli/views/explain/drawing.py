@@ -208,7 +208,7 @@ def _room(room: NodeRoom, page: PageWidth) -> RenderableType:
     style = GOOD if room.fits >= room.pods else BAD
     head = Text.assemble(
         ("NODES ", "bold"),
-        f"for {counted(room.pods, 'pod')} of {room.group} with {asks}{flavor}: ",
+        f"for {counted(room.pods, 'pod')} of {room.group}{f' with {asks}' if asks else ''}{flavor}: ",
         (f"room for {room.fits} of {room.pods}", style),
         f" on {room.open} of {counted(room.nodes, 'node')}",
     )

@@ -6,12 +6,13 @@ finds who is worth trying; the engine says whether it would do.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.api.messages import agreeing, escape_controls, shortened
+from tutti.api.messages import agreeing, counted, escape_controls, shortened
 from tutti.api.network import GROUP_LABEL
 from tutti.api.resources import format_amount
 from tutti.cli.views.explain import changes, node_changes
@@ -20,6 +21,7 @@ from tutti.cli.views.explain.gates import node_shortage
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.moves import helpful_moves
 from tutti.cli.views.what_if import without_pods
+from tutti.cluster.devices.offers import CANNOT_ALLOCATE
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -148,6 +150,27 @@ def users_of_links(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
     return leavers, lambda _: True  # the engine tells
 
 
+def users_of_devices(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
+    """Return those on nodes who have devices that claims asked for, where claims find none on some node."""
+    if not any(one.reason == CANNOT_ALLOCATE for room in case.rooms for one in room.ruled):
+        return [], lambda _: False
+    state, wanted = case.state, sum(need.required for need in case.needs)
+    held, pods = Counter[WorkloadKey](), dict[WorkloadKey, list[PodRecord]]()
+    for record in state.cluster.pods.values():
+        claims = state.cluster.nodes.devices.book.claims_of(record.device_uses) if record.place else []
+        count = sum(len(one.status.allocation.devices.results) for one in claims if one.status.allocation is not None)
+        if count:
+            group = state.pod_group_of[record.key][0] if record.key in state.pod_group_of else ("Pod", *record.key)
+            held[group] += count
+            pods.setdefault(group, []).append(record)
+    pods.pop(case.workload.key, None)
+    leavers = [
+        PossibleEnd(f"{'/'.join(key[1:])} ({counted(held[key], 'device')})", theirs, held[key] / max(1, wanted))
+        for key, theirs in pods.items()
+    ]
+    return leavers, lambda _: True  # the engine tells
+
+
 def _fewest(order: Sequence[PossibleEnd], enough: Enough) -> list[PossibleEnd]:
     """Return some who together would do, none of whom can be left out; nobody where too many would be needed."""
     some: list[PossibleEnd] = []
@@ -233,6 +256,7 @@ def _about_nodes(case: UnplacedWorkload) -> Iterable[Remedy]:
     yield from helpful_moves(case)
     yield from remedies_by_ends(case, *users_of_nodes(case))
     yield from remedies_by_ends(case, *users_of_links(case))
+    yield from remedies_by_ends(case, *users_of_devices(case))
     yield from helpful_changes(case, node_changes.add_nodes(case), good=1, most=_MOST)
     yield from _first_steps(case, changes.smaller_requests(case))
 
