@@ -67,7 +67,11 @@ def test_faults_of_an_installation_are_found_one_by_one_with_their_remedies(ward
 
     ill = findings(story)
     for check, message, remedy in (
-        ("kinds", "1 CRD missing: admissionchecks.scheduling.tutti.dev", "kubectl apply --server-side -k crds"),
+        (
+            "kinds",
+            "1 CRD missing: admissionchecks.scheduling.tutti.dev",
+            "kubectl apply --server-side --force-conflicts -k crds",
+        ),
         ("rights", "may not create pods/binding", "apply the roles of this release"),
         ("webhooks", "the API server cannot reach them", "keeps the API server from the operator's port 9443"),
         ("schedulers", f"{story.namespace}/lost", "write schedulerName: tutti"),

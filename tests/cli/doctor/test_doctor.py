@@ -236,6 +236,11 @@ async def with_nodes_of_a_shard_that_is_gone(ward: Ward) -> None:
     await ward.patch(f"/api/v1/nodes/{nodes[0]['metadata']['name']}", owned)
 
 
+async def with_nodes_of_a_shard_that_is_gone_and_still_runs(ward: Ward) -> None:
+    await with_nodes_of_a_shard_that_is_gone(ward)
+    await led(ward, "gpu")
+
+
 async def led(ward: Ward, name: str) -> None:
     made = lease(time.time())
     made["metadata"] = {"name": f"tutti-{name}"}
@@ -265,7 +270,14 @@ async def with_shards_and_no_right_to_them(ward: Ward) -> None:
 
 FAULTS = [
     (with_a_shard_that_nobody_leads, "shards", "Bad", "nobody holds Lease tutti-system/tutti-gpu", "run --shard gpu"),
-    (with_nodes_of_a_shard_that_is_gone, "shards", "Bad", "1 object of shard gpu", "end its processes"),
+    (
+        with_nodes_of_a_shard_that_is_gone,
+        "shards",
+        "Warning",
+        "1 object of shard gpu",
+        "kubectl annotate nodes --all scheduling.tutti.dev/shard-",
+    ),
+    (with_nodes_of_a_shard_that_is_gone_and_still_runs, "shards", "Bad", "its process runs", "end its processes"),
     (with_a_node_that_two_shards_select, "shards", "Warning", "one and two", "select different labels"),
     (with_a_queue_that_leads_out_of_its_shard, "shards", "Warning", "vision/other (to alone of default)", "in others"),
     (with_shards_and_no_right_to_them, "rights", "Bad", "patch nodes", "docs/rbac.md"),
@@ -274,7 +286,7 @@ FAULTS = [
         "kinds",
         "Bad",
         "1 CRD missing: workloads.scheduling.tutti.dev",
-        "kubectl apply --server-side -k crds",
+        "kubectl apply --server-side --force-conflicts -k crds",
     ),
     (
         with_an_older_kind,
@@ -301,7 +313,7 @@ FAULTS = [
         "webhooks",
         "Bad",
         "Service tutti-system/tutti, which does not exist",
-        "apply manifests/base",
+        "apply your overlay again",
     ),
     (
         with_a_webhook_that_nobody_serves,

@@ -57,7 +57,7 @@ async def server_check(patient: Patient) -> AsyncIterator[Finding]:
 
 async def kinds_check(patient: Patient) -> AsyncIterator[Finding]:
     """Look at the CustomResourceDefinitions: whether they are there, served, and of this release."""
-    remedy = "apply the CRDs of this release: kubectl apply --server-side -k crds"
+    remedy = "apply the CRDs of this release: kubectl apply --server-side --force-conflicts -k crds"
     missing, unserved, older = [], [], []
     for name, kind in KINDS.items():
         plural = OUR_RESOURCES[name].label
@@ -206,7 +206,8 @@ async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
         return
     said = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")  # noqa: PLR2004
     remedy = (
-        "apply the roles of this release (manifests/base), and the component of each kind that is served: docs/rbac.md"
+        "apply the roles of this release, by your overlay: kubectl apply --server-side --force-conflicts -k "
+        "manifests/overlays/default; with the component of each kind that is served: docs/rbac.md"
     )
     yield bad("rights", f"{user} may not {said}", remedy)
 
@@ -254,7 +255,7 @@ def _services(hooks: list[tuple[Json, str]]) -> Iterator[tuple[str, str]]:
 async def _service(patient: Patient, namespace: str, name: str) -> Finding:
     if await patient.get(f"/api/v1/namespaces/{namespace}/services/{name}") is None:
         text = f"they lead to Service {namespace}/{name}, which does not exist: nothing of Tutti's can be written"
-        return bad("webhooks", text, "apply manifests/base again, or delete the webhook configurations")
+        return bad("webhooks", text, "apply your overlay again, or delete the webhook configurations")
     slices = await patient.each(_SLICES, namespace)
     mine = [one for one in slices if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name]
     ready = sum(

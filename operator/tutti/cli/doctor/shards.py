@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from tutti.api.messages import counted
-from tutti.api.shards import DEFAULT_SHARD, lease_of
+from tutti.api.shards import DEFAULT_SHARD, SHARD_ANNOTATION, Shard, lease_of
 from tutti.cli.doctor.findings import Finding, FindingVerdict, bad, good, warning
 from tutti.cli.doctor.installation import lease_finding
 from tutti.cli.doctor.reading import Patient
@@ -29,17 +29,23 @@ async def shards_check(patient: Patient) -> AsyncIterator[Finding]:
     await read_ownership(patient.client, ownership)
     names = [DEFAULT_SHARD, *(one.name for one in settings)]
     retired = [(shard, many) for shard, many in ownership.count().items() if shard not in names]
+    for shard, many in retired:
+        lease = await lease_finding(
+            patient, election.lease_namespace, lease_of(election.lease_name, shard), ready=_SHOULD_LEAD
+        )
+        yield _retired(
+            shard, many, leads=lease.verdict is FindingVerdict.GOOD, kinds=_kinds(ownership, shard, settings)
+        )
     if not settings:
-        yield _retired(retired) if retired else good(_CHECK, "there are none: one process schedules everything")
+        if not retired:
+            yield good(_CHECK, "there are none: one process schedules everything")
         return
     for one in settings:
         name = lease_of(election.lease_name, one.name)
-        found = await lease_finding(patient, election.lease_namespace, name, ready=1)
+        found = await lease_finding(patient, election.lease_namespace, name, ready=_SHOULD_LEAD)
         leads = found.verdict is FindingVerdict.GOOD
         yield found if leads else bad(_CHECK, f"shard {one.name}: {found.message}", _START.format(one.name))
     yield good(_CHECK, f"{counted(len(names), 'shard')}: {_shares(ownership, names)}")
-    if retired:
-        yield _retired(retired)
     several = ownership.selected_by_several()
     if several:
         named = ", ".join(f"{name} by {' and '.join(shards)}" for name, shards in list(several.items())[:_SHOWN])
@@ -57,13 +63,24 @@ async def shards_check(patient: Patient) -> AsyncIterator[Finding]:
 _START: Final = "run a process for it: tutti run --shard {0}, with a second one to follow it (docs/howto/shards.md)"
 
 
-def _retired(retired: list[tuple[str, int]]) -> Finding:
-    text = ", ".join(f"{counted(many, 'object')} of shard {shard}" for shard, many in retired)
-    return bad(
-        _CHECK,
-        f"{text}, which the configuration does not have",
-        "end its processes; where shards are configured, whose they are takes them over once its lease has run out",
-    )
+_SHOULD_LEAD: Final = 1
+_ANNOTATED: Final = {"Node": "nodes", "Namespace": "namespaces", "ClusterQueue": "clusterqueues", "Cohort": "cohorts"}
+
+
+def _kinds(ownership: Ownership, shard: str, settings: Sequence[Shard]) -> list[str]:
+    """Return of which kinds annotations are left that nobody changes any more: where there are shards, they do."""
+    return [] if settings else sorted({_ANNOTATED[one.kind] for one in ownership.leaving(shard)})
+
+
+def _retired(shard: str, many: int, *, leads: bool, kinds: Sequence[str]) -> Finding:
+    text = f"{counted(many, 'object')} of shard {shard}, which the configuration does not have"
+    then = "whose they are takes them over once its lease has run out"
+    if kinds:
+        text += "; nobody looks at their annotations any more"
+        then = f"take these off: kubectl annotate {','.join(kinds)} --all {SHARD_ANNOTATION}-"
+    if leads:
+        return bad(_CHECK, f"{text}, and its process runs", f"end its processes; {then}")
+    return warning(_CHECK, text, then)
 
 
 def _shares(ownership: Ownership, names: list[str]) -> str:
