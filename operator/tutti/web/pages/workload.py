@@ -103,11 +103,13 @@ def remedies_document(asked: PageRequest) -> PageDocument:
     anew = replace(asked.answers.asked, known=known, effort=asked.effort)
     state = anew.stock().state
     found = explanation_of(anew, state, _found(asked, state, namespace, name))
+    then = [said(one.then, "waits") if one.then else _moves(one) for one in found.remedies]
+    follows = any(then)
     rows = tuple(
-        PageRow(str(at), (_verdict(one), said(f"if {one.what}"), said(one.then, "waits") if one.then else _moves(one)))
+        PageRow(str(at), (_verdict(one), said(f"if {one.what}"), *([then[at]] if follows else [])))
         for at, one in enumerate(found.remedies)
     )
-    titles = columns("Then it would", "What would be done", "And then")
+    titles = columns("Then it would", "What would be done", *(["And then"] if follows else []))
     empty = found.hopeless or "Nothing has to be done: it waits for time, or for others, and they have been asked."
     section = PageSection("remedies", "table", "What was tried", rows, titles, empty=empty)
     helps = sum(not one.then for one in found.remedies)
@@ -120,7 +122,7 @@ def _verdict(one: Remedy) -> Cells:
 
 def _moves(one: Remedy) -> Cells:
     told = [f"{two.namespace}/{two.name} from {', '.join(two.source)} to {', '.join(two.to)}" for two in one.moves]
-    return said("; ".join(told))
+    return said("; ".join(told)) if told else ()
 
 
 def _named(asked: PageRequest) -> tuple[str, str]:
