@@ -115,7 +115,8 @@ class HeldWorld(World):
         """Do what the controller of an object does."""
         raw = self.raws[uid]
         if raw["spec"]["suspend"]:
-            self.delete(*[name for _, name in list(self.pods) if name.startswith(f"{uid}-")])
+            mine = [pod for (_, name), pod in self.pods.items() if name.startswith(f"{uid}-")]
+            self.delete(*[pod.metadata.name for pod in mine if pod.status.phase != "Succeeded"])
         elif self.makes_pods:
             self.make_pods(uid)
 

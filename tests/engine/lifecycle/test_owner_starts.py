@@ -295,6 +295,31 @@ def test_one_that_is_not_a_gang_is_not_missed_when_a_pod_has_done_its_part():
     assert not asked(world, SuspendOwner)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_one_that_is_suspended_after_some_of_its_pods_have_done_their_part_comes_back_for_the_rest(restarted):
+    """What has succeeded had a node, and is not waited for: the rest is started when its queue lets it again."""
+    world = a_world()
+    uid = world.job("train", 4, completionMode="Indexed")
+    world.run()
+    done = sorted(world.placed(uid))[:2]
+    world.raws[uid] = world.raws[uid] | {"status": {"succeeded": 2, "completedIndexes": "0,1"}}
+    world.show(uid)
+    world.finish(*done)
+    world.run()
+    world.queue("team", 100, manage="Suspend", stopPolicy="HoldAndDrain")
+    world.until(5)
+    assert world.spec(uid)["suspend"]
+    if restarted:
+        world.restart()
+    world.queue("team", 100, manage="Suspend")
+    world.until(300)
+
+    assert not world.spec(uid)["suspend"]
+    assert len(world.placed(uid)) == 4
+    assert only(world).phase is Phase.SCHEDULED
+    assert not world.replay().differences
+
+
 @pytest.mark.parametrize("writes", range(14))
 def test_killed_after_any_write_it_comes_to_the_same_end(writes):
     world = a_world(4, preemption={"withinClusterQueue": "LowerPriority"})

@@ -180,7 +180,7 @@ def awaits_start(workload: Workload) -> ManagedOwner | None:
     """Return what makes the pods of a workload, where none of them has a node, and it is started when all could."""
     if workload.managed is None or workload.phase not in (Phase.WAITING, Phase.CHECKING, Phase.RESERVED):
         return None
-    return None if workload.counts().placed else workload.managed
+    return None if workload.counts().bound else workload.managed
 
 
 def _let_each_run(workload: Workload, managed: ManagedOwner) -> None:
