@@ -21,7 +21,7 @@ def unserved(world: World) -> list[str]:
         waiting = _not_succeeded(world, gang)
         required = len(gang.members) if gang.about["how"] == "Pod" else min(gang.about["least"], len(gang.members))
         left += waiting if max(len(gang.members) - len(waiting), _cleaned_up(world, gang)) < required else []
-    return left + world.waits.unfinished()
+    return left
 
 
 def _cleaned_up(world: World, gang: Gang) -> int:
@@ -34,8 +34,8 @@ def _cleaned_up(world: World, gang: Gang) -> int:
 
 
 def unfinished(world: World) -> list[str]:
-    """What still has to come: members that have not succeeded."""
-    return [name for gang in _wanted(world) for name in _not_succeeded(world, gang)]
+    """What still has to come: members that have not succeeded, and Jobs, whose queue takes nobody out for them."""
+    return [name for gang in _wanted(world) for name in _not_succeeded(world, gang)] + world.waits.unfinished()
 
 
 def orphaned(world: World) -> list[str]:
