@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.views import scene
-from tests.cli.views.scene import Json, pod
+from tests.cli.views.scene import GPU, Json, ours, pod, queue
 from tests.cli.views.staging import called, staged
 from tutti.cli.views.configuration import DEPLOYMENT, NAMESPACE
 from tutti_sim.faults.rules import Faults, Match, Refusal, Rule
@@ -95,3 +95,17 @@ def test_plugins_that_are_not_here_are_left_out_and_the_rest_counts(tmp_path):
         answer = called(kubeconfig, "explain", "workload", "vision/alien")
     assert "Tutti places those with third" in answer.output
     assert "the operator's plugins are left out" in answer.output
+
+
+def test_who_waits_at_another_gate_than_the_operator_says_is_told_that_its_configuration_is_not_known(tmp_path):
+    limited = queue("limited", "", "a100", 16)
+    limited["spec"]["userLimits"] = [{"users": ["*"], "resources": {GPU: 1}}]
+    waits = pod("vision", "waits", 2, labels={"kueue.x-k8s.io/queue-name": "limited"})
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "user anna may have 1"}
+    waits["status"] = {"phase": "Pending", "conditions": [said]}
+    leads = ours("LocalQueue", "limited", {"clusterQueue": "limited"}, "vision")
+    with cluster(tmp_path, limited, leads, waits) as kubeconfig:
+        answer = called(kubeconfig, "explain", "workload", "vision/waits")
+    assert "does not say who users are" in answer.output
+    assert "The operator said last:  user anna may have 1" in answer.output
+    assert "give it with --config" in answer.output
