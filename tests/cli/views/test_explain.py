@@ -21,6 +21,7 @@ from tutti.cli.views.explain.model import (
     OperatorStatus,
     RuledOutNodes,
 )
+from tutti.cli.views.explain.remedies import why_no_remedy
 from tutti.cli.views.queues import queue_details
 from tutti.engine.lifecycle.reservation import BACKING_OFF
 from tutti.engine.reading.resolution import queue_of
@@ -826,3 +827,18 @@ def test_who_finds_devices_that_are_not_written_yet_is_not_told_to_wait_for_them
     found = of("d/g", made)
     assert verdicts(found)[-1] == "Placement: Passed"
     assert found.remedies == ()
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason", "ends_by_itself"),
+    [
+        (Gate.PLACEMENT, "WaitingForData", True),
+        (Gate.PLACEMENT, "WaitingForFlavor", True),
+        (Gate.QUEUE, "WaitingForWorkloads", True),
+        (Gate.QUEUE, "AfterItself", False),
+        (Gate.PLACEMENT, "Unschedulable", False),
+    ],
+)
+def test_nothing_has_to_be_changed_where_a_wait_ends_by_itself(gate, reason, ends_by_itself):
+    workload = next(iter(told().stock().state.workloads.values()))
+    assert (why_no_remedy(workload, Explanation(gate, reason, "it waits")) == "") is ends_by_itself

@@ -23,7 +23,7 @@ from tutti.cli.views.explain.moves import helpful_moves
 from tutti.cli.views.what_if import without_pods
 from tutti.cluster.devices.offers import CANNOT_ALLOCATE
 from tutti.cluster.pods import PodRecord
-from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
+from tutti.engine.records.explanation import LACKS_NODE, PATIENT, WAITING_FOR_OTHERS, Explanation, Gate
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.plugins.network_overhead import NO_BANDWIDTH
 from tutti.placement.preemption.units import SimulatedRemoval
@@ -235,6 +235,8 @@ def why_no_remedy(workload: Workload, why: Explanation) -> str:
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
         case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
+            return ""
+        case Gate.QUEUE | Gate.PLACEMENT if why.reason in (*PATIENT, WAITING_FOR_OTHERS):
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
             return (
