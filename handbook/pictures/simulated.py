@@ -25,13 +25,16 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "simulate"
 FIRST_COME: Final = "first come, first served"
 ORDERS: Final = (
-    FIRST_COME, "Shortest", "ResponseRatio", "Longest", "Share", "Demand", "DemandAndShare", "Smallest", "Largest",
+    FIRST_COME, "Age", "Shortest", "ResponseRatio", "Longest", "Share", "Demand", "DemandAndShare", "Smallest",
+    "Largest", "Progress",
 )  # fmt: skip
 TRACES: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
     "campus": ("campus.swf", "cpus.yaml", "batch", ()),
     "helios": ("helios_cluster_log.csv", "one-queue.yaml", "gpus", ("--speed-up", "2")),
 }
 """The file, the cluster, its queue, and what else is said."""
+MADE: Final = ("--progress", "0:1")
+"""How much progress jobs say that they still make; traces do not tell."""
 BOUND: Final = 21_600
 SHOWN: Final = (FIRST_COME, "Shortest", "Share", "Largest")
 _POINTS: Final = 120
@@ -78,7 +81,7 @@ def order_of(trace: str, order: str) -> Figures:
     base = [EXAMPLES / file, "--cluster", EXAMPLES / cluster, "--cluster", EXAMPLES / "users.yaml"]
     with tempfile.TemporaryDirectory() as folder:
         jobs = Path(folder) / "jobs.csv"
-        words = [*base, "--queue", f"*={queue}", *more, "--jobs", jobs]
+        words = [*base, "--queue", f"*={queue}", *more, *MADE, "--jobs", jobs]
         if order != FIRST_COME:
             path = Path(folder) / "order.yaml"
             path.write_text(yaml.safe_dump(_ordered(EXAMPLES / cluster, queue, order)), "utf-8")
@@ -87,8 +90,17 @@ def order_of(trace: str, order: str) -> Figures:
         wait = every["wait"]
         return {
             "mean": wait["mean"], "p95": wait["p95"], "most": wait["most"], "slowdown": every["slowdown"]["mean"],
-            "waits": _waits(jobs, "first"),
+            "waits": _waits(jobs, "first"), "halves": _waits_by_progress(jobs),
         }  # fmt: skip
+
+
+def _waits_by_progress(jobs: Path) -> list[float]:
+    """Return how long those waited in the mean that make less than half of their progress, and all others, seconds."""
+    halves: tuple[list[float], list[float]] = ([], [])
+    with jobs.open(encoding="utf-8") as lines:
+        for one in csv.DictReader(lines):
+            halves[float(one["progress"]) >= 1 / 2].append(float(one["wait"]))
+    return [round(sum(waits) / len(waits), 2) for waits in halves]
 
 
 def _ordered(cluster: Path, queue: str, order: str) -> Figures:

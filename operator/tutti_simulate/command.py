@@ -25,7 +25,8 @@ from tutti.engine.records.plugins import checksums
 from tutti.placement.policy_file import MOST_HIDDEN, digest, write_policy
 from tutti.virtual_time.cluster import StuckError
 from tutti_simulate.comparison import Difference, differences
-from tutti_simulate.elastic import elastic_of
+from tutti_simulate.draws import parts_of
+from tutti_simulate.elastic import Elastic
 from tutti_simulate.foreign import THROTTLES
 from tutti_simulate.jobs import GPU_SHARE, Trace, queues_of, thinned, with_shares
 from tutti_simulate.learned_report import Lessons, draw_learned
@@ -33,6 +34,7 @@ from tutti_simulate.learning import Goal, Ground, Lesson, learn, parted
 from tutti_simulate.measures import Figures, Power, column_of, dominant, figures_of, wait_of
 from tutti_simulate.pictures import pictures
 from tutti_simulate.playing import Played, Rules, play
+from tutti_simulate.progress import SaidProgress
 from tutti_simulate.report import Simulation, draw, trace_report
 from tutti_simulate.setting import (
     Setting,
@@ -136,6 +138,9 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
 @click.option("--parallel", default="0.7:0.99", show_default=True, metavar="PART[:PART]",
               help="The part of a job's work that all of its pods share (--elastic); of two, each job has one between "
               "them. Jobs then say how fast they are with how many pods.")  # fmt: skip
+@click.option("--progress", metavar="PART[:PART]",
+              help="How much progress jobs say that they still make (order Progress); of two, each makes "
+              "one between them.")  # fmt: skip
 @click.option("--power", metavar="idle=W[,core=W][,gpu=W]", callback=_power,
               help="What a node draws, and each core and card in use: for the energy.")  # fmt: skip
 @click.option("--pictures", type=click.Path(path_type=Path, file_okay=False), help="Folder for SVGs.")
@@ -168,6 +173,7 @@ def command(
     speeds: dict[str, str],
     elastic: float | None,
     parallel: str,
+    progress: str | None,
     cluster: tuple[Path, ...],
     live: bool,
     against: tuple[Path, ...],
@@ -203,9 +209,14 @@ def command(
     except ValueError as error:
         fail(f"--speed {error}", USAGE)
     try:
-        rules = replace(rules, elastic=elastic_of(elastic, parallel))
+        parts = parts_of(parallel)
     except ValueError as error:
         fail(f"--parallel {error}", USAGE)
+    try:
+        said = None if progress is None else SaidProgress(parts_of(progress))
+    except ValueError as error:
+        fail(f"--progress {error}", USAGE)
+    rules = replace(rules, elastic=None if elastic is None else Elastic(elastic, parts), progress=said)
     asked = _Asked(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed, unseen, Lesson(goal, rounds, draws, hidden, seed=seed),
@@ -402,17 +413,20 @@ def _write(asked: _Asked, runs: Mapping[str, tuple[Played, Figures]]) -> None:
         for name, text in pictures(runs, shown, asked.power).items():
             (asked.pictures / name).write_text(text, "utf-8")
     if asked.jobs is not None:
-        asked.jobs.write_text("".join(_rows({name: one[0] for name, one in runs.items()})), "utf-8")
+        asked.jobs.write_text(
+            "".join(_rows({name: one[0] for name, one in runs.items()}, asked.rules.progress)), "utf-8"
+        )
 
 
-def _rows(runs: Mapping[str, Played]) -> Iterator[str]:
+def _rows(runs: Mapping[str, Played], said: SaidProgress | None) -> Iterator[str]:
     """Yield a line for each job and run; names of the trace are written so that no comma or line end is among them."""
-    yield "run,job,queue,user,pods,submitted,wait,started,ended,evictions\n"
+    yield "run,job,queue,user,pods,submitted,wait,started,ended,evictions,progress\n"
     for name, played in runs.items():
         for one, wait in zip(played.jobs, column_of(played, wait_of), strict=True):
             job = one.job
             texts = ["".join(c if c.isprintable() and c not in ',"' else "_" for c in text) for text in
                      (job.name, job.queue, job.user)]  # fmt: skip
             times = ["" if at is None else f"{at:g}" for at in (one.last, one.ended)]
-            figures = f"{job.size},{job.submitted:g},{wait:g},{','.join(times)},{one.evictions}"
+            made = "" if said is None else said.told(job)
+            figures = f"{job.size},{job.submitted:g},{wait:g},{','.join(times)},{one.evictions},{made}"
             yield f"{name},{','.join(texts)},{figures}\n"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from random import Random
 
 from tutti.quota.speed_curves import SpeedCurve, amdahl
+from tutti_simulate.draws import Range, drawn
 from tutti_simulate.jobs import TraceJob
 
 _STEPS = 10_000
@@ -26,7 +26,7 @@ class Elastic:
     """
 
     part: float
-    parallel: tuple[float, float]
+    parallel: Range
 
     def least(self, job: TraceJob) -> int:
         """Return how many pods a job needs at least; all of them where it has pods of several kinds."""
@@ -34,9 +34,7 @@ class Elastic:
 
     def shared(self, job: TraceJob) -> float:
         """Return the part of its work that all pods of a job share."""
-        low, high = self.parallel
-        drawn = low if low == high else Random(f"parallel/{job.name}").uniform(low, high)  # noqa: S311 - no secret
-        return round(drawn * _STEPS) / _STEPS
+        return round(drawn("parallel", job, self.parallel) * _STEPS) / _STEPS
 
     def curve(self, job: TraceJob) -> SpeedCurve:
         """Return how fast a job is with how many pods."""
@@ -50,19 +48,3 @@ class Elastic:
         """Return how fast a job goes on with so many pods; 1 with all."""
         curve = self.curve(job)
         return curve.speed(pods) / curve.speed(job.size)
-
-
-def elastic_of(part: float | None, said: str) -> Elastic | None:
-    """Return what is written as a part, and another or two with a colon between them; None where no part is.
-
-    Raises:
-        ValueError: The second cannot be read.
-    """
-    low, _, high = said.partition(":")
-    try:
-        ends = float(low), float(high or low)
-    except ValueError:
-        raise ValueError(f"{said!r}: it is one part of 1, or two with a colon between them") from None
-    if not 0 <= ends[0] <= ends[1] <= 1:
-        raise ValueError(f"{said!r}: parts are within 0 and 1, the lower one first")
-    return None if part is None else Elastic(part, ends)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tutti.api.conventions.flavor_seconds import FLAVOR_SECONDS
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME, WORKLOAD
-from tutti.api.conventions.order_annotations import USER
+from tutti.api.conventions.order_annotations import PROGRESS, USER
 from tutti.api.conventions.speed_by_members import SPEED_BY_MEMBERS
 from tutti.api.core import Affinity, Container, NodeAffinity, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -28,6 +28,7 @@ from tutti_sim.hollow.nodes import GPU_LABEL
 from tutti_simulate.elastic import Elastic
 from tutti_simulate.foreign import AppGroupPlans, labels_of
 from tutti_simulate.jobs import JobPods, TraceJob
+from tutti_simulate.progress import SaidProgress
 from tutti_simulate.setting import Setting
 from tutti_simulate.speeds import Speeds
 
@@ -52,6 +53,7 @@ class Rules:
         limits: Whether the engine is told how long jobs said that they may run.
         speeds: How fast they run in which flavor, which they say then.
         elastic: With how few of their pods they run, and how fast then, which they say as well; None: with all alone.
+        progress: How much they say that they still make; None: they do not say.
     """
 
     step: float = 1.0
@@ -60,6 +62,7 @@ class Rules:
     limits: bool = True
     speeds: Speeds = field(default_factory=Speeds)
     elastic: Elastic | None = None
+    progress: SaidProgress | None = None
 
 
 @dataclass(slots=True)
@@ -237,6 +240,8 @@ class _Play:
             assert job.seconds is not None  # the reader has filled it in
             limit = max(limit, job.seconds) * self._rules.speeds.slowest(job)
         notes = {FLAVOR_SECONDS: self._rules.speeds.told(job)} if self._rules.speeds else {}
+        if self._rules.progress is not None:
+            notes[PROGRESS] = self._rules.progress.told(job)
         least, elastic = job.size, self._rules.elastic
         if elastic is not None and (least := elastic.least(job)) < job.size:
             notes[SPEED_BY_MEMBERS] = elastic.told(job)

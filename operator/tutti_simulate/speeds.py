@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from random import Random
 
+from tutti_simulate.draws import drawn
 from tutti_simulate.jobs import TraceJob
 
 MOST_SPEED = 1_000.0
@@ -33,8 +33,7 @@ class Speeds:
 
     def speed(self, job: TraceJob, flavor: str) -> float:
         """Return how fast a job runs in a flavor."""
-        low, high = self.of.get(flavor, (1.0, 1.0))
-        return low if low == high else Random(f"{flavor}/{job.name}").uniform(low, high)  # noqa: S311 - no secret
+        return drawn(flavor, job, self.of.get(flavor, (1.0, 1.0)))
 
     def seconds(self, job: TraceJob, flavors: Iterable[str]) -> float:
         """Return how long a job runs that has these flavors: the slowest decides."""

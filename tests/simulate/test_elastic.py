@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.test_playing import EXACT, NODES, job, played, written
-from tutti_simulate.elastic import Elastic, elastic_of
+from tutti_simulate.draws import parts_of
+from tutti_simulate.elastic import Elastic
 from tutti_simulate.jobs import GPU
 from tutti_simulate.measures import figures_of, stay_of
 from tutti_simulate.playing import Rules
@@ -89,12 +90,11 @@ def test_members_to_whoever_gains_most_shorten_the_stay(tmp_path: Path):
 @pytest.mark.parametrize("said", ["x", "0.5:", "0.9:0.1", "1.1", "-0.1", "nan", "0.1:inf"])
 def test_a_part_that_cannot_be_read_is_refused(said):
     if said == "0.5:":
-        assert elastic_of(0.5, said) == Elastic(0.5, (0.5, 0.5))
+        assert parts_of(said) == (0.5, 0.5)
         return
     with pytest.raises(ValueError, match="part"):
-        elastic_of(0.5, said)
+        parts_of(said)
 
 
 def test_it_is_off_unless_asked_for():
-    assert elastic_of(None, "0.7:0.99") is None
-    assert EXACT.elastic is None
+    assert (EXACT.elastic, EXACT.progress) == (None, None)

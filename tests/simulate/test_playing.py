@@ -17,6 +17,7 @@ from tutti_simulate.comparison import differences, interval
 from tutti_simulate.jobs import GPU, JobPods, Trace, TraceJob, completed, queues_of
 from tutti_simulate.measures import Power, figures_of, jain, slowdown_of, wait_of
 from tutti_simulate.playing import Played, Rules, play
+from tutti_simulate.progress import SaidProgress
 from tutti_simulate.setting import Setting, SettingError, find_queues, setting_of, with_queues
 from tutti_simulate.speeds import speeds_of
 from tutti_simulate.traces.own_journal import read_journal
@@ -360,3 +361,41 @@ def test_jobs_wait_for_the_flavor_in_which_they_end_first(tmp_path: Path, prefer
     told = {one.what: one for one in differences(found, found, (figures_of(found), figures_of(found)), ends=True)}
     mean = sum(end - at for end, at in zip(ends, (0, 10, 20), strict=True)) / 3
     assert told["from submission to end, mean, s"].first == pytest.approx(mean)
+
+
+PROGRESSING = """
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ResourceFlavor
+metadata: {name: gpu}
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  ordering: {factors: [{factor: Progress}]}
+  resourceGroups:
+    - coveredResources: [cpu, nvidia.com/gpu]
+      flavors:
+        - name: gpu
+          resources: [{name: cpu, nominalQuota: 32}, {name: nvidia.com/gpu, nominalQuota: 8}]
+---
+apiVersion: scheduling.tutti.dev/v1alpha1
+kind: LocalQueue
+metadata: {name: q, namespace: work}
+spec: {clusterQueue: q}
+"""
+
+
+def test_jobs_that_say_that_they_make_more_progress_go_first_where_a_queue_goes_by_that(tmp_path: Path):
+    said = SaidProgress((0.0, 1.0))
+    jobs = [job("busy", 0, 100, pods=2), *(job(f"j{number}", 1, 10, pods=2) for number in range(6))]
+    found = played(written(tmp_path, NODES + PROGRESSING), *jobs, rules=Rules(step=0.0, progress=said))
+
+    started = sorted(found.jobs[1:], key=lambda one: one.first or 0.0)
+    made = [said.of(one.job) for one in started]
+    assert made == sorted(made, reverse=True)
+    assert len(set(made)) > 1
+    in_turn = played(written(tmp_path, NODES), *jobs, rules=Rules(step=0.0, progress=said))
+    assert [one.first for one in in_turn.jobs] == sorted(one.first or 0.0 for one in in_turn.jobs)
