@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.world import World
-from tutti.engine.queue.heads import MOST_NAMED, MOST_NAMED_PODS
+from tutti.engine.queue.behind_heads import MOST_NAMED, MOST_NAMED_PODS
 from tutti.engine.records.decisions import SetPodCondition
 from tutti.engine.records.explanation import REFRESH_SECONDS
 

@@ -33,6 +33,7 @@ from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
 from tutti.engine.queue import QueueState, predecessors
+from tutti.engine.queue.behind_heads import explain_those_behind, explain_waiting
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
@@ -44,7 +45,7 @@ from tutti.engine.queue.equivalence import (
     shape_of,
     sort_key,
 )
-from tutti.engine.queue.heads import Batch, NextHead, explain_those_behind, explain_waiting, next_heads
+from tutti.engine.queue.heads import Batch, NextHead, next_heads
 from tutti.engine.queue.ordered_lines import OrderedLines
 from tutti.engine.queue.parking import ParkedClasses, activate_after_victims, taken, tell_in_time
 from tutti.engine.queue.turn_length import TurnLength
