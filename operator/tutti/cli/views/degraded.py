@@ -15,7 +15,8 @@ from tutti.api.messages import IS, agreeing, counted
 from tutti.api.resources import format_amount
 from tutti.cli.views.drawing import ago
 from tutti.engine.lifecycle import LifecycleState
-from tutti.engine.lifecycle.member_loss import losses_of, restarts_at, short_groups
+from tutti.engine.lifecycle.losses import losses_of
+from tutti.engine.lifecycle.member_loss import restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Workload
 from tutti.quota.flavors import VIRTUAL

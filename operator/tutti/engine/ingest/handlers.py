@@ -45,7 +45,8 @@ from tutti.engine.lifecycle import (
     quota_usage,
     scale_down,
 )
-from tutti.engine.lifecycle.reservation import lost_node, node_leaves, note_loss
+from tutti.engine.lifecycle.losses import note_loss
+from tutti.engine.lifecycle.reservation import lost_node, node_leaves
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
 from tutti.engine.records import observations

@@ -23,7 +23,8 @@ from tutti.engine.ingest import IngestState
 from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
 from tutti.engine.ingest.owned_gangs import group_in, owned_by
 from tutti.engine.ingest.topology_requests import member_topology
-from tutti.engine.lifecycle.reservation import give_back, note_loss
+from tutti.engine.lifecycle.losses import note_loss
+from tutti.engine.lifecycle.reservation import give_back
 from tutti.engine.records import decisions
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import (

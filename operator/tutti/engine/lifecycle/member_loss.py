@@ -20,13 +20,13 @@ from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.api.resources import Amounts
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
+from tutti.engine.lifecycle.losses import charge_of_loss, missed_of, still_missed
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Charge, LostMember, MemberGroup, amounts_of
+from tutti.engine.records.members import MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import KeptForSuccessors
 from tutti.engine.records.workloads import Phase, Workload
-from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
 
 _WAITS = ("waits", "wait")
@@ -100,22 +100,6 @@ def describe_degraded(workload: Workload) -> str:
     return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
 
 
-def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
-    """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
-
-    No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
-    """
-    seen = [loss for loss in workload.losses if loss.group == group.name]
-    like = next((m for m in group.members.values() if m.charge is not None), None)
-    if like is None or like.charge is None:
-        return seen
-    unseen = min(group.lacking, group.had - group.counts().placed) - len(seen)
-    return (
-        seen
-        + [LostMember(group.name, "", amounts_of(like, like.charge), like.charge.flavors, like.charge.queue)] * unseen
-    )
-
-
 def follow_losses(state: LifecycleState, workload: Workload) -> None:
     """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
     if workload.phase is not Phase.SCHEDULED:
@@ -141,7 +125,7 @@ def follow_losses(state: LifecycleState, workload: Workload) -> None:
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
         short = []
-    workload.losses = _still_missed(state, workload, short)
+    workload.losses = still_missed(state, workload, short)
     _keep(state, workload, short)
     if workload.phase is Phase.SCHEDULED:
         if not workload.queue and state.now < _room_is_kept_until(state, workload):
@@ -214,27 +198,6 @@ def _turn_is_over(state: LifecycleState, workload: Workload, short: Iterable[Mem
     return end <= state.now
 
 
-def _still_missed(state: LifecycleState, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:
-    """Return of each group as many losses as it lacks members; those with room that nobody has taken stay longest."""
-    out: list[LostMember] = []
-    for group in short:
-        mine = [loss for loss in workload.losses if loss.group == group.name]
-        stay = sorted(range(len(mine)), key=lambda at: (not _has_room(state, mine[at]), -at))[: group.lacking]
-        out += [mine[at] for at in sorted(stay)]
-    return out
-
-
-def _has_room(state: LifecycleState, loss: LostMember) -> bool:
-    """Whether the room that a lost member had is there, and as much is free."""
-    nodes = state.cluster.nodes
-    if not loss.node or not state.cluster.is_working(loss.node):
-        return False
-    row = nodes.rows[loss.node]
-    free = dict(zip(nodes.resource_index.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
-    asked = {name: amount for name, amount in loss.amounts.items() if name in free}  # devices that quota counts are not
-    return all(amount <= free[name] for name, amount in asked.items() if amount > 0)
-
-
 def _keep(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:
     """Have just that in use which is kept for what a gang lacks."""
     key = workload.key
@@ -282,8 +245,8 @@ def _wanted(state: LifecycleState, workload: Workload, short: Iterable[MemberGro
         workload.queue or state.now < _room_is_kept_until(state, workload)
     )
     room: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-    for loss in _missed(workload, short):
-        charge = _charge(state, workload, loss)
+    for loss in missed_of(workload, short):
+        charge = charge_of_loss(state, workload, loss)
         if loss.node and keeps_room and (charge is not None or not workload.queue):
             kept.spots.append((loss.node, loss.amounts))
         if charge is not None:
@@ -305,35 +268,11 @@ def _room_is_kept_until(state: LifecycleState, workload: Workload) -> float:
     return since + state.configuration.on_member_loss.window_seconds
 
 
-def _missed(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[LostMember]:
-    """Yield what some groups have lost of what is not on its way again."""
-    for group in short:
-        yield from losses_of(workload, group)[: group.missing]
-
-
 def _as_far_as_there_is(state: LifecycleState, node: str, amounts: Amounts) -> Amounts:
     """Return how much of some amounts a node has in all, in scheduling units: a status may say anything."""
     nodes = state.cluster.nodes
     has = dict(zip(nodes.resource_index.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
     return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
-
-
-def _charge(state: LifecycleState, workload: Workload, loss: LostMember) -> Charge | None:
-    """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this has now."""
-    said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
-    queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
-    if queue is None or not loss.flavors:
-        return None
-    found = quota_usage.flavors_of(
-        state, queue.name, loss.flavors, loss.amounts, loss.node
-    )  # as those that are left are
-    flavors = {name: one for name, one in found.items() if (one, name) in queue.quotas and name in loss.flavors}
-    return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
-
-
-def _tells_queue(state: LifecycleState, workload: Workload, loss: LostMember) -> bool:
-    since = state.now if workload.running_since is None else workload.running_since
-    return not loss.recalled or quota_usage.is_believed(state, workload, loss.queue, since)
 
 
 def _restart_in_time(state: LifecycleState, workload: Workload, short: list[MemberGroup]) -> None:
@@ -363,8 +302,8 @@ def _hopeless(state: LifecycleState, workload: Workload, short: list[MemberGroup
         for member in workload.members():
             if member.charge is not None:
                 add_to(wanted, member.charge.usage, 1)
-        for loss in _missed(workload, short):
-            charge = _charge(state, workload, loss)
+        for loss in missed_of(workload, short):
+            charge = charge_of_loss(state, workload, loss)
             if charge is not None:
                 add_to(wanted, charge.usage, 1)
         beyond = next((what for what, n in wanted.items() if n > node.potential(what)), None)

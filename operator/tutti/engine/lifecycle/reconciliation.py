@@ -17,6 +17,7 @@ from tutti.engine.lifecycle import (
     early_starts,
     eviction,
     limits,
+    losses,
     member_loss,
     owner_starts,
     permits,
@@ -47,7 +48,7 @@ def reconcile(state: LifecycleState, workload: Workload) -> None:
         reservation.give_back_leaving(state, workload)
     tally = workload.counts()
     if tally.failed or tally.lost:
-        reservation.note_losses(state, workload)
+        losses.note_losses(state, workload)
     quota_usage.update_charges(state, workload)
     limits.enforce_limits(state, workload)
     if leaving:

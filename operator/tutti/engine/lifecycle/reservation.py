@@ -18,12 +18,12 @@ from tutti.api.hami import UNOFFERED
 from tutti.api.messages import HAS, WAS, counted
 from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
-from tutti.cluster.pods import PodPhase, PodRecord
-from tutti.engine.lifecycle import LifecycleState, quota_usage
+from tutti.cluster.pods import PodRecord
+from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.device_release import free_claims_of_ended
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation, amounts_of
+from tutti.engine.records.members import Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
 
@@ -34,12 +34,6 @@ ADDED_TOLERATIONS = tuple(
 """What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
 
 
-_RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
-"""Phases in which what members leave behind may be kept for their successors."""
-_ENDED = (PodPhase.FAILED, PodPhase.LOST)
-"""What members do that are there and that nobody counts on any more."""
-
-
 def give_back(state: LifecycleState, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     member.unknown = False
@@ -48,43 +42,6 @@ def give_back(state: LifecycleState, member: Member) -> None:
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
         member.charge = None
-
-
-def note_loss(state: LifecycleState, member: Member) -> None:
-    """Note what a member has that is about to be forgotten, where its gang runs and will miss it.
-
-    What it was counted in and where it was is kept for its successor (`lifecycle/member_loss.py`). One that has
-    succeeded is not missed.
-    """
-    (key, name), pod = state.pod_group_of[member.pod.key], member.pod
-    workload = state.workloads[key]
-    if key[0] == "Pod" or workload.phase not in _RUNNING or not pod.node or member.loss_noted:
-        return
-    if pod.phase == "Succeeded":
-        workload.groups[name].ended += 1
-        return
-    member.loss_noted = True
-    for index, loss in enumerate(workload.losses):
-        was_lost = pod.counted in _ENDED and loss.recalled
-        if was_lost and (loss.group, loss.node) == (name, pod.node):
-            # The status told of it; how much it had, the pod tells.
-            amounts = amounts_of(member, member.charge)
-            workload.losses[index] = LostMember(name, pod.node, amounts, loss.flavors, loss.queue)
-            return
-    charge = member.charge or quota_usage.found_charge(state, workload, member)
-    flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = LostMember(name, pod.node, amounts_of(member, charge), flavors, queue)
-    if any(loss.recalled for loss in workload.losses):
-        workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
-    else:
-        workload.losses.append(found)
-
-
-def note_losses(state: LifecycleState, workload: Workload) -> None:
-    """Note of the members that have failed, or are lost, what their gang will miss of them."""
-    for member in workload.members():
-        if member.pod.counted in _ENDED and not member.over:
-            note_loss(state, member)
 
 
 def node_leaves(state: LifecycleState) -> None:
