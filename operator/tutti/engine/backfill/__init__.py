@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tutti.engine.admission import AdmissionState
-from tutti.engine.records.reservations import ShareDebts
+from tutti.engine.records.share_debts import ShareDebts
 
 
 @dataclass(kw_only=True)

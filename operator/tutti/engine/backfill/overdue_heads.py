@@ -31,7 +31,7 @@ from fractions import Fraction
 from tutti.engine.backfill import BackfillState
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.queue_entries import QueueEntry
-from tutti.engine.records.reservations import OverdueHead, ShareDebt
+from tutti.engine.records.share_debts import OverdueHead, ShareDebt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.fair_sharing import QueueOrdering
 from tutti.quota.proportion import DeservedFirst, Proportion
@@ -63,11 +63,11 @@ def note_head(state: BackfillState, entry: QueueEntry) -> None:
         return
     if state.ledger.tree.queues[queue.name].parent is None:
         return
-    line, known = entry.equivalence.line, debts.claims.get(queue.name)
+    line, known = entry.equivalence.line, debts.heads.get(queue.name)
     if known is not None and known.workload == workload.key:
         return
     if known is None or line.order(entry) < line.place(known.key, known.local_queue):
-        debts.claims[queue.name] = OverdueHead(
+        debts.heads[queue.name] = OverdueHead(
             workload.key, workload.queued_at, entry.key, entry.equivalence.local_queue
         )
         debts.stale = True
@@ -75,8 +75,8 @@ def note_head(state: BackfillState, entry: QueueEntry) -> None:
 
 def has_turn(state: BackfillState, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
-    claim = state.share_debts.claims.get(queue)
-    mine = claim is not None and claim.workload == workload
+    head = state.share_debts.heads.get(queue)
+    mine = head is not None and head.workload == workload
     return mine and state.share_debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
@@ -95,14 +95,14 @@ TURNS = "following whose turn is overdue"
 def refresh_turns(state: BackfillState, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.share_debts
-    for queue, claim in list(debts.claims.items()):
-        entry = entry_of(claim.workload)
+    for queue, head in list(debts.heads.items()):
+        entry = entry_of(head.workload)
         if entry is None or entry.equivalence.line.name != (queue, "") or entry.queue is None:
-            del debts.claims[queue]
+            del debts.heads[queue]
         else:
-            claim.key, claim.local_queue = entry.key, entry.equivalence.local_queue
-    debts.turns = {root: queue for root, queue in debts.turns.items() if queue in debts.claims}
-    if not (debts.claims or debts.of):
+            head.key, head.local_queue = entry.key, entry.equivalence.local_queue
+    debts.turns = {root: queue for root, queue in debts.turns.items() if queue in debts.heads}
+    if not (debts.heads or debts.of):
         debts.stale = False
         return
     if state.now < debts.looked_at + DEBT_SECONDS:
@@ -120,7 +120,7 @@ def next_turn_due(state: BackfillState) -> float | None:
     debts = state.share_debts
     times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
     patience = state.configuration.fair_sharing.patience_seconds
-    times += [claim.since + patience for claim in debts.claims.values() if claim.since + patience > state.now]
+    times += [head.since + patience for head in debts.heads.values() if head.since + patience > state.now]
     for debt in debts.of.values():
         if debt.beyond < 0:
             times.append(max(state.now, debt.at + max(DEBT_SECONDS, debt.seconds / -debt.beyond)))
@@ -130,18 +130,18 @@ def next_turn_due(state: BackfillState) -> float | None:
 def _give_turns(state: BackfillState, parts: Parts, entry_of: EntryOf) -> None:
     """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
     debts, ripe = state.share_debts, state.now - state.configuration.fair_sharing.patience_seconds
-    asking = [_Asking.of(state, parts, queue, entry_of(claim.workload)) for queue, claim in debts.claims.items()]
+    asking = [_Asking.of(state, parts, queue, entry_of(head.workload)) for queue, head in debts.heads.items()]
     least: dict[str, Fraction] = {}
     for one in asking:
         if one.fits:
             least[one.root] = min(one.then, least.get(one.root, one.then))
-    for one in sorted(asking, key=lambda one: (debts.claims[one.queue].since, one.queue)):
-        claim, holder = debts.claims[one.queue], debts.turns.get(one.root)
-        may = one.fits and not _pauses(state, claim.workload)
+    for one in sorted(asking, key=lambda one: (debts.heads[one.queue].since, one.queue)):
+        head, holder = debts.heads[one.queue], debts.turns.get(one.root)
+        may = one.fits and not _pauses(state, head.workload)
         if holder == one.queue and not may:
             del debts.turns[one.root]
             debts.stale = True  # it may be that of one who was passed over
-        is_ripe = claim.since <= ripe and one.queue not in debts.of and one.now <= 1
+        is_ripe = head.since <= ripe and one.queue not in debts.of and one.now <= 1
         if holder is None and may and is_ripe and (one.then > 1 or one.then == least[one.root]):
             debts.turns[one.root] = one.queue
             state.ledger.retry(one.queue)
