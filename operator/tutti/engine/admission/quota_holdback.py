@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 
 from tutti.api.resources import format_amount
 from tutti.engine.admission import AdmissionState
+from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import QuotaHoldback
-from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey, workload_named_by_key
+from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import entry_key

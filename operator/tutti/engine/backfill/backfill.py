@@ -44,11 +44,12 @@ from tutti.engine.backfill.start_time import (
 )
 from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
+from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation, has_its_nodes
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.assignment import NoFit
 from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue

@@ -21,9 +21,10 @@ from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back
 from tutti.engine.records.decisions import CardLock
+from tutti.engine.records.discretion import pod_named
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, pod_named
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
 ANSWER_SECONDS: Final = 30
 """After so long without an answer a node's plugin counts as one that does not answer: the kubelet asks it at once."""

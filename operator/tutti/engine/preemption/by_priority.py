@@ -33,12 +33,13 @@ from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.preemption.surplus import surplus_members, surplus_of
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
+from tutti.engine.records.discretion import pod_named, workload_named
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims

@@ -30,6 +30,7 @@ from tutti.engine.preemption.by_priority import spots_of
 from tutti.engine.preemption.moves import WAITING_FOR_MOVES, home_of
 from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.reading.resolution import queue_of, through_local_queue
+from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
 from tutti.engine.records.gang_membership import says_movable
 from tutti.engine.records.members import Member, MemberGroup, PodSetTopology
@@ -37,7 +38,7 @@ from tutti.engine.records.moves import AGAIN_SECONDS, Home, KeptPlace, MovedPiec
 from tutti.engine.records.pod_sets import PreemptionOption, pod_set_group_of
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import NO_FLAVOR, Mask
 from tutti.placement.gang import Ask
 from tutti.placement.preemption.consolidation import (

@@ -29,6 +29,7 @@ from tutti.engine.lifecycle.eviction import MOVED_BY_SCHEDULER, evict, evict_mem
 from tutti.engine.preemption import PreemptionState, nominations
 from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.discretion import workload_named_by_key
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.members import Charge, Member
@@ -42,7 +43,7 @@ from tutti.engine.records.moves import (
     PastMove,
 )
 from tutti.engine.records.reservations import Nomination, Spot
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.preemption.victim_cost import Coverage
 from tutti.quota.flavors import VIRTUAL, usage_of
 

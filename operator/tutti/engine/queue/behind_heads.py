@@ -15,9 +15,10 @@ from typing import Final
 
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.queue import QueueState
+from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
-from tutti.engine.records.workloads import Workload, workload_named
+from tutti.engine.records.workloads import Workload
 from tutti.quota.assignment import NoFit
 
 BEHIND_HEAD = "BehindHead"

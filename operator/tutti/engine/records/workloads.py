@@ -3,20 +3,15 @@
 A workload is a Workload object with its pod groups, or a PodGroup on its own, or a single pod; the engine treats
 all three alike. Its life:
 
+    CHECKING   (it has quota and no nodes, and admission checks have yet to answer, see `lifecycle/checks.py`)
+     ^   |
+     |   v
     WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
-     |   ^
-     +-> CHECKING   (it has quota and no nodes, and admission checks have yet to answer, see `lifecycle/checks.py`)
        ^                    |                               |                       |
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
        +-------------------------- LEAVING <----------------+-----------------------+
                   (taken out: bound members are being evicted, see `lifecycle/eviction.py`)
-
-At the end stands how others are named in what a namespace is told: those who read it need not be allowed to see
-these others. Events, conditions and statuses lie in the namespace of whom they are about. A pod, gang or LocalQueue
-of another one is told there by its kind and uid, as kube-scheduler (framework/preemption/executor.go) and Kueue
-(preemption/preemption.go) tell of a preemptor. The views of `tutti` name everybody: they know no more than their
-reader may list. Each of these is told whether it is `discreet` at all: else everybody is told by name.
 """
 
 from __future__ import annotations
@@ -31,7 +26,6 @@ from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.core import OwnerReference
 from tutti.api.kinds.checks import AdmissionCheckState
 from tutti.api.kinds.workload import Requeue
-from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.line_order import Traits
 from tutti.engine.records.managed_owners import ManagedOwner
@@ -42,6 +36,9 @@ from tutti.quota.speed_curves import SpeedCurve
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
+
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace ("" where cluster-scoped) and name."""
 
 Standing = tuple[int, float, int]
 """What a place in line goes by: less for a higher priority, since when it waits, and the order of its application."""
@@ -416,36 +413,3 @@ class Workload:
             sum(bool(m.pod.node) and not m.over for m in g.members.values()) >= g.min_count
             for g in self.groups.values()
         )
-
-
-def workload_named(other: Workload, reader: str, *, discreet: bool) -> str:
-    """Return how a workload is told of in a namespace."""
-    if not discreet or other.key[1] == reader:
-        return other.name
-    return _unnamed(other.key[0], other.uid or next((member.pod.uid for member in other.members()), ""))
-
-
-def workload_named_by_key(
-    key: WorkloadKey, reader: str, *, known: Mapping[WorkloadKey, Workload], discreet: bool
-) -> str:
-    """Return how a workload is told of in a namespace; it may be gone already from those that are known."""
-    found = known.get(key)
-    if found is not None:
-        return workload_named(found, reader, discreet=discreet)
-    return "/".join(key) if not discreet or key[1] == reader else _unnamed(key[0], "")
-
-
-def pod_named(pod: PodRecord, reader: str, *, discreet: bool) -> str:
-    """Return how a pod is told of in a namespace."""
-    if not discreet or pod.namespace == reader:
-        return f"{pod.namespace}/{pod.name}"
-    return _unnamed("Pod", pod.uid)
-
-
-def _unnamed(kind: str, uid: str) -> str:
-    said = f"a {kind} of another namespace"
-    return f"{said} (uid {uid})" if uid else said
-
-
-ObjectKey = tuple[str, str, str]
-"""Kind, namespace ("" where cluster-scoped) and name."""
