@@ -240,7 +240,7 @@ def history(seed: int, *, flat: bool = False) -> World:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nobody_who_sleeps_could_start(seed):
+def test_nobody_who_is_parked_could_start(seed):
     """Whatever came and went, asking everybody anew, which any change of a flavor does, starts nobody more."""
     world = history(seed)
     world.flavor("unheard-of")

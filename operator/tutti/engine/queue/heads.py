@@ -46,14 +46,14 @@ class Contender(Protocol):
         """Return the place of one of these among the heads of all contenders."""
 
 
-class Sleeping(Protocol):
-    """Those who are asleep until it is known that something could come of looking at them."""
+class ParkedForQuota(Protocol):
+    """Those who are parked until it is known that something could come of looking at them."""
 
     def nearest(self, state: QueueState, *, has_others: bool) -> Place | None:
         """Return where the next of them stands, or before that, beside others or alone; None where there is nobody."""
 
     def rouse(self) -> PendingQueue:
-        """Have all tried who sleep in the line of that one, and return the line."""
+        """Have all tried who are parked in the line of that one, and return the line."""
 
     def asked(self) -> Collection[str]:
         """Return the quota trees in which anybody was to be looked at in this turn."""
@@ -62,10 +62,10 @@ class Sleeping(Protocol):
         """Return a ClusterQueue of one of these trees."""
 
     def is_asked(self, root: str) -> bool:
-        """Whether anybody who sleeps in a tree is to be looked at."""
+        """Whether anybody who is parked in a tree is to be looked at."""
 
     def rouse_by_share(self, state: QueueState, root: str, head: tuple[str, Key] | None) -> PendingQueue | None:
-        """Have all tried who sleep in the line of one who may go before a head of a tree, and return the line."""
+        """Have all tried who are parked in the line of one who may go before a head of a tree, and return the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +114,22 @@ def next_heads(
     pending: PendingRequests,
     *,
     shut_out: ShutOut,
-    sleeping: Sleeping | None = None,
+    parked: ParkedForQuota | None = None,
 ) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
         shut_out: Takes out of its line one of which looking at its quota has raised.
-        sleeping: Who competes beside those.
+        parked: Who competes beside those.
         state: What is used, and by what is compared.
         lines: Those with somebody to try.
         pending: What is waited for in all lines, these or not.
     """
     heap: list[tuple[Place, int, Contender]] = []
     known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
-    contenders = _contenders(state, lines, pending, shut_out, sleeping)
+    contenders = _contenders(state, lines, pending, shut_out, parked)
     if state.rules.fair:
-        sleeping = None  # they compete within their trees
+        parked = None  # they compete within their trees
     for number, contender in enumerate(contenders):
         first = contender.next(state)
         if first is not None:
@@ -137,9 +137,9 @@ def next_heads(
             heap.append((first[0], number, contender))
     heapq.heapify(heap)
     while True:
-        nearest = None if sleeping is None else sleeping.nearest(state, has_others=bool(heap))
-        if sleeping is not None and nearest is not None and (not heap or nearest <= heap[0][0]):
-            line = sleeping.rouse()
+        nearest = None if parked is None else parked.nearest(state, has_others=bool(heap))
+        if parked is not None and nearest is not None and (not heap or nearest <= heap[0][0]):
+            line = parked.rouse()
             line.begin()
             contenders.append(_Single(line, shut_out))
             found = contenders[-1].next(state)
@@ -168,7 +168,7 @@ def _contenders(
     lines: Iterable[PendingQueue],
     pending: PendingRequests,
     shut_out: ShutOut,
-    sleeping: Sleeping | None,
+    parked: ParkedForQuota | None,
 ) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
@@ -178,7 +178,7 @@ def _contenders(
             snapshot = state.ledger.snapshot
             root = snapshot.queue(queue).root()
             tournament = Tournament(snapshot, root, _measure(state.rules.ordering, root, pending))
-            trees[name] = _Tree(state, name, tournament, shut_out, sleeping)
+            trees[name] = _Tree(state, name, tournament, shut_out, parked)
             out.append(trees[name])
         return trees[name]
 
@@ -191,9 +191,9 @@ def _contenders(
             out.append(_Single(line, shut_out))
         else:
             tree(head.equivalence.root, line.name[0]).take_in(line)
-    if sleeping is not None and state.rules.fair:
-        for name in sleeping.asked():
-            tree(name, sleeping.some_queue(name))
+    if parked is not None and state.rules.fair:
+        for name in parked.asked():
+            tree(name, parked.some_queue(name))
     return out
 
 
@@ -241,19 +241,19 @@ class _Head:
 
 
 class _Tree:
-    """The lines of one cohort tree, whose heads compete by fair shares, and those who sleep in it.
+    """The lines of one cohort tree, whose heads compete by fair shares, and those who are parked in it.
 
     Only what may be another since it was asked last is asked again: the head of a line that has changed, and the path
     in the tree above a queue of which more or less is used. Where quota was given back, all heads are.
     """
 
     def __init__(
-        self, state: QueueState, name: str, tournament: Tournament, shut_out: ShutOut, sleeping: Sleeping | None
+        self, state: QueueState, name: str, tournament: Tournament, shut_out: ShutOut, parked: ParkedForQuota | None
     ) -> None:
         self._name = name
         self._tournament = tournament
         self._shut_out = shut_out
-        self._sleeping = sleeping
+        self._parked = parked
         self._lines: dict[str, PendingQueue] = {}
         self._heads: dict[str, _Head] = {}
         self._changes: dict[str, None] = {}
@@ -305,11 +305,11 @@ class _Tree:
         self._tournament.put(queue, head)
 
     def _rouse(self, state: QueueState, winner: str | None) -> bool:
-        """Have somebody compete who sleeps and may go before the one that would win; returns whether anybody does."""
-        if self._sleeping is None or not self._sleeping.is_asked(self._name):
+        """Have somebody parked compete who may go before the one that would win; returns whether anybody does."""
+        if self._parked is None or not self._parked.is_asked(self._name):
             return False
         head = None if winner is None else (winner, self._tournament.key(winner))
-        line = self._sleeping.rouse_by_share(state, self._name, head)
+        line = self._parked.rouse_by_share(state, self._name, head)
         if line is None:
             return False
         line.begin()
@@ -325,7 +325,7 @@ class _Tree:
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
-        if len(self._lines) > 1 or (self._sleeping is not None and self._sleeping.is_asked(self._name)):
+        if len(self._lines) > 1 or (self._parked is not None and self._parked.is_asked(self._name)):
             return iter(())  # each admission changes the shares
         return next(iter(self._lines.values())).followers(head)
 

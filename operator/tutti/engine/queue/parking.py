@@ -84,8 +84,8 @@ class ParkedClasses:
         if is_asked is not None:
             (self.roused if is_asked else self.by_root.setdefault(equals.root, {}))[equals] = None
 
-    def sleep(self, equals: EquivalenceClass, why: Explanation) -> None:
-        """Let a class wait in its line; where that is strict, those who slept there are looked at again as well."""
+    def park(self, equals: EquivalenceClass, why: Explanation) -> None:
+        """Let a class wait in its line; where that is strict, those parked there are looked at again as well."""
         equals.line.park(equals, why)
         if equals.line.strict:
             for other in self.by_quota.of_queue(equals.line.name[0], equals.root):
@@ -158,7 +158,7 @@ def activate_after_victims(equals: EquivalenceClass) -> None:
 
 
 def tell_in_time(state: QueueState, equals: EquivalenceClass) -> None:
-    """Have the first of those who sleep on tried again when numbers may be told anew, which are others by now."""
+    """Have the first of those who stay parked tried again when numbers may be told anew, which are others by now."""
     first = equals.first()
     equals.stale = True
     if first is not None:

@@ -2,7 +2,7 @@
 
 Of those who take out nobody, and whose pods are all counted alike, only he can start now whose request fits what is
 available on the path of his queue. All others would be told other numbers, and nothing else would come of it
-(`fails_again`): they sleep on. So whoever is next is looked for among those who fit (`sleeping_tree.py`), by a place
+(`fails_again`): they stay parked. So whoever is next is looked for among those who fit (`parked_tree.py`), by a place
 that is never behind the one he has; his line is woken as a whole, and stands where it stands by the rules (`heads.py`).
 After each admission it is looked at again.
 
@@ -21,7 +21,7 @@ from typing import Final
 from tutti.engine.queue import QueueState
 from tutti.engine.queue.equivalence import fails_again
 from tutti.engine.queue.heads import Place
-from tutti.engine.queue.sleeping_tree import Row, SleepingTree
+from tutti.engine.queue.parked_tree import ParkedTree, Row
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import Whose
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
@@ -60,7 +60,7 @@ def options_of(state: QueueState, entry: QueueEntry, why: Explanation) -> list[s
         return None
     if equals.pod_sets[0].topology is not None or equals.known.implied or choice.mode is AssignmentMode.FIT:
         return None
-    if equals.line.strict and not equals.line.sleeps_alone(equals):
+    if equals.line.strict and not equals.line.is_parked_alone(equals):
         return None
     return [one.flavor for one in choice.pod_sets[0].attempts if one.why not in _NEVER]
 
@@ -78,7 +78,7 @@ def _is_comparable(state: QueueState, queue: str) -> bool:
 
 
 class QuotaBounds:
-    """The classes that sleep for want of quota, tree by tree, and who of them is to be looked at in this turn."""
+    """The classes that are parked for want of quota, tree by tree, and who of them is to be looked at in this turn."""
 
     def __init__(self) -> None:
         self._moment = 0
@@ -86,7 +86,7 @@ class QuotaBounds:
 
     def clear(self) -> None:
         """Forget everybody."""
-        self._trees: dict[str, SleepingTree] = {}
+        self._trees: dict[str, ParkedTree] = {}
         self._rows: dict[EquivalenceClass, Row] = {}
         self._asked: dict[str, tuple[int, int]] = {}
         self._nearest: tuple[tuple[object, ...], tuple[Place, Row] | None] | None = None
@@ -94,11 +94,11 @@ class QuotaBounds:
         self._epoch = -1
 
     def roots(self) -> Collection[str]:
-        """Return the trees in which anybody sleeps."""
+        """Return the trees in which anybody is parked."""
         return self._trees.keys()
 
     def put(self, state: QueueState, entry: QueueEntry, flavors: Iterable[str]) -> None:
-        """Take in the class of an entry, which sleeps; any of these flavors would do (`options_of`)."""
+        """Take in the class of an entry, which is parked; any of these flavors would do (`options_of`)."""
         equals = entry.equivalence
         assert equals.queue is not None  # there is quota of it
         self.drop(equals)
@@ -107,11 +107,11 @@ class QuotaBounds:
         node = state.ledger.tree.queues[equals.queue.name]
         if equals.root not in self._trees:
             shares = ShareColumns(node.root(), state.rules.ordering) if state.rules.fair else None
-            self._trees[equals.root] = SleepingTree(shares)
+            self._trees[equals.root] = ParkedTree(shares)
         self._rows[equals] = self._trees[equals.root].put(node, entry, flavors)
 
     def drop(self, equals: EquivalenceClass) -> bool | None:
-        """Let go of a class; returns whether it was to be looked at in this turn, None where it does not sleep here."""
+        """Let go of a class; returns whether it was to be looked at in this turn, None where it is not parked here."""
         row = self._rows.pop(equals, None)
         if row is None:
             return None
@@ -124,7 +124,7 @@ class QuotaBounds:
         return was_asked
 
     def compare_again(self, entry: QueueEntry) -> bool:
-        """Have a class compared when it is asked for next; returns whether it sleeps here, and stands where it stood.
+        """Have a class compared when it is asked for next; returns whether it is parked here, where it stood.
 
         Args:
             entry: One of it of which something was observed; it asks for what it did.
@@ -133,7 +133,7 @@ class QuotaBounds:
         return row is not None and self._trees[entry.equivalence.root].compare_again(row)
 
     def of_queue(self, queue: str, root: str) -> list[EquivalenceClass]:
-        """Return who sleeps in the line of a ClusterQueue, which is in some tree."""
+        """Return who is parked in the line of a ClusterQueue, which is in some tree."""
         return list(self._trees[root].lines.get(queue, ())) if root in self._trees else []
 
     def ask(self, state: QueueState, roots: Iterable[str], entries: Entries) -> list[EquivalenceClass]:
@@ -145,7 +145,7 @@ class QuotaBounds:
             entries: Of those who stand in a queue.
 
         Returns:
-            Of whom more is to be looked at than who fits: they do not sleep here any more.
+            Of whom more is to be looked at than who fits: they are not parked here any more.
         """
         here = [root for root in roots if root in self._trees]
         if not here:
@@ -198,11 +198,11 @@ class QuotaBounds:
         return self._asked.keys()
 
     def is_asked(self, root: str) -> bool:
-        """Whether anybody who sleeps in a tree is to be looked at."""
+        """Whether anybody who is parked in a tree is to be looked at."""
         return root in self._asked and self._trees[root].asks_any()
 
     def rouse_by_share(self, state: QueueState, root: str, head: tuple[str, Key] | None) -> PendingQueue | None:
-        """Have all tried who sleep in the line of one who may go before the head that would win, and return the line.
+        """Have all tried who are parked in the line of one who may go before the winning head, and return the line.
 
         Args:
             state: The engine's memory.
@@ -217,7 +217,7 @@ class QuotaBounds:
         return None if row is None else self._rouse(row)
 
     def rouse(self) -> PendingQueue:
-        """Have all tried who sleep in the line of the nearest, and return the line."""
+        """Have all tried who are parked in the line of the nearest, and return the line."""
         assert self._nearest is not None  # it has been asked who that is
         assert self._nearest[1] is not None
         return self._rouse(self._nearest[1][1])
@@ -233,7 +233,7 @@ class QuotaBounds:
         for line in lines if self._asked else ():
             name, part = line.name
             for root in () if part else tuple(self._asked):
-                for equals in self.of_queue(name, root):  # who was tried before the last turn ended sleeps on
+                for equals in self.of_queue(name, root):  # who was tried before the last turn ended stays parked
                     if self._trees[root].is_asked(self._rows[equals]):
                         self.drop(equals)
                         line.activate(equals)
@@ -257,7 +257,7 @@ class QuotaBounds:
         return news
 
     def some_queue(self, root: str) -> str:
-        """Return a ClusterQueue in whose line somebody sleeps who is in a tree, or was when this turn began."""
+        """Return a ClusterQueue in whose line somebody is parked who is in a tree, or was when this turn began."""
         return next(iter(self._trees[root].lines))
 
     def _version(self, state: QueueState, root: str) -> tuple[int, int]:

@@ -152,7 +152,7 @@ class SchedulingQueue:
         self._parked.by_quota.rouse_lines(queues)
         degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
         aside = partial(self._put_aside, state)
-        then = next_heads(state, others, self._pending, shut_out=aside, sleeping=self._parked.by_quota)
+        then = next_heads(state, others, self._pending, shut_out=aside, parked=self._parked.by_quota)
         heads = self._worth_trying(state, chain(next_heads(state, degraded, self._pending, shut_out=aside), then))
         length, out_of_date = self._length, False
         length.begin(most, enough)
@@ -201,7 +201,7 @@ class SchedulingQueue:
             Who is told another reason by that than until now.
         """
         equals, queue = entry.equivalence, entry.equivalence.line
-        self._parked.sleep(equals, why)
+        self._parked.park(equals, why)
         let_rest(state, entry)
         quota_holdback.note_holdback(state, entry, why)
         self._parked.note(state, entry, why, lacks_nodes=lacks_nodes)
@@ -365,7 +365,7 @@ class SchedulingQueue:
             if equals.before is None or not state.attempt(Whose(*entry.workload.key), "comparing it", again, False):
                 yield head
                 continue
-            self._parked.sleep(equals, equals.before)
+            self._parked.park(equals, equals.before)
             quota_holdback.note_holdback(state, entry, equals.before)
             tell_in_time(state, equals)
             self._parked.for_more_quota(state, entry, equals.before)
@@ -386,9 +386,9 @@ class SchedulingQueue:
         """Have those tried again who may fit where pods have left, or everybody where there may be other room."""
         fitting, others = self._parked.helped_by_room(state.cluster)
         self._activate(state, others)
-        sleeping = [one for one in fitting if one.why is not None]
-        self._activate(state, sleeping)
-        self._parked.call(sleeping)
+        parked = [one for one in fitting if one.why is not None]
+        self._activate(state, parked)
+        self._parked.call(parked)
 
     def _follow_holdbacks(self, state: QueueState) -> None:
         """Hold nothing back for those who have left their queue, and wake who was refused because of them."""

@@ -85,11 +85,11 @@ class EquivalenceClass:
         pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
         asks: What each of them asks for per resource, pods beyond the required ones included.
         local_queue: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
-        why: Why the first of them had to wait, while they sleep.
+        why: Why the first of them had to wait, while they are parked.
         before: The same of the last time that they slept.
         fresh: Whether any has joined them since then.
         looked_at: When that was last looked at because it might be told anew, Unix seconds.
-        stale: Whether they sleep by what was found before, so that its numbers may be others now.
+        stale: Whether they are parked by what was found before, so that its numbers may be others now.
         choice: The flavors that each could have, as of `version` of the tree.
         widest: The flavors that each could have with as many surplus pods as fit by quota, as of which version.
         known: What does not change of what the pod sets ask of the queue.
@@ -202,7 +202,7 @@ class PendingQueue:
         return min(self.parked(), key=self.order, default=None)
 
     def parked(self) -> Iterator[QueueEntry]:
-        """Yield the first of each equivalence class that sleeps, in no particular order but always the same.
+        """Yield the first of each equivalence class that is parked, in no particular order but always the same.
 
         Those who wait for a limit of their user are left out: they are in nobody's way.
         """
@@ -216,7 +216,7 @@ class PendingQueue:
         """Whether anybody is parked, and somebody of another class waits as well."""
         return bool(self._parked) and len(self._classes) > 1
 
-    def sleeps_alone(self, equivalence: EquivalenceClass) -> bool:
+    def is_parked_alone(self, equivalence: EquivalenceClass) -> bool:
         """Whether nobody of another class is parked here."""
         return self._parked.keys() <= {equivalence}
 

@@ -338,7 +338,7 @@ class QuotaHoldbacks:
 
     Attributes:
         of: By ClusterQueue; one for each.
-        refused: Who may not borrow because of them, by the ClusterQueue of each, and sleeps.
+        refused: Who may not borrow because of them, by the ClusterQueue of each, and is parked.
         activated: Those of them that are to be tried again.
         turn: The number of this turn.
     """

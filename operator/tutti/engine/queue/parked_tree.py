@@ -1,4 +1,4 @@
-"""Those who sleep for want of quota in one quota tree, as columns: who of them fits now, and who of these is next.
+"""Those who are parked for want of quota in one quota tree, as columns: who of them fits now, and who of these is next.
 
 A class has a row, a row has an option for each flavor that would do, and an option asks for something of each resource
 at a spot of the tree (`quota/tree_columns.py`). One expression says of all of them who fits.
@@ -71,7 +71,7 @@ class Slots:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A class that sleeps, its first entry, and where it stands in the columns.
+    """A class that is parked, its first entry, and where it stands in the columns.
 
     Attributes:
         queue: Its ClusterQueue.
@@ -88,8 +88,8 @@ class Row:
     asks: list[int] = field(default_factory=list)
 
 
-class SleepingTree:
-    """The classes that sleep in one tree.
+class ParkedTree:
+    """The classes that are parked in one tree.
 
     Attributes:
         lines: By their queue.
@@ -117,7 +117,7 @@ class SleepingTree:
         self._own_line: list[tuple[Place, Row]] = []
 
     def put(self, node: QuotaNode, entry: QueueEntry, flavors: Iterable[str]) -> Row:
-        """Take in a class that sleeps.
+        """Take in a class that is parked.
 
         Args:
             node: Its queue in the tree.
@@ -194,7 +194,7 @@ class SleepingTree:
                 yield from list(self.lines[queue])
 
     def ask_all(self) -> None:
-        """Have everybody looked at who sleeps now."""
+        """Have everybody looked at who is parked now."""
         self._row["asked"][:] = [row is not None for row in self._rows]
         self.begin_anew()
 
