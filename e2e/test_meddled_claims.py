@@ -145,7 +145,7 @@ def attach(story: Story) -> bool:
 
 def test_a_driver_that_vanishes_stops_who_waits_and_whoever_runs_runs_on(story: Story, api: Any) -> None:
     device_class = publish(story, api, 1)
-    nodes = len(story.core.list_node().items)
+    nodes = len(story.cluster.nodes)
     story.start_operator()
     gang(story, "train", nodes, device_class)
     story.wait(lambda: len(story.where("train")) == nodes, "the whole gang to be bound")

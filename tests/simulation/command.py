@@ -34,8 +34,16 @@ def failure(seed: int) -> str:
 
 
 def sorts(outcome: Outcome) -> set[str]:
-    """What is wrong, without when and with which of many it shows: what a smaller scenario must fail with, too."""
-    return {re.sub(r"^at \S+ s|\d+", "", violation.split(": ")[1]) for violation in outcome.violations}
+    """What is wrong and with what kind of things, without when and with which of many: what a smaller scenario must show.
+
+    A gang of which members are left out waits as well, and would be shown in place of a Job that should not.
+    """
+    found = set()
+    for violation in outcome.violations:
+        _, what, *names = violation.split(": ", 2)
+        told = names[0].split(", ") if names else [""]
+        found |= {re.sub(r"\d+", "", f"{what}: {name.partition(' ')[0]}") for name in told}
+    return found
 
 
 def told(scenario: Scenario, outcome: Outcome) -> str:
