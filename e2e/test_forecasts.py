@@ -44,11 +44,13 @@ def _written(path: Path, documents: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def _versions(story: Story) -> dict[str, str]:
-    """The version of everything in the namespace, and of its queue."""
-    pods = {pod.metadata.name: pod.metadata.resource_version for pod in story.pods("")}
-    queue = story.get("ClusterQueue", story.namespace)["metadata"]["resourceVersion"]
-    return {**pods, "queue": queue}
+def _what_users_wrote(story: Story) -> dict[str, Any]:
+    """All of pods but their status, which kubelets write as they please, and the version of their queue."""
+    plain = story.api.sanitize_for_serialization
+    found = {
+        pod.metadata.name: (plain(pod.spec), pod.metadata.labels, pod.metadata.annotations) for pod in story.pods("")
+    }
+    return {**found, "queue": story.get("ClusterQueue", story.namespace)["metadata"]["resourceVersion"]}
 
 
 def test_a_trace_is_played_on_the_nodes_and_queues_of_a_live_cluster_and_changes_nothing(
@@ -59,7 +61,7 @@ def test_a_trace_is_played_on_the_nodes_and_queues_of_a_live_cluster_and_changes
     story.gang("runs", 2, queue=story.namespace)
     story.wait(lambda: len(story.where("runs")) == 2, "the gang to be bound")
     story.stop_operator()
-    before = _versions(story)
+    before = _what_users_wrote(story)
     trace = tmp_path / "cluster_log.csv"
     trace.write_text(TRACE)
 
@@ -69,7 +71,7 @@ def test_a_trace_is_played_on_the_nodes_and_queues_of_a_live_cluster_and_changes
     assert (every["jobs"], every["started"], every["ended"]) == (4, 4, 4)
     # two cards: the others start when the first have ended, whatever runs in the cluster itself
     assert (every["wait"]["most"], every["wait"]["mean"]) == (100.0, (0 + 0 + 100 + 90) / 4)
-    assert _versions(story) == before
+    assert _what_users_wrote(story) == before
 
 
 def test_what_is_said_of_work_is_what_happens_when_it_is_submitted(story: Story, tmp_path: Path) -> None:

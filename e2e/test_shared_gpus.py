@@ -63,8 +63,7 @@ class Plugin:
         change = {PHASE: "failed"} if fails else {PHASE: "success", TO_ALLOCATE: ";"}
         core.patch_namespaced_pod(name, space, {"metadata": {"annotations": change}})
         if fails:  # and the kubelet ends the pod
-            body = {"status": {"phase": "Failed", "reason": "UnexpectedAdmissionError"}}
-            core.patch_namespaced_pod_status(name, space, body)
+            self._story.end(name, phase="Failed")
         self.annotate({LOCK: None})
         return name
 

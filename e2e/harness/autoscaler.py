@@ -83,7 +83,13 @@ class Autoscaler:
     def _scale_up(self, name: str, spec: Any) -> None:
         gpus = spec.containers[0].resources.requests.get("nvidia.com/gpu", "0")
         room = {"cpu": "4", "memory": "8Gi", "pods": "16", "nvidia.com/gpu": gpus}
-        labels = {"kubernetes.io/hostname": name, **(spec.node_selector or {})}
+        machines, wished = self._story.cluster.machines, spec.node_selector or {}
+        self._nodes.append(name)
+        if self._story.cluster.kubelets and not machines.can_come:
+            machines.add(name, int(gpus))
+            self._story.label_nodes((name,), wished)
+            return
+        labels = {"kubernetes.io/hostname": name, **wished}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         body = {
             "metadata": {"name": name, "labels": labels},
@@ -91,11 +97,13 @@ class Autoscaler:
         }
         self._story.core.create_node(body)
         self._story.core.patch_node_status(name, {"status": body["status"]})
-        self._nodes.append(name)
 
     def scale_down(self, name: str) -> None:
         """Take a node away."""
         self._nodes.remove(name)
+        if self._story.cluster.kubelets and not self._story.cluster.machines.can_come:
+            self._story.cluster.machines.remove(name)
+            return
         with contextlib.suppress(client.ApiException):
             self._story.core.delete_node(name)
 
