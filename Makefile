@@ -86,6 +86,11 @@ crds: $(READY) ## Generate crds/ from the models
 reference: $(READY) ## Generate docs/reference from the models
 	@$(BIN)/python -m handbook.reference docs/reference
 
+.PHONY: reasons
+reasons: $(READY) ## Choose examples for the page of reasons anew, of what engines say in tests
+	@$(BIN)/python -m handbook.said
+	@$(BIN)/python -m handbook.reference docs/reference
+
 .PHONY: monitoring
 monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
 	@$(BIN)/python -m handbook.monitoring manifests/overlays/monitoring

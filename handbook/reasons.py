@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 import tutti
+from handbook.said import examples
 from tutti.engine.preemption.by_priority import PREEMPTED
 from tutti.engine.records.explanation import (
     AFTER_OTHERS,
@@ -51,6 +52,7 @@ CHOSEN_ELSEWHERE: dict[str, set[tuple[Gate, str]]] = {
     "engine/lifecycle/checks.py, with_quota_held": {(Gate.PLACEMENT, "WaitingForProvisionedNodes")},
     "engine/lifecycle/owner_starts.py, settle_write": {(Gate.PERMIT, "StartRefused")},
     "engine/lifecycle/permits.py, _tell": {(Gate.PERMIT, "PermitTimeout"), (Gate.PERMIT, "RefusedByPlugin")},
+    "engine/lifecycle/eviction.py, deactivate": {(Gate.PLACEMENT, one.value) for one in DeactivationCause},
     "engine/lifecycle/eviction.py, _take_out": {
         *((Gate.PERMIT, one.value) for one in EvictionReason if one is not EvictionReason.ADMISSION_CHECK),
         (Gate.CHECKS, EvictionReason.ADMISSION_CHECK.value),
@@ -132,6 +134,12 @@ WAITS = """## A workload waits
 by gate. Pods that lack a node, and only those, say `Unschedulable` to autoscalers.
 
 """
+SAYS = """
+## What they say
+
+A message of each, as an engine wrote it in a test; names and numbers are that test's, and so are the years.
+
+"""
 TAKEN_OUT = """
 ## A workload is taken out
 
@@ -160,9 +168,19 @@ def page() -> str:
     _same(texts["Inactive"].keys(), inactive(), "Inactive")
     lines = [INTRODUCTION, WAITS, "| gate | reason | means | what helps |\n|---|---|---|---|\n"]
     lines += [f"| {gate} | `{reason}` | {one['means']} | {one['helps']} |\n" for (gate, reason), one in told.items()]
+    shown = examples()
+    lines += [
+        SAYS,
+        *(f"- **{what[0]}, `{what[1]}`**: {_plain(shown[what].message)}\n" for what in told if what in shown),
+    ]
     lines += [TAKEN_OUT, "| reason | means | what helps |\n|---|---|---|\n", *_rows(texts["Preempted"])]
     lines += [NOT_ACTIVE, "| reason | means | what helps |\n|---|---|---|\n", *_rows(texts["Inactive"])]
     return "".join(lines)
+
+
+def _plain(message: str) -> str:
+    """A message as text that Markdown does not read."""
+    return "`" + message.replace("`", "'") + "`"
 
 
 def _rows(told: Mapping[str, Mapping[str, str]]) -> list[str]:

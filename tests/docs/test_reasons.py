@@ -8,15 +8,44 @@ from pathlib import Path
 import pytest
 
 from handbook import reasons
+from handbook.said import ROOT, Example, chosen, examples
 from tutti.engine.records.explanation import Gate
 
-ROWS = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+?) \| (.+?) \|$", reasons.page(), re.MULTILINE)
+PAGE = reasons.page()
+ROWS = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 
 
 def test_every_reason_of_every_gate_has_a_line_that_says_what_helps() -> None:
     assert {gate for gate, *_ in ROWS} == {gate.value for gate in Gate}
     assert {(gate, reason) for gate, reason, *_ in ROWS} == reasons.waiting()
     assert len(ROWS) > 80
+    assert [(gate, reason) for gate, reason, means, helps in ROWS if len(helps) < len("time") or helps == means] == []
+
+
+UNSAID = {
+    ("Checks", "QuotaGivenBack"),
+    ("Permit", "NodeFailures"),
+    ("Placement", "WaitingForExtender"),
+}
+"""Told in no test of the engine: the first and the last are over in a moment."""
+
+
+def test_every_reason_has_an_example_that_an_engine_says_in_a_test_that_there_is() -> None:
+    """Whether it still says so, that test looks itself (`tests/engine/conftest.py`)."""
+    shown = examples()
+    assert shown.keys() == reasons.waiting() - UNSAID
+    for one in shown.values():
+        file, _, name = one.test.partition("::")
+        assert re.search(rf"def {re.escape(name.partition('[')[0])}\(", (ROOT / file).read_text()), one.test
+        assert f"`{one.message.replace('`', chr(39))}`" in PAGE
+
+
+def test_of_several_messages_one_that_is_quick_to_read_is_chosen_always_the_same() -> None:
+    made = [
+        (("Quota", "WaitingForQuota"), Example(text, "tests/a.py::test_a"))
+        for text in ("x", "y" * 101, "w" * 99, "z" * 400, "2 node(s) " + "v" * 90)
+    ]
+    assert chosen(made) == chosen(reversed(made)) == {made[2][0]: made[2][1]}
 
 
 def test_reasons_are_found_where_they_stand_as_text_as_a_constant_or_under_a_name() -> None:
