@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from tests.web.test_application import site
+from tests.web.test_application import TOKEN, site
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.web import trials
 
@@ -72,24 +73,33 @@ async def test_only_so_much_is_tried_at_once(monkeypatch):
 
 @pytest.fixture
 def held(monkeypatch):
-    """Engines wait to be asked until this is set; how many have been."""
-    go, begun = threading.Event(), []
+    """Engines wait to be asked until this is set; which have been, and the first of them as an event."""
+    go, asked, begun = threading.Event(), threading.Event(), []
     stock = ObservedCluster.stock
 
     def waits(self, seen=None):
         if threading.current_thread().name.startswith("trials"):
             begun.append(self)
+            asked.set()
             assert go.wait(60)
         return stock(self, seen)
 
     monkeypatch.setattr(ObservedCluster, "stock", waits)
-    yield go, begun
+    yield go, asked, begun
     go.set()
 
 
 async def until(so):
-    while not so():  # noqa: ASYNC110 - what is waited for is in another thread
+    while not so():  # noqa: ASYNC110 - the server finds out by itself
         await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def clicked(one, path):
+    """What is told of a trial, as it comes; who leaves the block has gone."""
+    async with one.session.post(f"{one.url}{path}", headers={"Cookie": f"tutti-0={TOKEN}"}) as answer:
+        assert answer.status == 200
+        yield answer.content
 
 
 async def known(one):
@@ -98,30 +108,28 @@ async def known(one):
 
 
 async def test_two_who_ask_the_same_share_a_trial_and_another_waits_for_it(held):
-    go, begun = held
-    async with site() as one:
+    go, _, begun = held
+    async with site() as one, AsyncExitStack() as stack:
         await known(one)
-        same = [asyncio.create_task(one.get(TRAIN, method="POST")) for _ in range(2)]
-        await until(lambda: begun)
-        await until(lambda: one.hub.trials._under_way["PodGroup", "vision", "train-2"].watchers == 2)
-        other = asyncio.create_task(one.get(LLM, method="POST"))
-        await until(lambda: len(one.hub.trials._under_way) == 2)
+        told = [await stack.enter_async_context(clicked(one, path)) for path in (TRAIN, TRAIN, LLM)]
+        heads = [json.loads(await answer.readline()) for answer in told]  # each is followed by now
         assert lines((await one.get(TRAIN))[2])[0]["state"] == "trying"
-        assert len(begun) == 1
+        assert len(begun) <= 1
         go.set()
-        first, second, third = [lines(text) for _, _, text in await asyncio.gather(*same, other)]
-    assert first[-1] == second[-1]
-    assert third[0] == {"state": "waiting", "ahead": 1}
-    assert third[-1]["state"] == "done"
+        first, second, third = [lines((await answer.read()).decode())[-1] for answer in told]
+    assert [head["state"] for head in heads] == ["trying", "trying", "waiting"]
+    assert heads[2] == {"state": "waiting", "ahead": 1}
+    assert first == second
+    assert third["state"] == "done"
 
 
 async def test_who_leaves_ends_what_nobody_else_waits_for(held):
-    go, begun = held
+    go, asked, begun = held
     async with site() as one:
         await known(one)
-        asked = asyncio.create_task(one.get(TRAIN, method="POST"))
-        await until(lambda: begun)
-        asked.cancel()
+        async with clicked(one, TRAIN) as answer:
+            await answer.readline()
+            assert await asyncio.to_thread(asked.wait, 60)
         await until(lambda: not one.hub.trials._under_way)
         assert begun[0].effort.over
         go.set()
