@@ -6,13 +6,15 @@ It is started as kube-scheduler is, and takes from its configuration the kubecon
 `bench.upstream --floor` can put it in kube-scheduler's place. A pod takes it the writes that kube-scheduler makes for
 it too, one after the other: the finalizer of its claim, the claim's status with allocation and user, and the binding.
 Whoever writes these is no quicker than the server answers. Pods without claims are bound, and those with one claim that
-was made from a template and asks for one device; the devices are those of nodes, each given once.
+was made from a template and asks for one device; it has the devices of nodes in turn, whoever had
+one before.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,21 +67,21 @@ class Device(msgspec.Struct, frozen=True):
     name: str
 
 
-async def devices(session: aiohttp.ClientSession) -> Iterator[Device]:
+async def devices(session: aiohttp.ClientSession) -> list[Device]:
     """Return the devices that the slices of nodes tell of, node by node in turn."""
     async with session.get(f"{RESOURCE}/resourceslices") as answer:
         slices = [one["spec"] for one in (await answer.json())["items"] if one["spec"].get("nodeName")]
     most = max((len(one["devices"]) for one in slices), default=0)
-    return (
+    return [
         Device(one["nodeName"], one["driver"], one["pool"]["name"], one["devices"][at]["name"])
         for at in range(most)
         for one in slices
         if at < len(one["devices"])
-    )
+    ]
 
 
 async def bind_all(kubeconfig: Path, scheduler: str) -> None:
-    """Give devices and bind for ever, or until there are no devices."""
+    """Give devices and bind for ever."""
     waiting: asyncio.Queue[tuple[Meta, str]] = asyncio.Queue()
     known: set[str] = set()
 
@@ -101,7 +103,7 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
                     await bind(session, pod, msgspec.json.decode(nodes[0], type=Named).metadata.name)
                     continue
                 if free is None:
-                    free = await devices(session)
+                    free = itertools.cycle(await devices(session))
                 await serve(session, pod, claim, next(free))
 
         for _ in range(AT_ONCE):

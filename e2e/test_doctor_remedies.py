@@ -30,6 +30,7 @@ from tutti.kube.credentials import Credentials
 Json = dict[str, Any]
 SYSTEM = "tutti-system"
 DEFAULT = "manifests/overlays/default"
+pytestmark = pytest.mark.xdist_group("doctor remedies")  # they share a cluster
 SHARD = "scheduling.tutti.dev/shard"
 _WITHIN = {"configuration": "operator", "leader": "operator"}
 """Which check what is found belongs to, where it is called otherwise."""
@@ -70,6 +71,10 @@ class Hospital:
         body = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **body}
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", self.file(lease))
+
+    def queues(self) -> list[str]:
+        """The names of all ClusterQueues."""
+        return self.kubectl("get", "clusterqueues", "-o", "jsonpath={.items[*].metadata.name}").split()
 
     def file(self, *made: Json) -> str:
         """Objects as a file."""
@@ -370,7 +375,7 @@ def test_what_is_left_of_a_shard_that_is_no_more_is_told_until_its_annotation_is
 
 
 def test_a_cluster_without_queues_is_told_what_to_begin_with(hospital: Hospital) -> None:
-    for name in ("new", "team"):
+    for name in hospital.queues():
         hospital.story.remove("ClusterQueue", name)
     assert "docs/tutorial.md" in hospital.finds("queues", "Warning", "there are no ClusterQueues")
     assert "kind: ClusterQueue" in (ROOT / "docs" / "tutorial.md").read_text()

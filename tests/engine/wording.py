@@ -50,7 +50,7 @@ def _in_status(status: Any, namespace: str) -> Iterator[Told]:
             yield from _in_status(value, namespace)
 
 
-_PATH = re.compile(r"([a-z0-9.-]+)/([a-z0-9.-]*[a-z0-9])")
+_PATH = re.compile(r"(?<![a-z0-9.-])([a-z0-9.-]++)/([a-z0-9.-]*[a-z0-9])")  # each character is looked at once
 
 
 def strangers_in(one: Told, state: State) -> list[str]:

@@ -195,7 +195,7 @@ BREAKAGES: dict[str, Break] = {
     "a reservation is held for ever": nothing(reservation, "time_out_members"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),
     "nothing is kept for successors": always(member_loss, "kept_from", ()),
-    "quota of what was lost is anybody's": always(member_loss, "_charge", None),
+    "quota of what was lost is anybody's": always(member_loss, "charge_of_loss", None),
     "a degraded gang is never restarted": nothing(member_loss, "_restart_in_time"),
     "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
     "members leave one by one though their gang needs them": always(by_priority, "_leaves_whole", False),
