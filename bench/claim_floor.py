@@ -6,8 +6,7 @@ It is started as kube-scheduler is, and takes from its configuration the kubecon
 `bench.upstream --floor` can put it in kube-scheduler's place. A pod takes it the writes that kube-scheduler makes for
 it too, one after the other: the finalizer of its claim, the claim's status with allocation and user, and the binding.
 Whoever writes these is no quicker than the server answers. Pods without claims are bound, and those with one claim that
-was made from a template and asks for one device; it has the devices of nodes in turn, whoever had
-one before.
+was made from a template and asks for one device; it gets the devices of nodes in turn, whoever had one before.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import msgspec
 import uvloop
 import yaml
 
-from bench.floor import AT_ONCE, JSON, Meta, Named, connected, follow, listed
+from bench.floor import AT_ONCE, JSON, Meta, Named, binding, connected, follow, listed
 from tutti.api.devices import DELETE_PROTECTION
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
@@ -93,6 +92,7 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
 
     async with connected(kubeconfig) as session, asyncio.TaskGroup() as group:
         free: Iterator[Device] | None = None
+        reading = asyncio.Lock()  # the first to come reads them for all
 
         async def work() -> None:
             nonlocal free
@@ -102,8 +102,9 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
                     nodes = (await listed(session, "/api/v1/nodes", limit="1")).items
                     await bind(session, pod, msgspec.json.decode(nodes[0], type=Named).metadata.name)
                     continue
-                if free is None:
-                    free = itertools.cycle(await devices(session))
+                async with reading:
+                    if free is None:
+                        free = itertools.cycle(await devices(session))
                 await serve(session, pod, claim, next(free))
 
         for _ in range(AT_ONCE):
@@ -114,7 +115,8 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
 async def serve(session: aiohttp.ClientSession, pod: Meta, claim: str, device: Device) -> None:
     """Give a pod's claim a device, and bind the pod where that is."""
     path = f"{RESOURCE}/namespaces/{pod.namespace}/resourceclaims/{claim}"
-    found = await _write(session, "PATCH", path, {"metadata": {"finalizers": [DELETE_PROTECTION]}}, STRATEGIC)
+    finalizer = msgspec.json.encode({"metadata": {"finalizers": [DELETE_PROTECTION]}})
+    found = await _write(session, "PATCH", path, finalizer, STRATEGIC)
     given = {
         "request": found["spec"]["devices"]["requests"][0]["name"],
         "driver": device.driver,
@@ -129,25 +131,17 @@ async def serve(session: aiohttp.ClientSession, pod: Meta, claim: str, device: D
     users = [{"resource": "pods", "name": pod.name, "uid": pod.uid}]
     version = {"resourceVersion": found["metadata"]["resourceVersion"]}
     status = {"metadata": version, "status": {"allocation": allocation, "reservedFor": users}}
-    await _write(session, "PATCH", f"{path}/status", status, MERGE)
+    await _write(session, "PATCH", f"{path}/status", msgspec.json.encode(status), MERGE)
     await bind(session, pod, device.node)
 
 
 async def bind(session: aiohttp.ClientSession, pod: Meta, node: str) -> None:
     """Bind a pod to a node."""
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-        "target": {"kind": "Node", "name": node},
-    }
-    await _write(session, "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding, JSON)
+    await _write(session, "POST", *binding(pod, node), JSON)
 
 
-async def _write(
-    session: aiohttp.ClientSession, method: str, path: str, body: dict[str, Any], headers: dict[str, str]
-) -> Any:
-    async with session.request(method, path, data=msgspec.json.encode(body), headers=headers) as answer:
+async def _write(session: aiohttp.ClientSession, method: str, path: str, body: bytes, headers: dict[str, str]) -> Any:
+    async with session.request(method, path, data=body, headers=headers) as answer:
         text = await answer.read()
         if not answer.ok:
             raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]!r}")

@@ -96,22 +96,24 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
 
         async def work() -> None:
             while True:
-                pod = await waiting.get()
-                body = msgspec.json.encode(
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Binding",
-                        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                        "target": {"kind": "Node", "name": next(places)},
-                    }
-                )
-                path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"
+                path, body = binding(await waiting.get(), next(places))
                 async with session.post(path, data=body, headers=JSON) as answer:
                     await answer.read()
 
         for _ in range(AT_ONCE):
             group.create_task(work())
         await follow(session, f"spec.schedulerName={scheduler},spec.nodeName=", Named, see)
+
+
+def binding(pod: Meta, node: str) -> tuple[str, bytes]:
+    """Return where a binding of a pod to a node is written, and what (core/v1 Binding)."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"kind": "Node", "name": node},
+    }
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", msgspec.json.encode(body)
 
 
 async def follow(session: aiohttp.ClientSession, selector: str, view: type[Seen], see: Callable[[Seen], None]) -> None:
