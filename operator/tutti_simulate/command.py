@@ -25,7 +25,7 @@ from tutti.engine.records.plugins import checksums
 from tutti.placement.policy_file import MOST_HIDDEN, digest, write_policy
 from tutti.virtual_time.cluster import StuckError
 from tutti_simulate.comparison import Difference, differences
-from tutti_simulate.draws import parts_of
+from tutti_simulate.draws import SaidProgress, parts_of
 from tutti_simulate.elastic import Elastic
 from tutti_simulate.foreign import THROTTLES
 from tutti_simulate.jobs import GPU_SHARE, Trace, queues_of, thinned, with_shares
@@ -34,7 +34,6 @@ from tutti_simulate.learning import Goal, Ground, Lesson, learn, parted
 from tutti_simulate.measures import Figures, Power, column_of, dominant, figures_of, wait_of
 from tutti_simulate.pictures import pictures
 from tutti_simulate.playing import Played, Rules, play
-from tutti_simulate.progress import SaidProgress
 from tutti_simulate.report import Simulation, draw, trace_report
 from tutti_simulate.setting import (
     Setting,

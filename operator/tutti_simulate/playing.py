@@ -25,10 +25,10 @@ from tutti.engine.records.observations import ObjectSeen, PodSeen, Synced
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.virtual_time.cluster import Habits, VirtualCluster
 from tutti_sim.hollow.nodes import GPU_LABEL
+from tutti_simulate.draws import SaidProgress
 from tutti_simulate.elastic import Elastic
 from tutti_simulate.foreign import AppGroupPlans, labels_of
 from tutti_simulate.jobs import JobPods, TraceJob
-from tutti_simulate.progress import SaidProgress
 from tutti_simulate.setting import Setting
 from tutti_simulate.speeds import Speeds
 

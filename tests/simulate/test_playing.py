@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.journal import JournalWriter, replay
 from tutti_simulate.comparison import differences, interval
+from tutti_simulate.draws import SaidProgress
 from tutti_simulate.jobs import GPU, JobPods, Trace, TraceJob, completed, queues_of
 from tutti_simulate.measures import Power, figures_of, jain, slowdown_of, wait_of
 from tutti_simulate.playing import Played, Rules, play
-from tutti_simulate.progress import SaidProgress
 from tutti_simulate.setting import Setting, SettingError, find_queues, setting_of, with_queues
 from tutti_simulate.speeds import speeds_of
 from tutti_simulate.traces.own_journal import read_journal
