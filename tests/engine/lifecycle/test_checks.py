@@ -287,6 +287,23 @@ def test_a_flavor_with_checks_comes_after_one_that_has_nodes():
     assert world.where("b") == {"b-0": "c1", "b-1": "c1"}
 
 
+def test_a_gang_that_can_start_does_not_wait_for_a_check_to_have_more_members():
+    world = World()
+    world.flavor("fixed", nodeLabels={"pool": "fixed"})
+    world.flavor("cloud", nodeLabels={"pool": "cloud"})
+    world.admission_check("budget")
+    strategy = {"admissionChecks": [{"name": "budget", "onFlavors": ["cloud"]}]}
+    world.queue("cq", 8, flavors=("fixed", "cloud"), admissionChecksStrategy=strategy)
+    world.node("f1", gpus=2, labels={"pool": "fixed"})
+    world.workload("a", {"count": 4, "minCount": 2}, queueName="queue")
+    for rank in range(4):
+        world.pod(f"a-{rank}", workload="a")
+    world.run()
+    assert world.where() == {"a-0": "f1", "a-1": "f1"}
+    assert (world.used("cq", "fixed"), world.used("cq", "cloud")) == (2, 0)
+    assert states(world, name="a") == {}
+
+
 def test_a_gang_without_a_workload_is_asked_about_on_its_pod_group():
     world = World()
     world.flavor()

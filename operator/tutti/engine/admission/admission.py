@@ -17,13 +17,15 @@ from functools import partial
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history, user_limits
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
+    Admitted,
+    Refusal,
     Taken,
     flavor_chooser,
     query_of,
     terms_of,
     widest,
 )
-from tutti.engine.admission.earliest_finish import ending_first, why_it_awaits
+from tutti.engine.admission.earliest_finish import Widened, ending_first, why_it_awaits
 from tutti.engine.admission.growth import as_it_starts, has_all, in_its_turn, take_extra, with_gain
 from tutti.engine.admission.patience import Patience, place_near_data
 from tutti.engine.admission.provisioning import asks_for_nodes
@@ -41,7 +43,7 @@ from tutti.engine.lifecycle import checks, provisioning, quota_usage
 from tutti.engine.lifecycle.devices import free_unavailable
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.consultation import ExtenderQuery
-from tutti.engine.records.explanation import ASKING, PATIENT, Explanation
+from tutti.engine.records.explanation import ASKING, PATIENT, WAITING_FOR_FLAVOR, Explanation
 from tutti.engine.records.members import PromisedReservation
 from tutti.engine.records.pod_sets import (
     PodSetRequest,
@@ -62,20 +64,7 @@ from tutti.quota.flavors import PodSet
 from tutti.quota.policy import NOBODY
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """That a workload could not be admitted.
-
-    Attributes:
-        why: What it waits for.
-        options: What it could have if others were gone, the best first.
-    """
-
-    why: Explanation
-    options: Sequence[PreemptionOption] = ()
-
-
-def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
+def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment | None) -> Admitted | Refusal:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Args:
@@ -84,7 +73,7 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
         choice: The flavors that its required pods could have by quota; None where none is needed.
 
     Returns:
-        None where it is done; otherwise why not, and nothing has changed.
+        What it has got; or why it has nothing, and nothing has changed.
     """
     workload = entry.workload
     if state.configuration.extenders:
@@ -97,28 +86,28 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, entry.queue, transaction, may_ask=True)
         try:
-            refusal = _take(attempt, entry, choice)
+            found = _take(attempt, entry, choice)
         except Exception:
             attempt.refund()
             raise
-        if refusal is not None:
+        if isinstance(found, Refusal):
             transaction.rollback()
             free_unavailable(state, workload)
-            return refusal
-        if attempt.held and entry.queue is not None:
-            checks.hold_quota(state, workload, entry.queue.name, attempt.held)
-        if attempt.provisions is not None:
-            provisioning.begin(state, workload, *attempt.provisions)
-        if attempt.awaits:
-            return None
-        if not attempt.taken and entry.needs:
+            return found
+        if found.held and entry.queue is not None:
+            checks.hold_quota(state, workload, entry.queue.name, found.held)
+        if found.provisions is not None:
+            provisioning.begin(state, workload, *found.provisions)
+        if found.awaits:
+            return found
+        if not found.taken and entry.needs:
             options = _lacking_to_be_whole(state, entry)
             why = why_surplus_waits(state, workload)
-            return None if why is None else Refusal(why, options)
+            return found if why is None else Refusal(why, options)
         transaction.commit()
-    _assign(state, attempt.taken)
+    _assign(state, found.taken)
     if state.catalog.by_past_use:
-        charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
+        charged = [(one.charge, len(one.rows)) for one in found.taken if one.charge is not None]
         usage_history.count_admission(state, workload, charged)
     workload.cluster_queue, workload.passed_up_since = entry.queue.name if entry.queue else "", None
     if workload.phase is Phase.WAITING and workload.held_since is None:
@@ -126,33 +115,34 @@ def reserve(state: AdmissionState, entry: QueueEntry, choice: WorkloadAssignment
     if workload.flavor_seconds:  # which counts for those who are tried in this turn
         state.expected[workload.key] = workload
     quota_usage.describe_holder(state, workload)
-    return None
+    return found
 
 
-def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
-    """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
+def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignment | None) -> Admitted | Refusal:
+    """Take quota and nodes for all required pods, and for more where there is room."""
     state, required = attempt.state, [need for need in entry.needs if need.required]
-    why = _take_required(attempt, required, entry.equivalence.pod_sets, as_it_starts(state, entry, choice))
-    if why is not None:
-        return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    if attempt.awaits:
-        return None
+    found = _take_required(attempt, required, entry.equivalence.pod_sets, as_it_starts(state, entry, choice))
+    if isinstance(found, Refusal):
+        return replace(found, why=usage_history.explain_usage(state, entry.workload, found.why))
+    if found.awaits:
+        return found
+    taken = list(found.taken)
     needs = throttling.within_throttles(state, entry.needs)
     needs = user_limits.within_user_limits(state, entry.workload, entry.queue, needs)
     whole, needs = needs, in_its_turn(entry, needs)
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
-        needs = _take_most(attempt, needs)
-    for one in attempt.taken:
+        needs, taken = _take_most(attempt, needs, taken)
+    for one in taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
     for need in needs if has_extra else ():
         if need.extra:
-            take_extra(attempt, need)
-    if needs is not whole and has_all(attempt.taken, needs):
-        entry.again = True
+            taken += take_extra(attempt, need, taken)
+    has_more = needs is not whole and has_all(taken, needs)
+    if has_more:
         state.touch(entry.workload.key)  # its others are looked at in the next turn, where they are not in this one
-    return None
+    return Admitted(taken, has_more=has_more)
 
 
 def _lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[PreemptionOption]:
@@ -164,8 +154,8 @@ def _lacking_to_be_whole(state: AdmissionState, entry: QueueEntry) -> Sequence[P
     choice = None if queue is None else flavor_chooser(state, queue, entry.workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, entry.workload, queue, transaction)
-        _take_required(attempt, needs, pod_sets, choice)
-    return attempt.lacking
+        found = _take_required(attempt, needs, pod_sets, choice)
+    return found.options if isinstance(found, Refusal) else ()
 
 
 def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
@@ -194,8 +184,8 @@ def look(state: AdmissionState, entry: QueueEntry) -> list[Taken] | Explanation:
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
         why = throttling.throttled(state, needs) or user_limits.limited(state, workload, queue, needs)
-        why = why or _take_required(attempt, needs, pod_sets, choice)
-    return attempt.taken if why is None else why
+        found = Refusal(why) if why is not None else _take_required(attempt, needs, pod_sets, choice)
+    return found.why if isinstance(found, Refusal) else list(found.taken)
 
 
 def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation | None:
@@ -222,8 +212,8 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
         why = throttling.throttled(state, [need]) or user_limits.limited(state, workload, queue, [need])
-        why = why or _take_required(attempt, [need], pod_sets, choice)
-    return with_gain(workload, queue, why or no_room_left())
+        found = Refusal(why) if why is not None else _take_required(attempt, [need], pod_sets, choice)
+    return with_gain(workload, queue, found.why if isinstance(found, Refusal) else no_room_left())
 
 
 def _take_required(
@@ -231,64 +221,69 @@ def _take_required(
     needs: Sequence[PodSetRequest],
     pod_sets: Sequence[PodSet],
     choice: WorkloadAssignment | None,
-) -> Explanation | None:
+) -> Admitted | Refusal:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
-        return None
+        return Admitted()
     if choice is None:
-        unplaced = _place(attempt, needs, pod_sets, None)
-        return None if unplaced is None else unplaced.why
+        placed = _place(attempt, needs, pod_sets, None)
+        return Refusal(placed.why, placed.options) if isinstance(placed, _Unplaced) else Admitted(placed)
     state, queue = attempt.state, attempt.queue
     assert queue is not None  # there is a choice of its flavors
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
+    options: list[PreemptionOption] = []
     while choice.mode is AssignmentMode.FIT:
-        kept = None
-        if choice.level and state.quota_holdbacks.of:
-            kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
-        if kept is not None:
-            found: _Unplaced | None = _Unplaced(_borrowing(choice), kept)
-        else:
-            found = _hold_for_checks(attempt, needs, pod_sets, choice)
-            if found is None and not attempt.held:
-                waits = why_it_awaits(attempt, needs, choice, partial(_place, attempt))
-                if waits is not None:
-                    return waits
-                found = _place_or_ask(attempt, needs, pod_sets, choice)
-        if found is None:
-            return None
+        found = _take_in(attempt, needs, pod_sets, choice)
+        if isinstance(found, Admitted):
+            return found
+        if found.why.reason == WAITING_FOR_FLAVOR:
+            return Refusal(found.why)
         if found.why.reason == ASKING:
-            return found.why  # the next flavor is for when this one is refused
+            return Refusal(found.why, options)  # the next flavor is for when this one is refused
         whys.append(found.why)
+        options += found.options
         short = pod_sets[found.index].name
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     patient = next((why for why in whys if why.reason in PATIENT), None)
-    if patient is not None:  # it could have something now, so nobody has to go
-        attempt.lacking.clear()
-        return patient
+    if patient is not None:
+        return Refusal(patient)  # it could have something now, so nobody has to go
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.mode is AssignmentMode.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
-        attempt.lacking.append(terms.lacking(attempt, needs, choice.contested()))
+        options.append(terms.lacking(attempt, needs, choice.contested()))
         short = next(one.name for one in choice.pod_sets if one.mode is AssignmentMode.PREEMPT)
         without.setdefault(short, []).append(choice.group_of(short).flavors)
         choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
-    return closest(whys)
+    return Refusal(closest(whys), options)
 
 
-def _place_or_ask(
+def _take_in(
     attempt: AdmissionAttempt,
     needs: Sequence[PodSetRequest],
     pod_sets: Sequence[PodSet],
     choice: WorkloadAssignment,
-) -> _Unplaced | None:
-    """Take nodes for the required pods of all needs, or have them asked for where a check of the queue does that."""
+) -> Admitted | _Unplaced:
+    """Take nodes for the required pods of all needs in flavors that have quota for them, or this quota alone."""
+    state, queue = attempt.state, attempt.queue
+    if queue is not None and choice.level and state.quota_holdbacks.of:
+        kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
+        if kept is not None:
+            return _Unplaced(_borrowing(choice), kept)
+    held = _hold_for_checks(attempt, needs, pod_sets, choice)
+    if held is not None:
+        return held
+    waits = why_it_awaits(attempt, needs, choice, partial(_has_room, attempt))
+    if waits is not None:
+        return _Unplaced(0, waits)
     found = _place(attempt, needs, pod_sets, choice)
-    if found is None or attempt.queue is None or not attempt.queue.checks.provisioning or found.why.reason == ASKING:
+    if not isinstance(found, _Unplaced):
+        return Admitted(found)
+    if queue is None or not queue.checks.provisioning or found.why.reason == ASKING:
         return found
-    why = asks_for_nodes(attempt, needs, pod_sets, choice, found.why)
-    return None if why is None else replace(found, why=why)
+    asked = asks_for_nodes(attempt, needs, pod_sets, choice, found.why)
+    return asked if isinstance(asked, Admitted) else replace(found, why=asked)
 
 
 def _hold_for_checks(
@@ -296,11 +291,11 @@ def _hold_for_checks(
     needs: Sequence[PodSetRequest],
     pod_sets: Sequence[PodSet],
     choice: WorkloadAssignment,
-) -> _Unplaced | None:
-    """Take the quota of these flavors alone where admission checks come before nodes (`held`).
+) -> Admitted | _Unplaced | None:
+    """Return what is held of the quota of these flavors alone where admission checks come before nodes.
 
     Returns:
-        Why it cannot be held, where nothing can tell what checks say of it; None: it is, or there are none.
+        Why it cannot be held, where nothing can tell what checks say of it; None where there are none.
     """
     if attempt.queue is None or not attempt.queue.checks.on_flavors:
         return None
@@ -310,9 +305,7 @@ def _hold_for_checks(
         return None
     if attempt.workload.key[0] == "Pod":
         return _Unplaced(0, no_object_for_checks(attempt.queue, ahead))
-    each = zip(needs, terms.charges, strict=True)
-    attempt.held = [(need.group, need.required, charge) for need, charge in each if charge is not None]
-    return None
+    return Admitted(held=terms.to_hold(attempt.workload, needs))
 
 
 def _borrowing(choice: WorkloadAssignment) -> int:
@@ -323,10 +316,17 @@ def _borrowing(choice: WorkloadAssignment) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Unplaced:
-    """Which need found no nodes, and why; the first, where an extender has to be asked about any."""
+    """That the pods of needs found no nodes.
+
+    Attributes:
+        index: Which need found none; the first, where an extender has to be asked about any.
+        why: What it waits for.
+        options: What could be had if others were gone.
+    """
 
     index: int
     why: Explanation
+    options: Sequence[PreemptionOption] = ()
 
 
 def _place(
@@ -334,7 +334,7 @@ def _place(
     needs: Sequence[PodSetRequest],
     pod_sets: Sequence[PodSet],
     choice: WorkloadAssignment | None,
-) -> _Unplaced | None:
+) -> list[Taken] | _Unplaced:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, profile, terms = attempt.state, attempt.profile, terms_of(attempt, needs, pod_sets, choice)
     queries: list[ExtenderQuery] = []
@@ -353,13 +353,21 @@ def _place(
     )
     if isinstance(found, Diagnosis):
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
-        if again is None:
-            attempt.lacking.append(terms.lacking(attempt, needs))
+        if again is not None:
+            return _Unplaced(found.index, again)
         beside = {"tried": found.tried, "of": sum([need.required for need in needs])}
-        return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], **beside))
+        why = misfit(found.fit_error, terms.given[found.index], **beside)
+        return _Unplaced(found.index, why, [terms.lacking(attempt, needs)])
     each = zip(needs, found, terms.charges, strict=True)
-    attempt.taken = [Taken(need, 0, rows, charge) for need, rows, charge in each]
-    return None
+    return [Taken(need, 0, rows, charge) for need, rows, charge in each]
+
+
+def _has_room(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment) -> bool:
+    """Whether there are nodes for the required pods of needs in the flavors chosen for them; none are taken."""
+    mark = attempt.transaction.mark()
+    found = _place(attempt, needs, quota_pod_sets(needs), choice)
+    attempt.transaction.rollback(mark)
+    return not isinstance(found, _Unplaced)
 
 
 def _place_on_lasting(
@@ -374,41 +382,45 @@ def _place_on_lasting(
     return None if isinstance(found, Diagnosis) else found
 
 
-def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
+def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], taken: list[Taken]) -> Widened:
     """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
 
     Args:
         attempt: Has taken nodes for the required pods of the needs, and nothing else.
         needs: All of them.
+        taken: These nodes.
 
     Returns:
-        The needs with those counted as required that have got their nodes now.
+        The needs with those counted as required that have got their nodes now, and these nodes.
     """
-    state, queue, taken = attempt.state, attempt.queue, attempt.taken
-    least = [need for need in needs if need.required]
-    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.pod_class for one in taken])
-    attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
+    state, queue = attempt.state, attempt.queue
+    probe = replace(
+        attempt,
+        apart=out_of_shared_reach(state.cluster.nodes, [one.need.pod_class for one in taken]),
+        probes=True,  # an answer asked for again would be out when what has been found is taken once more
+    )
 
-    def again(sized: Sequence[PodSetRequest]) -> bool:
+    def take(sized: Sequence[PodSetRequest]) -> list[Taken] | None:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
         pod_sets = quota_pod_sets(required)
         choice = None if queue is None else flavor_chooser(state, queue, attempt.workload).assign(pod_sets)
-        return _take_required(attempt, required, pod_sets, choice) is None
+        found = _take_required(probe, required, pod_sets, choice)
+        return None if isinstance(found, Refusal) or found.awaits else list(found.taken)  # it need not wait for more
 
-    found = widest(needs, queue, again)
-    if found is not None and again(found):
-        best = ending_first(attempt, taken, needs, found, again)
-        if best is found or again(best):
+    wider = widest(needs, queue, lambda tried: take(tried) is not None)
+    most = None if wider is None else take(wider)
+    if wider is not None and most is not None:
+        best = ending_first(probe, taken, needs, Widened(wider, most), take)
+        if best is not None:
             return best
-    if any(need.extra for need in needs):  # it was tried with others, and has nothing now
-        attempt.taken = []
-        again(least)
-    assert len(attempt.taken) == len(taken)  # what could be had before can be had again
-    return needs
+    least = take([need for need in needs if need.required])  # it was tried with others, and has nothing now
+    assert least is not None  # what could be had before can be had again
+    assert len(least) == len(taken)
+    return Widened(needs, least)
 
 
-def _assign(state: AdmissionState, taken: list[Taken]) -> None:
+def _assign(state: AdmissionState, taken: Sequence[Taken]) -> None:
     """Hand the reserved rows to the members, and keep what is left for those that are only promised.
 
     All members are handed theirs at once: what one is promised changes the class of others that wait.

@@ -19,6 +19,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
 from tutti.engine.lifecycle import checks
 from tutti.engine.records.consultation import ExtenderQuery
+from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge, MemberGroup
 from tutti.engine.records.pod_sets import (
     PodSetRequest,
@@ -149,17 +150,50 @@ class Taken:
     charge: Charge | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What a workload gets by an attempt: nodes for its pods, or quota alone, with which it waits for these.
+
+    Attributes:
+        taken: The pods that have nodes, in the transaction of the attempt.
+        held: What is to be held of quota without nodes: a group, how many of its pods, and what each of them uses.
+        provisions: By which check nodes are to be asked for, and in which flavors; None where they are not.
+        has_more: Whether it is to stand in line again at once, with more of its pods: others were to go before these.
+    """
+
+    taken: Sequence[Taken] = ()
+    held: Sequence[tuple[MemberGroup, int, Charge]] = ()
+    provisions: tuple[ProvisioningCheck, tuple[str, ...]] | None = None
+    has_more: bool = False
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it is to wait with quota alone: for checks, or for nodes that are asked for."""
+        return bool(self.held) or self.provisions is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """That a workload could not be admitted.
+
+    Attributes:
+        why: What it waits for.
+        options: What it could have if others were gone, the best first.
+    """
+
+    why: Explanation
+    options: Sequence[PreemptionOption] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AdmissionAttempt:
     """One try at one workload; leaving its transaction without commit gives all nodes back.
 
     Attributes:
         probes: Whether it only looks for more than it has already got, for which no extender is asked again.
-        charged: What has been charged of quota, and for how many pods each.
-        held: What is to be held of quota without nodes: a group, how many of its pods, and what each of them uses.
         may_ask: Whether nodes may be asked for where none has room.
-        provisions: By which check they are to be, and in which flavors.
         apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
+        charged: What has been charged of quota, and for how many pods each.
     """
 
     state: AdmissionState
@@ -169,11 +203,7 @@ class AdmissionAttempt:
     probes: bool = False
     may_ask: bool = False
     apart: bool = True
-    taken: list[Taken] = field(default_factory=list)
-    lacking: list[PreemptionOption] = field(default_factory=list)
     charged: list[tuple[Charge, int]] = field(default_factory=list)
-    held: list[tuple[MemberGroup, int, Charge]] = field(default_factory=list)
-    provisions: tuple[ProvisioningCheck, tuple[str, ...]] | None = None
 
     def checks_ahead(self, terms: Terms) -> list[str]:
         """Return the admission checks that it has yet to pass under these terms, before it has nodes."""
@@ -181,11 +211,6 @@ class AdmissionAttempt:
             return []
         flavors = [flavor for given in terms.given for flavor in given.values()]
         return checks.checks_ahead(self.queue.checks, self.workload, flavors)
-
-    @property
-    def awaits(self) -> bool:
-        """Whether it is to wait with quota alone: for checks, or for nodes that are asked for."""
-        return bool(self.held) or self.provisions is not None
 
     def charge(self, charge: Charge, pods: int) -> None:
         """Use quota for so many pods, until `refund`."""
@@ -228,6 +253,13 @@ class Terms:
             asks = []
         return PreemptionOption(needs, asks, charges, attempt.profile, contested)
 
+    def to_hold(self, workload: Workload, needs: Sequence[PodSetRequest]) -> list[tuple[MemberGroup, int, Charge]]:
+        """Return what a workload would hold of quota without nodes; nothing more where it holds some already."""
+        if workload.held_since is not None:
+            return []
+        charges = zip(needs, self.charges, strict=True)
+        return [(need.group, need.required, charge) for need, charge in charges if charge is not None]
+
 
 def terms_of(
     attempt: AdmissionAttempt,
@@ -252,10 +284,12 @@ def terms_of(
     return Terms(given, asks, [charge_for(attempt, need, flavors) for need, flavors in pairs])
 
 
-def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> list[FlavorByResource]:
-    """Return how extra pods of a need may be counted: as those like them in their pod set group."""
+def ways_of(
+    attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest, taken: Sequence[Taken]
+) -> list[FlavorByResource]:
+    """Return how extra pods of a need may be counted: as those like them in their pod set group, `taken` or older."""
     pod_class, known = need.pod_class, attempt.state.catalog.flavors
-    mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
+    mine = (one.charge for one in taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
     ways = list(flavor_assignments(queue, known, pod_class.charged, pod_class.spec.tolerations))
     for group in queue.groups:

@@ -12,6 +12,7 @@ ends first; there all run times are known, and nobody has a queue or quota.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tutti.api.conditions import timestamp
 from tutti.engine.admission import AdmissionState, AwaitedFlavor
@@ -32,7 +33,7 @@ from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets, quota
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.estimate import ExpectedEnd
-from tutti.quota.flavors import FlavorByResource, PodSet, Queue
+from tutti.quota.flavors import FlavorByResource, Queue
 from tutti.quota.tree import Usage, add_to
 
 WORTH_WAITING = 0.1
@@ -41,15 +42,25 @@ WORTH_WAITING = 0.1
 MOST_BEFORE = 16
 """So many of those are looked at who wait for a flavor before another."""
 
-Place = Callable[[Sequence[PodSetRequest], Sequence[PodSet], WorkloadAssignment], object | None]
-"""Takes nodes for the required pods of needs in the flavors chosen for them; returns None where there are some."""
+HasRoom = Callable[[Sequence[PodSetRequest], WorkloadAssignment], bool]
+"""Whether there are nodes for the required pods of needs in the flavors chosen for them; none are taken."""
+
+Take = Callable[[Sequence[PodSetRequest]], list[Taken] | None]
+"""Takes nodes for the required pods of needs, instead of what was taken before; returns None where there are none."""
+
+
+class Widened(NamedTuple):
+    """With which pods as required ones a gang is admitted, and what is taken for these."""
+
+    needs: Sequence[PodSetRequest]
+    taken: list[Taken]
 
 
 def why_it_awaits(
     attempt: AdmissionAttempt,
     needs: Sequence[PodSetRequest],
     choice: WorkloadAssignment,
-    place: Place,
+    has_room: HasRoom,
 ) -> Explanation | None:
     """Return why a workload waits for a faster flavor though these have room; None where it takes these.
 
@@ -57,52 +68,53 @@ def why_it_awaits(
         attempt: The try at it; nothing is taken in it by this.
         needs: Its pods.
         choice: The flavors that it could have now by quota.
-        place: Takes nodes for pods in such flavors.
+        has_room: Whether there are nodes for pods in such flavors.
     """
     state, workload = attempt.state, attempt.workload
     if not workload.flavor_seconds or not attempt.may_ask or attempt.probes:
         return None
     state.awaited_flavors.pop(workload.key, None)
-    awaited = _flavor_to_await(attempt, needs, choice, place)
-    if awaited is None or not _has_room(attempt, needs, choice, place):
+    awaited = _flavor_to_await(attempt, needs, choice, has_room)
+    if awaited is None or not has_room(needs, choice):
         return None
-    attempt.lacking.clear()
     state.awaited_flavors[workload.key] = awaited
     begin_waiting(state, workload)
     return _told(state, workload, choice, awaited)
 
 
 def ending_first(
-    attempt: AdmissionAttempt,
-    before: Sequence[Taken],
-    needs: Sequence[PodSetRequest],
-    most: Sequence[PodSetRequest],
-    again: Callable[[Sequence[PodSetRequest]], bool],
-) -> Sequence[PodSetRequest]:
+    attempt: AdmissionAttempt, before: Sequence[Taken], needs: Sequence[PodSetRequest], most: Widened, take: Take
+) -> Widened | None:
     """Return with which of its pods as required ones a gang ends first; `most`, unless fewer of them end sooner.
 
     Args:
-        attempt: Has taken nodes for `most`.
+        attempt: The try at it; it has taken nodes for `most`, and then for what is returned.
         before: What it had taken for the required ones alone, in the flavors in which these end first.
         needs: Its pods.
         most: With as many of them required as fit, perhaps in others.
-        again: Takes nodes for the required pods of such needs instead, and tells whether there were any.
+        take: Takes nodes for the required pods of such needs instead.
+
+    Returns:
+        None where what ends first could not be had again: nothing is taken then.
     """
     workload, queue = attempt.workload, attempt.queue
     if workload.speed is None or queue is None or not queue.fungibility.earliest_finish:
         return most
-    here, there = _flavors_had(before), _flavors_had(attempt.taken)
-    if not set(here.values()) - set(there.values()):
-        return most
-    fewer = widest(needs, queue, lambda tried: again(tried) and _flavors_had(attempt.taken) == here) or needs
+    here, there = _flavors_had(before), _flavors_had(most.taken)
     mine, others = finishing_seconds(workload, here), finishing_seconds(workload, there)
-    if mine is None:
+    if mine is None or not set(here.values()) - set(there.values()):
         return most
-    seconds = seconds_with(workload, mine, sum(need.required for need in fewer))
-    if others is None or seconds < seconds_with(workload, others, sum(need.required for need in most)):
-        return fewer
-    again(most)
-    return most
+
+    def stays_here(tried: Sequence[PodSetRequest]) -> bool:
+        found = take(tried)
+        return found is not None and _flavors_had(found) == here
+
+    best = widest(needs, queue, stays_here) or needs
+    seconds = seconds_with(workload, mine, sum(need.required for need in best))
+    if others is not None and seconds >= seconds_with(workload, others, sum(need.required for need in most.needs)):
+        best = most.needs
+    taken = take(best)
+    return None if taken is None else Widened(best, taken)
 
 
 def _flavors_had(taken: Sequence[Taken]) -> dict[str, str]:
@@ -111,20 +123,8 @@ def _flavors_had(taken: Sequence[Taken]) -> dict[str, str]:
     return {f"{at}/{name}": flavor for at, one in enumerate(charges) if one for name, flavor in one.flavors.items()}
 
 
-def _has_room(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
-) -> bool:
-    """Whether there are nodes for the required pods of needs in some flavors; nothing is taken."""
-    mark, lacking = attempt.transaction.mark(), len(attempt.lacking)
-    has_room = place(needs, quota_pod_sets(needs), choice) is None
-    attempt.transaction.rollback(mark)
-    attempt.taken = []
-    del attempt.lacking[lacking:]
-    return has_room
-
-
 def _members_at_hand(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, has_room: HasRoom
 ) -> int:
     """Return with how many members a workload would run in flavors that it could have now."""
     workload, queue = attempt.workload, attempt.queue
@@ -138,7 +138,7 @@ def _members_at_hand(
         for need, charge in zip(tried, charges, strict=True):
             add_to(usage, {} if charge is None else charge.usage, need.required)
         has_quota = all(amount <= node.available(what) for what, amount in usage.items())
-        return has_quota and _has_room(attempt, tried, choice, place)
+        return has_quota and has_room(tried, choice)
 
     most = widest(needs, queue, fits)
     return workload.required if most is None else sum(need.required for need in most)
@@ -166,7 +166,7 @@ def _sizes(
 
 
 def _flavor_to_await(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, place: Place
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], choice: WorkloadAssignment, has_room: HasRoom
 ) -> AwaitedFlavor | None:
     """Return what a workload had better wait for than take the flavors that it could have now; None: it takes these."""
     state, workload, queue = attempt.state, attempt.workload, attempt.queue
@@ -175,7 +175,7 @@ def _flavor_to_await(
     told = finishing_seconds(workload, _named(choice))
     if told is None:
         return None
-    at_hand = _members_at_hand(attempt, needs, choice, place)
+    at_hand = _members_at_hand(attempt, needs, choice, has_room)
     here = seconds_with(workload, told, at_hand)
     worth = (1 - WORTH_WAITING) * here
     ways = [

@@ -121,27 +121,38 @@ def has_all(taken: Sequence[Taken], needs: Sequence[PodSetRequest]) -> bool:
     return sum(len(one.rows) for one in taken) == sum(need.required + need.extra for need in needs)
 
 
-def take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
-    """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
+def take_extra(attempt: AdmissionAttempt, need: PodSetRequest, taken: Sequence[Taken]) -> list[Taken]:
+    """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them.
+
+    Args:
+        attempt: The try at the workload; what they use of quota is charged in it.
+        need: Whose they are.
+        taken: What the attempt has taken before.
+
+    Returns:
+        What has been taken now.
+    """
     state, queue = attempt.state, attempt.queue
     if class_never_admitted(queue, need.pod_class) is not None:
-        return
-    found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need)
+        return []
+    found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need, taken)
     left, start = need.extra, need.required
+    more: list[Taken] = []
     for assignment in found:
         charge = charge_for(attempt, need, assignment)
         most = left
         if charge is not None and queue is not None:
             most = min(left, quota_holdback.room_beside_holdbacks(state, queue, charge.usage, attempt.workload))
-        ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
+        ask = ask_for(state, need, assignment, extra=most, taken=[*taken, *more])
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
-            return
+            break
         rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
             continue
         if charge is not None:
             attempt.charge(charge, len(rows))
-        attempt.taken.append(Taken(need, start, rows, charge))
+        more.append(Taken(need, start, rows, charge))
         left, start = left - len(rows), start + len(rows)
         if not left:
-            return
+            break
+    return more

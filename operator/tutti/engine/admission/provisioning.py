@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tutti.api.messages import followed_by
-from tutti.engine.admission.attempt import AdmissionAttempt, terms_of
+from tutti.engine.admission.attempt import AdmissionAttempt, Admitted, terms_of
 from tutti.engine.lifecycle.provisioning import current, why_not_asked
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest
@@ -22,18 +22,18 @@ def asks_for_nodes(
     pod_sets: Sequence[PodSet],
     choice: WorkloadAssignment,
     why: Explanation,
-) -> Explanation | None:
-    """Have the quota of chosen flavors held, and nodes asked for, where these have none and a check has them made.
+) -> Admitted | Explanation:
+    """Say what of the quota of chosen flavors is held, and what nodes are asked for, where a check has these made.
 
     Args:
-        attempt: Takes in what is to be held (`held`), and what is to be asked for (`provisions`).
+        attempt: The try at the workload; nothing is taken in it by this.
         needs: The pods that must have a node.
         pod_sets: What each of them asks of quota.
         choice: The flavors.
         why: Why they have no nodes there.
 
     Returns:
-        None where that is done; otherwise `why`, with why it is not.
+        What is to be held, and asked for; or `why`, with why nothing is.
     """
     workload, queue = attempt.workload, attempt.queue
     waits = workload.phase is Phase.WAITING and why.gate is Gate.PLACEMENT
@@ -55,11 +55,7 @@ def asks_for_nodes(
         against = why_not_asked(attempt.state, workload, check, flavors, [need.pod_class for need in concerned])
         if against:
             return msgspec.structs.replace(why, message=followed_by(why.message, against))
-        if workload.held_since is None:
-            charges = zip(needs, terms.charges, strict=True)
-            attempt.held = [(need.group, need.required, charge) for need, charge in charges if charge is not None]
-        attempt.provisions = check, flavors
-        return None
+        return Admitted(held=terms.to_hold(workload, needs), provisions=(check, flavors))
     if not others:
         return why
     text = f"none are made: its pods ask for none of the managedResources of AdmissionCheck {' or '.join(others)}"

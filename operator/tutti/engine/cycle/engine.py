@@ -23,8 +23,8 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admission import patience, quota_holdback, usage_history
-from tutti.engine.admission.admission import Refusal, look, reserve, why_surplus_waits
-from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.admission.admission import look, reserve, why_surplus_waits
+from tutti.engine.admission.attempt import Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill
 from tutti.engine.cycle import turn_parts
@@ -248,17 +248,17 @@ class Engine:
             with backfill.respecting_reservations(state, entry) as against:
                 if has_kept or nomination is not None or against:  # so there is other quota than when it was chosen
                     choice = assign_flavors(state, entry)
-                refusal = reserve(state, entry, choice)
-            state.count_try(workload, admitted=refusal is None)
-            if refusal is not None:
-                self._wait(entry, refusal, priority, against, nomination)
+                found = reserve(state, entry, choice)
+            state.count_try(workload, admitted=not isinstance(found, Refusal))
+            if isinstance(found, Refusal):
+                self._wait(entry, found, priority, against, nomination)
                 return
         self._leave_queue(workload)
         if nomination is not None:
             state.nominations.needless.append(nomination)
             nominations.spare_victims(state)
         self._bind(workload)
-        if entry.again:
+        if found.has_more:
             self._queue.place(state, workload)
 
     def _try_together(self, batch: Batch) -> bool:

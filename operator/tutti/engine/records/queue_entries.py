@@ -56,7 +56,6 @@ class QueueEntry:
         key: Sorts those of a line, the next one first.
         queue: The ClusterQueue that it stands at.
         left: Whether it has left the line.
-        again: Whether it is to stand in line again at once, with more of its pods: others were to go before these.
     """
 
     workload: Workload
@@ -65,7 +64,6 @@ class QueueEntry:
     equivalence: EquivalenceClass
     queue: Queue | None = field(init=False)
     left: bool = False
-    again: bool = False
 
     def __post_init__(self) -> None:
         self.queue = self.equivalence.queue
