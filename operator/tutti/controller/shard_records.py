@@ -24,7 +24,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
-from tutti.kube.fetching import FIRST_PAGE, ListScope, fetch_page, next_limit
+from tutti.kube.fetching import FIRST_PAGE, ListScope, fetch_object, fetch_page, next_limit
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import NAMESPACES, NODES, PODS, APIResource
 from tutti.kube.retry import retrying
@@ -122,12 +122,8 @@ async def read_node(client: Client, name: str) -> Node | None:
     Raises:
         WireError: It could not be read.
     """
-    try:
-        return _NODE(await retrying(lambda: client.request("GET", NODES.path(name=name))))
-    except ApiError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise
+    body = await fetch_object(client, NODES.path(name=name))
+    return None if body is None else _NODE(body)
 
 
 async def read_pods(client: Client, *, node: str = "", namespace: str = "") -> list[Pod]:

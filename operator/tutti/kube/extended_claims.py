@@ -24,7 +24,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
-from tutti.kube.fetching import read_pod
+from tutti.kube.fetching import fetch_object, read_pod
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import PODS, RESOURCE_CLAIMS
 from tutti.kube.retry import retrying
@@ -120,13 +120,8 @@ class ExtendedClaimWriter:
 
     async def _read(self, wanted: WriteExtendedClaim) -> ResourceClaim | None:
         """Return the claim; None where there is none of its name."""
-        path = RESOURCE_CLAIMS.path(wanted.namespace, wanted.name)
-        try:
-            return _CLAIM(await retrying(lambda: self._client.request("GET", path)))
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+        body = await fetch_object(self._client, RESOURCE_CLAIMS.path(wanted.namespace, wanted.name))
+        return None if body is None else _CLAIM(body)
 
     async def _send(
         self, method: str, path: str, document: Mapping[str, Any], level: PriorityLevel = PriorityLevel.BIND

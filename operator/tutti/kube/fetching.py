@@ -1,4 +1,4 @@
-"""What is read once: a list, in pages of one consistent snapshot, and a pod after a write of unknown outcome."""
+"""What is read once: a list, in pages of one consistent snapshot, and one object, as after a write left unanswered."""
 
 from __future__ import annotations
 
@@ -133,17 +133,26 @@ class PodNow(msgspec.Struct, frozen=True):
 _POD: Final = object_decoder(PodNow)
 
 
+async def fetch_object(client: Client, path: str, *, tries: int = 5) -> bytes | None:
+    """Return one object as the server writes it; None where there is none.
+
+    Raises:
+        WireError: It could not be read, however often tried.
+    """
+    try:
+        return await retrying(lambda: client.request("GET", path), tries=tries)
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+
+
 async def read_pod(client: Client, namespace: str, name: str, *, uid: str = "", tries: int = 5) -> PodNow | None:
     """Return the pod; None where it, or the one with this uid, is no more.
 
     Raises:
         WireError: It could not be read, however often tried.
     """
-    try:
-        body = await retrying(lambda: client.request("GET", PODS.path(namespace, name)), tries=tries)
-    except ApiError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise
-    pod = _POD(body)
-    return None if uid and pod.metadata.uid != uid else pod
+    body = await fetch_object(client, PODS.path(namespace, name), tries=tries)
+    pod = None if body is None else _POD(body)
+    return None if pod is None or (uid and pod.metadata.uid != uid) else pod

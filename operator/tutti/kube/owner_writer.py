@@ -30,6 +30,7 @@ from tutti.engine.records.observations import OwnerWritten
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
+from tutti.kube.fetching import fetch_object
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
@@ -137,27 +138,16 @@ class OwnerWriter:
 
     async def _read(self, path: str, uid: str) -> dict[str, Any] | None:
         """Return the object as it is; None where it is gone, or is another one by now."""
-
-        async def attempt() -> bytes:
-            return await self._client.request("GET", path)
-
-        try:
-            raw: dict[str, Any] = msgspec.json.decode(await retrying(attempt))
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+        body = await fetch_object(self._client, path)
+        raw: dict[str, Any] = {} if body is None else msgspec.json.decode(body)
         return raw if raw.get("metadata", {}).get("uid") == uid else None
 
     async def _patch(self, path: str, patch: dict[str, Any]) -> None:
         body = msgspec.json.encode(patch)
-
-        async def attempt() -> bytes:
-            return await self._client.write(
-                PriorityLevel.EVICT, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
-            )
-
-        await retrying(attempt)
+        level, fence = PriorityLevel.EVICT, self._fence
+        await retrying(
+            lambda: self._client.write(level, "PATCH", path, body=body, fence=fence, content_type=MERGE_PATCH)
+        )
 
 
 def _is_suspended(raw: dict[str, Any], kind: FrameworkKind) -> bool:

@@ -30,6 +30,7 @@ from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
+from tutti.kube.fetching import fetch_object
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
@@ -177,16 +178,8 @@ class ProvisioningWriter:
 
     async def _read(self, resource: APIResource, namespace: str, name: str) -> dict[str, Any] | None:
         """Return an object; None where there is none."""
-
-        async def attempt() -> bytes:
-            return await self._client.request("GET", resource.path(namespace, name))
-
-        try:
-            found: dict[str, Any] = msgspec.json.decode(await retrying(attempt))
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                return None
-            raise
+        body = await fetch_object(self._client, resource.path(namespace, name))
+        found: dict[str, Any] | None = None if body is None else msgspec.json.decode(body)
         return found
 
     async def _delete(self, resource: APIResource, namespace: str, name: str, uid: str) -> HTTPStatus:

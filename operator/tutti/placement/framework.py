@@ -17,7 +17,7 @@ Reasons are kube-scheduler's, because autoscalers and users know them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
@@ -116,6 +116,22 @@ class PreFilterState(Protocol):
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRejections:
+    """The state of a filter for which no pod that is placed in this choice changes anything."""
+
+    said: Sequence[Rejection]
+    changes_on_add: bool = field(default=False, init=False)
+    one_per_node: bool = field(default=False, init=False)
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Return which nodes it rules out."""
+        return self.said
+
+    def add(self, row: int) -> None:
+        """Do nothing: who is on a node does not matter to it."""
 
 
 class LimitingPerNode(PreFilterState, Protocol):

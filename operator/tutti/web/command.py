@@ -11,11 +11,9 @@ from pathlib import Path
 
 import click
 
-from tutti.api.configuration import ConfigurationError
 from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.terminal import echo
-from tutti.cli.views.command_line import USAGE, fail
-from tutti.cli.views.configuration import KnownConfiguration, given_configuration
+from tutti.cli.views.command_line import USAGE, fail, read_configuration
 from tutti.controller import logs
 from tutti.controller.supervision import leaves
 from tutti.kube.credentials import CredentialsError
@@ -39,7 +37,7 @@ def command(*, kubeconfig: Path | None, context: str | None, config: Path | None
     """
     logs.configure("console", level="error")
     gc.set_threshold(*GC_THRESHOLDS)
-    options = HomeOptions(kubeconfig, context, port, None if config is None else _read(config))
+    options = HomeOptions(kubeconfig, context, port, None if config is None else read_configuration(config))
     try:
         asyncio.run(_serve(options, opens=not no_browser))
     except CredentialsError as error:
@@ -60,12 +58,3 @@ async def _serve(options: HomeOptions, *, opens: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await serve_at_home(options, stop=stop, tell=echo, opens=opens)
-
-
-def _read(file: Path) -> KnownConfiguration:
-    try:
-        return given_configuration(file.read_text("utf-8"), str(file))
-    except ConfigurationError as error:
-        fail(f"configuration {error}")
-    except OSError as error:
-        fail(f"configuration {file} cannot be read: {error.strerror}")

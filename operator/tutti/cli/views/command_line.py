@@ -112,7 +112,7 @@ class ViewOptions:
             namespace: As with `ask`.
         """
         logs.configure("console", level="error")
-        given = None if self.config is None else _read(self.config)
+        given = None if self.config is None else read_configuration(self.config)
 
         async def observed(context: str | None) -> ObservedCluster | str:
             """List one cluster; returns why that cannot be done."""
@@ -228,7 +228,8 @@ def read_manifest(filename: str) -> str:
     return text
 
 
-def _read(file: Path) -> KnownConfiguration:
+def read_configuration(file: Path) -> KnownConfiguration:
+    """Return the configuration that a file holds; ends with one line where it holds none, or cannot be read."""
     try:
         return given_configuration(file.read_text("utf-8"), str(file))
     except ConfigurationError as error:

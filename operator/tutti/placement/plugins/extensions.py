@@ -17,7 +17,7 @@ import numpy as np
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.extension import ChangesWithTime, FilterPlugin, Host, Nodes, PluginCall, Pods, ScorePlugin
-from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
+from tutti.placement.framework import FixedRejections, FlavorConstraints, Mask, Rejection, Scores
 
 FAILED = "node(s) that could not be judged, because plugin "
 """How the reason of a filter that failed begins."""
@@ -29,22 +29,6 @@ _MOST_POINTS = 2**40  # the scaling multiplies by 100 in int64
 
 class WrongAnswerError(ValueError):
     """A plugin answered with something else than its contract says; the message says what would be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedRejections:
-    """What a user's filter says during one choice: it does not move."""
-
-    said: Sequence[Rejection]
-    changes_on_add: bool = field(default=False, init=False)
-    one_per_node: bool = field(default=False, init=False)
-
-    def rejections(self) -> Sequence[Rejection]:
-        """Return which nodes it rules out."""
-        return self.said
-
-    def add(self, row: int) -> None:
-        """Do nothing: who is on a node does not matter to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,32 +17,12 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.expected_use import NAMES, FreshColumn
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import Counts, FlavorConstraints, Mask, Rejection
+from tutti.placement.framework import Counts, FixedRejections, FlavorConstraints, Mask, Rejection
 from tutti.placement.plugins.measured_load import half_up, measured_of, offered_of
 
 Floats = NDArray[np.float64]
 
 _PERCENT = 100.0
-
-
-@dataclass(slots=True)
-class ThresholdState:
-    """Which nodes are loaded too much already; no pod placed here and now changes that.
-
-    Attributes:
-        said: Per metric, what is said of the nodes beyond it, and which these are.
-    """
-
-    said: Sequence[Rejection]
-    changes_on_add: bool = False
-    one_per_node: bool = False
-
-    def rejections(self) -> Sequence[Rejection]:
-        """Rule out nodes beyond a threshold; never for good, for load falls."""
-        return self.said
-
-    def add(self, row: int) -> None:
-        """Nothing: measured figures stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +115,11 @@ class LoadThresholds:
         pod_class: PodClass,
         nodes: NodeColumns,
         where: FlavorConstraints,  # noqa: ARG002 - a filter's signature
-    ) -> ThresholdState | ExpectedLoadState | None:
+    ) -> FixedRejections | ExpectedLoadState | None:
         """Compare what was measured; None where no node is beyond anything."""
         said = self._said(nodes)
         if not self.expected:
-            return ThresholdState(said) if said else None
+            return FixedRejections(said) if said else None  # no pod placed here and now changes what was measured
         use = nodes.load.use_of(pod_class).fresh
         return ExpectedLoadState(said, self._expected(nodes, [float(use[FreshColumn.SCALED + at]) for at in (0, 1)]))
 

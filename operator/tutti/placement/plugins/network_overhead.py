@@ -32,7 +32,16 @@ from tutti.cluster.network import (
     peers_of,
 )
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
+from tutti.placement.framework import (
+    MAX_SCORE,
+    Counts,
+    FixedRejections,
+    FlavorConstraints,
+    Mask,
+    Rejection,
+    Rows,
+    Scores,
+)
 
 TOO_COSTLY: Final = "network to most of those it depends on costs more than maxNetworkCost"
 NOT_WITHIN: Final = "network to those it depends on, or that depend on it, is not known to cost at most maxNetworkCost"
@@ -260,22 +269,6 @@ class NetworkFilterState:
             self.links.ask(own)
 
 
-@dataclass(slots=True)
-class NoApplicationState:
-    """That pods wait for an AppGroup that they name."""
-
-    said: Sequence[Rejection]
-    changes_on_add: bool = False
-    one_per_node: bool = False
-
-    def rejections(self) -> Sequence[Rejection]:
-        """Rule out every node until the AppGroup is there."""
-        return self.said
-
-    def add(self, row: int) -> None:
-        """Nothing: no pod is placed."""
-
-
 @dataclass(frozen=True, slots=True)
 class NetworkFilter:
     """The filter."""
@@ -288,11 +281,11 @@ class NetworkFilter:
         pod_class: PodClass,
         nodes: NodeColumns,
         where: FlavorConstraints,  # noqa: ARG002 - a filter's signature
-    ) -> NetworkFilterState | NoApplicationState | None:
+    ) -> NetworkFilterState | FixedRejections | None:
         """Count over the pods of the application; None where the class talks to nobody, and nobody to it."""
         group = application_of(pod_class, nodes)
         if group is None:
-            return NoApplicationState([Rejection(why_not_an_application(pod_class, nodes), nodes.present)])
+            return FixedRejections([Rejection(why_not_an_application(pod_class, nodes), nodes.present)])
         peers = placed_peers(pod_class, group, nodes, reverse=True)
         mine = pod_class.labels.get(WORKLOAD_LABEL, "")
         judged = peers if self.rules.strict else [one for one in peers if one[0].is_needed]

@@ -19,7 +19,7 @@ from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.storage import UNLIMITED
 from tutti.cluster.volume_needs import BETA_ZONES, ZONE_LABELS
-from tutti.placement.framework import FlavorConstraints, Mask, Rejection
+from tutti.placement.framework import FixedRejections, FlavorConstraints, Mask, Rejection
 from tutti.placement.plugins import node_affinity
 
 DISK_TAKEN = "node(s) had no available disk"
@@ -102,28 +102,12 @@ OUT_OF_ZONE = "node(s) had no available volume zone"
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneState:
-    """Which nodes are out of the zones of a class's volumes."""
-
-    outside: Mask
-    changes_on_add: bool = False
-    one_per_node: bool = False
-
-    def rejections(self) -> Sequence[Rejection]:
-        """Rule them out."""
-        return (Rejection(OUT_OF_ZONE, self.outside, final=True),)
-
-    def add(self, row: int) -> None:
-        """Nothing to count."""
-
-
-@dataclass(frozen=True, slots=True)
 class VolumeZone:
     """The filter."""
 
     concerns: int = field(default=Feature.CLAIMS, init=False)
 
-    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, pod_class: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - a filter's signature
         """Look where the zones of the volumes are; None where the volumes have none."""
         zones = [zone for reach in pod_class.volumes.bound for zone in reach.zones]
         if not zones:
@@ -134,7 +118,7 @@ class VolumeZone:
         constrained = np.zeros(len(nodes), dtype=np.bool_)
         for label in ZONE_LABELS:
             constrained |= _has(nodes, label)
-        return ZoneState(constrained & ~inside)
+        return FixedRejections((Rejection(OUT_OF_ZONE, constrained & ~inside, final=True),))
 
 
 def _is_in(nodes: NodeColumns, key: str, values: Sequence[str]) -> Mask:
