@@ -53,7 +53,7 @@ def is_working(node: Node) -> bool:
 def machine_capacity(node: Node) -> tuple[int, int]:
     """Return the cpu, in milli-cores, and memory of a machine; of what it does not say it has what it offers."""
     there = {**node.status.allocatable, **node.status.capacity}
-    said = readable_amounts({name: there[name] for name in POD_LEVEL if name in there}, [])
+    said, _ = readable_amounts({name: there[name] for name in POD_LEVEL if name in there})
     return min(said.get("cpu", 0), MOST_AMOUNT), min(said.get("memory", 0), MOST_AMOUNT)
 
 

@@ -48,7 +48,7 @@ class Cluster:
         reclassed: The pods that have become of another class while they waited, since these were last taken.
         follower: Who is told of pods.
         problems: Conditions of nodes that keep new pods off them, with their status.
-        unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
+        unreadable: Nodes of which something cannot be read, with what; they offer nothing of it, or take no new pods.
     """
 
     def __init__(self) -> None:
@@ -438,8 +438,7 @@ class Cluster:
                 self.nodes.name(row, pod_class.requests, resources)
 
     def _offered(self, node: Node) -> Amounts:
-        problems: list[str] = []
-        offered = readable_amounts(node.status.allocatable, problems)
+        offered, problems = readable_amounts(node.status.allocatable)
         self.unreadable.pop(node.metadata.name, None)
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)

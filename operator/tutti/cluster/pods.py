@@ -185,15 +185,16 @@ class PodRecord:
                 self.counted = now
 
 
-def readable_amounts(quantities: Mapping[str, str | int | float], problems: list[str]) -> Amounts:
-    """Return the amounts that can be read; what cannot be is told in `problems`."""
+def readable_amounts(quantities: Mapping[str, str | int | float]) -> tuple[Amounts, list[str]]:
+    """Return the amounts that can be read, and what is wrong with each of the others."""
     out: Amounts = {}
+    problems: list[str] = []
     for name, quantity in quantities.items():
         try:
             out |= parse_requests({name: quantity})
         except AmountError as error:
             problems.append(str(error))
-    return out
+    return out, problems
 
 
 def readable_occupied(pod: Pod, pod_class: PodClass) -> tuple[Amounts, Scored]:

@@ -93,6 +93,18 @@ def test_a_node_tells_what_keeps_pods_off():
     ]
 
 
+def test_a_node_whose_offer_cannot_be_read_is_told_with_what_is_wrong():
+    node = scene.node("odd", "m", "r")
+    node["status"]["allocatable"][scene.GPU] = "many"
+    state = scene.told([node, scene.node("a", "m", "r")]).stock().state
+    found = top(state, devices(state))
+    drawn = io.StringIO()
+    Console(file=drawn, width=120, color_system=None).print(draw_top(found, by_node=False))
+
+    assert [(one.node, "'many' is not a quantity" in one.problem) for one in found.unreadable] == [("odd", True)]
+    assert "'many' is not a quantity" in drawn.getvalue()
+
+
 def test_cards_that_pods_share_are_told_with_their_holes():
     world = HamiWorld()
     world.machine("a", 2)

@@ -126,11 +126,19 @@ class PoolInTrouble(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
 
 
+class NodeInTrouble(msgspec.Struct, frozen=True, rename="camel"):
+    """A node of which something cannot be read: it offers nothing of that, or takes no new pods."""
+
+    node: str
+    problem: str
+
+
 class Top(msgspec.Struct, frozen=True, rename="camel"):
     """What nodes offer.
 
     Attributes:
         nodes: All that offer any of the resources asked for.
+        unreadable: Nodes of which something cannot be read, by name.
         pools: Pools of devices that are in trouble.
         cards: The cards that pods share.
         all_cards: The same together; None where pods share none.
@@ -141,6 +149,7 @@ class Top(msgspec.Struct, frozen=True, rename="camel"):
     pools: tuple[PoolInTrouble, ...] = ()
     cards: tuple[CardUse, ...] = ()
     all_cards: CardSum | None = None
+    unreadable: tuple[NodeInTrouble, ...] = ()
 
 
 def devices(state: CoreState) -> list[str]:
@@ -187,7 +196,8 @@ def top(
     by_node = [_in_shard(one, shard_of(one.node)) for one in by_node]
     cards = _cards(state)
     told = _sum_of(cards) if cards else None
-    return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)), cards, told)
+    unreadable = tuple(NodeInTrouble(name, why) for name, why in sorted(state.cluster.unreadable.items()))
+    return Top(tuple(by_model), tuple(by_node), tuple(_pools(state)), cards, told, unreadable)
 
 
 def _in_shard(use: NodeUse, shard: str) -> NodeUse:
@@ -295,6 +305,8 @@ def draw_top(found: Top, *, by_node: bool, page: PageWidth = WIDE) -> Renderable
             parts.append(_card_table(found.cards, page))
     if found.pools:
         parts += [Text(), _pools_in_trouble(found, page)]
+    if found.unreadable:
+        parts += [Text(), _unreadable(found, page)]
     return Group(*parts)
 
 
@@ -328,6 +340,13 @@ def _pools_in_trouble(found: Top, page: PageWidth) -> RenderableType:
     drawn = table("DRIVER", "POOL", "TROUBLE", wraps=("TROUBLE",), page=page)
     for one in found.pools:
         drawn.add_row(one.driver, one.pool, Text(one.problem, BAD))
+    return drawn
+
+
+def _unreadable(found: Top, page: PageWidth) -> RenderableType:
+    drawn = table("NODE", "TROUBLE", wraps=("TROUBLE",), page=page)
+    for one in found.unreadable:
+        drawn.add_row(one.node, Text(one.problem, BAD))
     return drawn
 
 

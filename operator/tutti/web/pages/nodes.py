@@ -50,6 +50,7 @@ def nodes_page(asked: PageRequest) -> PageDocument:
         _list_section(those, words),
         *([_pools_section(pools, offer)] if pools or offer.pools else []),
         *([_cards_section(offer)] if offer.cards else []),
+        *([_unreadable_section(offer)] if offer.unreadable else []),
     ]
     filters = [PageFilter("node", "Node", words)]
     if len(models) > 1:
@@ -177,6 +178,11 @@ def _pools_section(pools: Sequence[DevicePoolUse], offer: Top) -> PageSection:
     ]
     titles = columns("Driver", "Pool", "Node", "Use", "Taken", "Devices", "Trouble", numbers=("Taken", "Devices"))
     return PageSection("devices", "table", "Devices", tuple(rows), titles)
+
+
+def _unreadable_section(offer: Top) -> PageSection:
+    rows = tuple(PageRow(one.node, (said(one.node, "strong"), said(one.problem, "bad"))) for one in offer.unreadable)
+    return PageSection("unreadable", "table", "Nodes that cannot be read", rows, columns("Node", "Trouble"))
 
 
 def _cards_section(offer: Top) -> PageSection:
