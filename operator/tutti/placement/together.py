@@ -138,13 +138,14 @@ def _with_extras(
     order: Sequence[int],
     profile: Profile,
 ) -> list[Rows]:
-    """Add as much of what is extra as there is room for, near those placed where that was asked for."""
+    """Return what is placed, and as much of what is extra as there is room for, near it where that was asked for."""
+    found = list(placed)
     for index in order:
         if asks[index].extra and not asks[index].pod_class.refusal:
-            more = place_ask(nodes, transaction, joining(asks, index, placed), profile)
+            more = place_ask(nodes, transaction, joining(asks, index, found), profile)
             assert more is not None  # nothing is required, so nothing can be short
-            placed[index] = np.concatenate((placed[index], more))
-    return placed
+            found[index] = np.concatenate((found[index], more))
+    return found
 
 
 def _has_arrangements(ask: Ask) -> bool:

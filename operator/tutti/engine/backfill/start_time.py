@@ -212,11 +212,12 @@ def _given_back(state: BackfillState, head: str, at: float, *, sooner: bool = Fa
     return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
 
 
-def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Add what is used of some queues to what is used of others."""
+def _both(one: Mapping[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return what is used of some queues and of others together."""
+    total = {queue: dict(usage) for queue, usage in one.items()}
     for queue, usage in other.items():
-        add_to(one.setdefault(queue, {}), usage)
-    return one
+        add_to(total.setdefault(queue, {}), usage)
+    return total
 
 
 def _search(

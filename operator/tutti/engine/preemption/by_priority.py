@@ -194,22 +194,21 @@ def _candidates(state: PreemptionState, workload: Workload, priority: int, borro
             continue  # the first of these holds of nearly all, and is asked for at once
         protected = protected_until(state, other)
         if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
-            _except(singles, (member.pod for member in other.members()))
+            singles[_slots(member.pod for member in other.members())] = False
         elif protected > state.now:
-            _except(singles, (member.pod for member in other.members()))
+            singles[_slots(member.pod for member in other.members())] = False
             state.nominations.look_again(protected)
         elif other.key[0] != "Pod":
             for gang in _gang_units(other):
-                _except(singles, gang.pods)
+                singles[_slots(gang.pods)] = False
                 if all(pod.priority < priority for pod in gang.pods):
                     gangs.append(gang)
     return Candidates(singles, gangs)
 
 
-def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
-    for pod in pods:
-        if pod.slot >= 0:
-            singles[pod.slot] = False
+def _slots(pods: Iterable[PodRecord]) -> list[int]:
+    """Return where those pods stand in the columns that stand there."""
+    return [pod.slot for pod in pods if pod.slot >= 0]
 
 
 def _gang_units(workload: Workload) -> Iterator[GangUnit]:

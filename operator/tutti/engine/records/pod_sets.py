@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
@@ -31,7 +32,7 @@ MOST_GROUPS = 3
 """How many pod groups are told of that have too few members."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PodSetRequest:
     """Pods of one class, of one group, that want nodes.
 
@@ -41,11 +42,11 @@ class PodSetRequest:
         extra: How many more may be.
         topology: How near one another they must be; None where nobody says.
         pod_set_group: Those of equal pod set groups must be near one another.
-        there: Nodes where others of the pod set group are already, once for each of them; `own` those of the same pod
-        group. growth: How many more are expected near them, these extra ones included.
+        there: Nodes where others of the pod set group are already, once for each of them.
+        own: Those of these nodes where the others are of the same pod group.
+        growth: How many more are expected near them, these extra ones included.
         kept: The flavors that pods like these of the same group, or of the same pod set group, are counted in already;
-        they
-            keep to them.
+            they keep to them.
         in_gang: Whether others must run together with them, so that they are kept off nodes that leave.
     """
 
@@ -130,18 +131,13 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
             short.append(group)
         coming += _awaited_for_claims(waiting, missing - promised)
         if not short and not coming:
-            needs.extend(_split(group, waiting, missing, promised))
+            needs.extend(_split(group, waiting, missing, promised, in_gang=workload.required > 1))
     if short or coming:
         return _gathering(sorted(short, key=lambda group: group.name)) if short else _awaiting_claims(coming)
-    if workload.required > 1:
-        for need in needs:
-            need.in_gang = True
-    if any(need.topology is not None for need in needs):
-        around = _placed_around(workload)
-        for need in needs:
-            if need.topology is not None:
-                around.tell(need)
-    return needs
+    if all(need.topology is None for need in needs):
+        return needs
+    around = _placed_around(workload)
+    return [need if need.topology is None else around.near(need) for need in needs]
 
 
 def _gaining(workload: Workload) -> int:
@@ -177,13 +173,13 @@ class _PlacedAround:
     own: dict[tuple[str, object], tuple[str, ...]]
     flavors: dict[object, frozenset[str]]
 
-    def tell(self, need: PodSetRequest) -> None:
-        """Tell a need of the others of its pod set group; it keeps to the flavors of these."""
+    def near(self, need: PodSetRequest) -> PodSetRequest:
+        """Return a need that knows of the others of its pod set group, and keeps to the flavors of these."""
         of, group = need.pod_set_group, need.group
-        need.there, need.own = self.nodes.get(of, ()), self.own.get((group.name, of), ())
-        need.kept = need.kept | self.flavors.get(of, frozenset())
-        expected = (group.count or 0) - len(need.own) - need.required if group.topology is not None else 0
-        need.growth = max(need.extra, expected)
+        own = self.own.get((group.name, of), ())
+        expected = (group.count or 0) - len(own) - need.required if group.topology is not None else 0
+        kept, growth = need.kept | self.flavors.get(of, frozenset()), max(need.extra, expected)
+        return replace(need, there=self.nodes.get(of, ()), own=own, kept=kept, growth=growth)
 
 
 def _placed_around(workload: Workload) -> _PlacedAround:
@@ -298,32 +294,30 @@ def _pod_set(name: str, need: PodSetRequest, pod_set_group: int) -> PodSet:
     )
 
 
-def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: int) -> Iterator[PodSetRequest]:
+def _split(
+    group: MemberGroup, waiting: list[Member], missing: int, promised: int, *, in_gang: bool
+) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
-    by_class: dict[object, PodSetRequest] = {}
-    apart = group.topology is None
+    by_class: dict[tuple[PodClass, PodSetTopology | None], list[int]] = {}
     for index, member in enumerate(waiting):
-        pod_class = member.pod.pod_class
-        key = (pod_class, member.topology) if apart and member.topology is not None else pod_class
-        need = by_class.get(key)
-        if need is None:
-            need = by_class[key] = _need(group, pod_class, group.topology or member.topology)
-        need.members.append(member)
-        if index < missing:
-            need.required += 1
-        else:
-            need.extra += 1
-    if promised and group.promised is not None:
-        need = by_class.setdefault(group.promised, _need(group, group.promised, group.topology))
-        need.required += promised
-    yield from by_class.values()
-
-
-def _need(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology | None) -> PodSetRequest:
-    pod_set_group = None if topology is None else pod_set_group_of(group, pod_class, topology)
-    return PodSetRequest(
-        group, pod_class, [], 0, topology=topology, pod_set_group=pod_set_group, kept=_kept(group, pod_class)
-    )
+        by_class.setdefault((member.pod.pod_class, group.topology or member.topology), []).append(index)
+    awaited = None if not promised or group.promised is None else (group.promised, group.topology)
+    if awaited is not None:
+        by_class.setdefault(awaited, [])
+    for alike, indices in by_class.items():
+        pod_class, topology = alike
+        required = bisect_left(indices, missing)
+        yield PodSetRequest(
+            group,
+            pod_class,
+            [waiting[index] for index in indices],
+            required + (promised if alike == awaited else 0),
+            extra=len(indices) - required,
+            topology=topology,
+            pod_set_group=None if topology is None else pod_set_group_of(group, pod_class, topology),
+            kept=_kept(group, pod_class),
+            in_gang=in_gang,
+        )
 
 
 def _kept(group: MemberGroup, pod_class: PodClass) -> frozenset[str]:

@@ -83,8 +83,8 @@ def _changed_status(
     state: StatusState, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
-    wanted["conditions"] = cond.merge_conditions(told.get("conditions", []), conditions, now=state.now)
-    return news_of(told, wanted)
+    merged = cond.merge_conditions(told.get("conditions", []), conditions, now=state.now)
+    return news_of(told, {**wanted, "conditions": merged})
 
 
 def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

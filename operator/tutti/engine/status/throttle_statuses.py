@@ -44,22 +44,24 @@ def report_throttles(state: StatusState) -> None:
     for key in book.changed:
         if key in book.limits:
             whose = Whose(*key, API_VERSION, book.throttles[key].uid)
-            state.attempt(whose, "telling what is used", partial(_report, state, key, later), None)
-        elif key in book.throttles:
+            is_told = state.attempt(whose, "telling what is used", partial(_report, state, key), otherwise=True)
+        else:
+            is_told = key not in book.throttles
+        if not is_told:
             later[key] = None
     book.changed = later
 
 
-def _report(state: StatusState, key: ThrottleKey, later: dict[ThrottleKey, None]) -> None:
+def _report(state: StatusState, key: ThrottleKey) -> bool:
+    """Write the status of one throttle; returns False where that is for later."""
     book = state.throttles
     found, told = book.throttles[key], book.told[key]
     now = throttle_status(book.limits[key], book.used.get(key, NOTHING), found.problems)
     news = {name: said for name, said in now.items() if said != _plain(told.get(name))}
     if not news:
-        return
+        return True
     if set(news) == {"used"} and book.told_at.get(key, 0.0) + NUMBERS_SECONDS > state.now:
-        later[key] = None
-        return
+        return False
     if _CALCULATED in news:
         now[_CALCULATED] = news[_CALCULATED] = {**now[_CALCULATED], "calculatedAt": timestamp(state.now)}
         for problem in found.problems if problem_news(told, found.problems) else ():
@@ -69,6 +71,7 @@ def _report(state: StatusState, key: ThrottleKey, later: dict[ThrottleKey, None]
     state.out.append(PatchStatus(found.kind, found.namespace, found.name, found.uid, patch, API_VERSION))
     book.told[key] = {**told, **news}
     book.told_at[key] = state.now
+    return True
 
 
 def throttle_status(limits: Limits, used: Load, problems: tuple[str, ...]) -> dict[str, Any]:
