@@ -485,6 +485,17 @@ def _throttle() -> Target:
     return Target(f"{kind}.{throttles.GROUP}", kind, resource, shape, base)
 
 
+class _AppGroup(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: network.AppGroupSpec = network.AppGroupSpec()
+    status: network.AppGroupStatus = network.AppGroupStatus()
+
+
+class _NetworkTopology(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: network.NetworkTopologySpec = network.NetworkTopologySpec()
+
+
 def _of_network() -> tuple[Target, ...]:
     """An application that talks, and what lies between zones."""
     needed = {"workload": {"selector": "db"}, "maxNetworkCost": 10, "minBandwidth": "1M"}
@@ -512,8 +523,8 @@ def _of_network() -> tuple[Target, ...]:
             {"plain": base},
         )
         for kind, shape, base in (
-            (network.APP_GROUP, network.AppGroupObject, group),
-            (network.TOPOLOGY, network.NetworkTopologyObject, between),
+            (network.APP_GROUP, _AppGroup, group),
+            (network.TOPOLOGY, _NetworkTopology, between),
         )
     )
 

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import Field
 
 from tutti.api import quantity
-from tutti.api.core import ObjectMeta, View
+from tutti.api.core import View
 from tutti.api.messages import escape_controls, shortened
 from tutti.api.model import Model
 from tutti.api.quantity import QuantityError
@@ -90,7 +90,9 @@ class _WorkloadOfGroup(View, frozen=True):
     dependencies: list[_Dependency] = []
 
 
-class _AppGroupSpec(View, frozen=True):
+class AppGroupSpec(View, frozen=True):
+    """The spec of an AppGroup as far as it is read."""
+
     topology_sorting_algorithm: _Name = ""
     workloads: Annotated[list[_WorkloadOfGroup], msgspec.Meta(max_length=MOST_WORKLOADS)] = []
 
@@ -100,7 +102,9 @@ class _Place(View, frozen=True):
     index: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
 
 
-class _AppGroupStatus(View, frozen=True):
+class AppGroupStatus(View, frozen=True):
+    """The status of an AppGroup as far as it is read."""
+
     topology_order: Annotated[list[_Place], msgspec.Meta(max_length=MOST_WORKLOADS)] = []
 
 
@@ -125,23 +129,10 @@ class _Weights(View, frozen=True):
     topology_list: list[_Topology] = []
 
 
-class _NetworkSpec(View, frozen=True):
+class NetworkTopologySpec(View, frozen=True):
+    """The spec of a NetworkTopology as far as it is read."""
+
     weights: Annotated[list[_Weights], msgspec.Meta(max_length=64)] = []
-
-
-class AppGroupObject(View, frozen=True):
-    """An AppGroup as far as it is read."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _AppGroupSpec = _AppGroupSpec()
-    status: _AppGroupStatus = _AppGroupStatus()
-
-
-class NetworkTopologyObject(View, frozen=True):
-    """A NetworkTopology as far as it is read."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _NetworkSpec = _NetworkSpec()
 
 
 class Dependency(msgspec.Struct, frozen=True):
@@ -223,8 +214,8 @@ def read_app_group(raw: Mapping[str, Any]) -> AppGroup:
     """Read an AppGroup; whatever stands in it, nothing is raised."""
     namespace, name, uid, created = _meta(raw)
     try:
-        spec = msgspec.convert(raw.get("spec") or {}, _AppGroupSpec, strict=False)
-        status = msgspec.convert(raw.get("status") or {}, _AppGroupStatus, strict=False)
+        spec = msgspec.convert(raw.get("spec") or {}, AppGroupSpec, strict=False)
+        status = msgspec.convert(raw.get("status") or {}, AppGroupStatus, strict=False)
         found = _dependencies(spec)
     except (msgspec.ValidationError, RecursionError, _NetworkError) as error:
         return AppGroup(namespace, name, uid, created=created, problem=_told(error))
@@ -245,7 +236,7 @@ def read_network_topology(raw: Mapping[str, Any]) -> NetworkTopology:
     """Read a NetworkTopology; whatever stands in it, nothing is raised."""
     namespace, name, uid, _ = _meta(raw)
     try:
-        spec = msgspec.convert(raw.get("spec") or {}, _NetworkSpec, strict=False)
+        spec = msgspec.convert(raw.get("spec") or {}, NetworkTopologySpec, strict=False)
         weights = _links(spec)
     except (msgspec.ValidationError, RecursionError, _NetworkError) as error:
         return NetworkTopology(namespace, name, uid, problem=_told(error))
@@ -256,7 +247,7 @@ class _NetworkError(ValueError):
     """Something that cannot be right."""
 
 
-def _dependencies(spec: _AppGroupSpec) -> dict[str, tuple[Dependency, ...]]:
+def _dependencies(spec: AppGroupSpec) -> dict[str, tuple[Dependency, ...]]:
     if sum(len(one.dependencies) for one in spec.workloads) > MOST_DEPENDENCIES:
         raise _NetworkError(f"its workloads have more than {MOST_DEPENDENCIES} dependencies together: write fewer")
     found: dict[str, tuple[Dependency, ...]] = {}
@@ -270,7 +261,7 @@ def _dependencies(spec: _AppGroupSpec) -> dict[str, tuple[Dependency, ...]]:
     return found
 
 
-def _homes(spec: _AppGroupSpec, namespace: str) -> dict[str, tuple[str, ...]]:
+def _homes(spec: AppGroupSpec, namespace: str) -> dict[str, tuple[str, ...]]:
     """Return where the pods of each workload are: where it says so, else where the AppGroup is."""
     found: dict[str, dict[str, None]] = {}
     for one in spec.workloads:
@@ -279,7 +270,7 @@ def _homes(spec: _AppGroupSpec, namespace: str) -> dict[str, tuple[str, ...]]:
     return {selector: tuple(names) for selector, names in found.items()}
 
 
-def _links(spec: _NetworkSpec) -> dict[str, dict[str, dict[tuple[str, str], Link]]]:
+def _links(spec: NetworkTopologySpec) -> dict[str, dict[str, dict[tuple[str, str], Link]]]:
     count = sum(len(of.cost_list) for one in spec.weights for key in one.topology_list for of in key.origin_list)
     if count > MOST_LINKS:
         raise _NetworkError(f"it has {count} costs, and {MOST_LINKS} are read at most: write them for regions")

@@ -76,10 +76,6 @@ class LoadColumns:
         """Return float64[rows]: what was measured last, NaN where nothing was; None where no node has the metric."""
         return self._values.get(metric)
 
-    def report_of(self, name: str) -> tuple[float, Mapping[str, float]] | None:
-        """Return when a node was measured last, Unix seconds, and what by metric; None where it never was."""
-        return self._reports.get(name)
-
     def measure(self, metrics: Sequence[str], found: Mapping[str, tuple[float, Sequence[float | None]]]) -> None:
         """Take in a measurement of some nodes, whether they are known yet or not.
 
