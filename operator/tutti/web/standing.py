@@ -21,7 +21,7 @@ from tutti.cli.views.explain.lookup import status_of_object, status_of_pod
 from tutti.cli.views.explain.model import OperatorStatus
 from tutti.cli.views.gangs import GangView, Why, gang_views, gangs_as_found
 from tutti.cli.views.nodes import Top, devices, top
-from tutti.cli.views.queues import Branch, forest
+from tutti.cli.views.quota_tree import Branch, forest
 from tutti.cli.views.what_if import ObservedCluster, waits_for
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.cycle.state import State

@@ -19,7 +19,7 @@ from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.model import GateOutcome
 from tutti.cli.views.gangs import draw_gangs, gangs
 from tutti.cli.views.nodes import draw_top, top
-from tutti.cli.views.queues import Branch, draw_forest, forest
+from tutti.cli.views.quota_tree import Branch, draw_forest, forest
 
 MODELS = ("NVIDIA-A100", "NVIDIA-H100")
 TAINT = {"key": "team", "value": "x", "effect": "NoSchedule"}

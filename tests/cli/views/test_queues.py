@@ -9,7 +9,8 @@ from rich.console import Console
 
 from tests.cli.views import scene
 from tutti.cli.views.drawing import ago, bar
-from tutti.cli.views.queues import Branch, FlavorUse, accelerators, draw_forest, forest, queue_details
+from tutti.cli.views.queues import queue_details
+from tutti.cli.views.quota_tree import Branch, FlavorUse, accelerators, draw_forest, forest
 
 FLEET = [scene.node(f"n{index}", "m", "r") for index in range(4)]
 FLAVOR = scene.ours("ResourceFlavor", "a100", {})

@@ -11,8 +11,7 @@ from tutti.api.shards import SHARD_ANNOTATION, Shard
 from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.gangs import gangs
 from tutti.cli.views.nodes import top
-from tutti.cli.views.queues import forest
-from tutti.cli.views.shard_notes import in_shards
+from tutti.cli.views.quota_tree import forest, in_shards
 from tutti.cli.views.what_if import ObservedCluster
 
 KEY = ("PodGroup", "fast", "wide")

@@ -8,14 +8,8 @@ from tutti.api.kinds import LocalQueue
 from tutti.api.messages import counted
 from tutti.cli.views.degraded import degraded_end, degraded_members
 from tutti.cli.views.drawing import amount
-from tutti.cli.views.queues import (
-    Branch,
-    FlavorUse,
-    QueueDetails,
-    WorkloadInQueue,
-    accelerators,
-    queue_details,
-)
+from tutti.cli.views.queues import QueueDetails, WorkloadInQueue, queue_details
+from tutti.cli.views.quota_tree import Branch, FlavorUse, accelerators
 from tutti.cli.views.what_if import FITS
 from tutti.web.documents import Cells, PageCell, PageDocument, PageFilter, PageRow, PageSection, columns, moment, said
 from tutti.web.pages.asking import NotShown, PageRequest, amounts, number_cell, queue_link, use_bar, workload_link
