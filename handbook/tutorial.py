@@ -1,7 +1,7 @@
 """Runs pages on an embedded cluster: `python -m handbook.tutorial PAGE...` writes into them what is printed now.
 
-The tutorial and the README begin with nothing. Every other page goes on from the tutorial's first chapters, on a
-cluster of its own.
+A page that links to where commands begin goes on from the tutorial's first chapters, on a cluster of its own. All
+others begin with nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from handbook.walkthrough import Step, rewritten, shell, steps
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-FROM_NOTHING = (TUTORIAL, ROOT / "README.md")
-"""Pages that start a cluster of their own."""
+GOES_ON = "index.md#where-the-commands-begin"
+"""What a page links to, before its first block, that goes on from the tutorial's beginning."""
 LAST_OF_THE_BEGINNING = "train() {"
 """What the last block has in it that other pages go on from."""
 PORT = "8080"
@@ -34,8 +34,9 @@ def beginning() -> list[Step]:
 
 def outputs(page: Path) -> list[str]:
     """What each block of a page prints when all are run in order, from the root of the repository."""
-    before = [] if page.resolve() in FROM_NOTHING else beginning()
-    mine = steps(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    before = beginning() if GOES_ON in text.partition("```sh\n")[0] else []
+    mine = steps(text)
     return asyncio.run(_run([*before, *mine]))[len(before) :]
 
 
