@@ -109,3 +109,16 @@ def test_who_waits_at_another_gate_than_the_operator_says_is_told_that_its_confi
     assert "does not say who users are" in answer.output
     assert "The operator said last:  user anna may have 1" in answer.output
     assert "give it with --config" in answer.output
+
+
+def test_queues_and_gangs_say_so_where_the_operator_found_another_gate(tmp_path):
+    there = scene.objects()
+    gang = next(one for one in there if (one["kind"], one["metadata"]["name"]) == ("PodGroup", "train-2"))
+    for gate, noted in (("Quota", False), ("Throttle", True)):
+        why = {"gate": gate, "reason": "Said", "message": "Throttle vision/t allows 1 pod at once"}
+        gang["status"] = {"phase": "Pending", "pendingReason": {"reasons": [why]}}
+        with staged(tmp_path / "kubeconfig", there):
+            for asked in (("queue", "vision"), ("gangs",)):
+                answer = called(tmp_path / "kubeconfig", *asked)
+                assert answer.exit_code == 0, answer.output
+                assert ("the default is assumed" in answer.stderr) is noted, asked

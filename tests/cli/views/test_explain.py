@@ -397,6 +397,7 @@ def test_a_workload_goes_by_its_name_and_by_those_of_its_pods(name: str, key: tu
         ("speech/llm", "there is no Workload, pod group or pod speech/llm that Tutti places; there is serving/llm"),
         ("default/vision", "`tutti queue vision` shows the ClusterQueue of that name"),
         ("default/a100-4", "`tutti drain-check a100-4` shows what is on the node of that name"),
+        ("job/nothing-at-all", "job is taken for a namespace: write NAMESPACE/nothing-at-all, without a kind"),
         ("nowhere/nothing-at-all", "there is no Workload, pod group or pod nowhere/nothing-at-all that Tutti places"),
     ],
 )

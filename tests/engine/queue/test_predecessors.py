@@ -78,6 +78,22 @@ def test_one_that_does_not_exist_yet_is_waited_for_and_named():
     assert world.where("train") == {"train-0": "n"}
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_who_names_a_member_of_a_gang_is_told_what_to_name_in_its_place(backwards):
+    world = a_queue()
+    acts = [lambda: job(world, "train", "prepare-0"), lambda: job(world, "prepare", size=2)]
+    for act in reversed(acts) if backwards else acts:
+        act()
+        world.run()
+    reason, message = told(world, "train")
+    assert reason == "WaitingForWorkloads"
+    assert message == (
+        "it starts after others: Pod prepare-0 of Workload prepare is one of several that end together: "
+        "name prepare in its place"
+    )
+    assert world.why("Workload", "train").details == {"prepare-0": "Member"}
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_one_that_failed_is_waited_for_unless_any_end_will_do(restarts):
     world = a_queue()

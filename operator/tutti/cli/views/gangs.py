@@ -13,6 +13,7 @@ from rich.text import Text
 from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_members, degraded_of, waiting_for
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, ago, table
+from tutti.cli.views.other_settings import note_other_settings
 from tutti.cli.views.what_if import FITS, ObservedCluster, waits_for
 from tutti.engine.core_state import CoreState
 from tutti.engine.lifecycle import LifecycleState
@@ -214,3 +215,5 @@ def command(way: ViewOptions, *, namespace: str | None, waiting: bool, degraded:
     way.require(asked)
     found = gangs(asked, namespace=namespace, waiting=waiting, degraded=degraded)
     way.show(list(found), lambda page: draw_gangs(found, asked.at, page))
+    shown = [one for one in found if one.gate or one.why == FITS]
+    note_other_settings(asked, [((one.kind, one.namespace, one.name), one.gate, one.reason) for one in shown])

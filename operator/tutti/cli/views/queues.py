@@ -17,6 +17,7 @@ from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_member
 from tutti.cli.views.drawing import BAD, QUIET, WAITS, WIDE, PageWidth, ago, amount, table
 from tutti.cli.views.gangs import Why
 from tutti.cli.views.order_texts import order_said
+from tutti.cli.views.other_settings import note_other_settings
 from tutti.cli.views.queue_users import UserInQueue, draw_users, users_of
 from tutti.cli.views.quota_tree import (
     Branch,
@@ -58,6 +59,7 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
         queued_at: Since when it is in the queue, Unix seconds.
         holds: What it uses of the queue's quota, with what is kept for members that it has lost.
         gate: Where it waits, or "".
+        reason: Why, in a word, or "".
         why: What it waits for, or "".
         degraded: How far it is from what it needs, where it runs with less.
         user: Whose it is, where users are told apart.
@@ -75,6 +77,7 @@ class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
     queued_at: float
     holds: tuple[UsedQuota, ...] = ()
     gate: str = ""
+    reason: str = ""
     why: str = ""
     degraded: DegradedGang | None = None
     user: str = ""
@@ -155,6 +158,7 @@ def _entry(
         workload.queued_at,
         tuple(UsedQuota(*what, used) for what, used in state.ledger.held_by(workload.name).items() if used),
         "" if why is None else why.gate.value,
+        "" if why is None else why.reason,
         "" if why is None else why.plain,
         degraded_of(state, workload),
         workload.user,
@@ -247,3 +251,5 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
         there = ", ".join(sorted(engine.state.ledger.tree.queues)) or "none"
         fail(f"there is no ClusterQueue {name}; there are: {there}", NO)
     way.show(found, lambda page: draw_details(found, chosen, asked.at, page))
+    waiting = (*found.waiting, *found.checking)
+    note_other_settings(asked, [((one.kind, one.namespace, one.name), one.gate, one.reason) for one in waiting])

@@ -136,6 +136,8 @@ def assign_member(state: IngestState, member: Member) -> None:
             give_back(state, member)  # it was reserved as part of another gang
         _unfile(state, key)
         state.pod_group_of[key] = address
+        if key in state.followers.told:
+            state.touch_followers(*key)  # somebody waits for it by name
         workload_key, group = address
         workload = state.workloads.get(workload_key)
         if workload is None:

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import NamedTuple
 
+from tutti.api.kinds import PodGroup
 from tutti.api.kinds.after import MOST_AFTER
 from tutti.engine.queue import QueueState
 from tutti.engine.records.explanation import (
@@ -37,6 +38,7 @@ _MOST_REMEMBERED = 4096
 
 _SAID = {
     "Missing": "does not exist yet",
+    "Member": "is one of several that end together",
     "Invalid": "cannot be read",
     "Inactive": "is set inactive (spec.active)",
     "Waiting": "waits to start",
@@ -56,10 +58,12 @@ class Standing(NamedTuple):
     Attributes:
         title: Kind and name; the name alone of who does not exist.
         state: One word (`_SAID`).
+        instead: Which name is to be written in its place; "": that one is right.
     """
 
     title: str
     state: str
+    instead: str = ""
 
 
 def waits_for_others(state: QueueState, workload: Workload) -> Explanation | None:
@@ -143,7 +147,23 @@ def _standing(state: QueueState, namespace: str, name: str) -> Standing:
         workload = state.workloads.get(key)
         if workload is not None and (kind == "Pod" or state.catalog.stands_alone(key)):
             return Standing(f"{kind} {name}", _state_of(workload))
-    return Standing(name, "Missing")
+    whole = _whole_of(state, namespace, name)
+    return Standing(name, "Missing") if whole is None else whole
+
+
+def _whole_of(state: QueueState, namespace: str, name: str) -> Standing | None:
+    """Return what is told of a member of a gang, or of a PodGroup of a Workload, which nobody can wait for alone."""
+    group = state.catalog.get(PodGroup, namespace, name)
+    if group is not None and group.spec.workload_ref is not None:
+        return Standing(
+            f"PodGroup {name} of Workload {group.spec.workload_ref.name}", "Member", group.spec.workload_ref.name
+        )
+    address = state.pod_group_of.get((namespace, name))
+    if address is None or address[0][0] == "Pod":
+        return None
+    (kind, _, gang), maker = address[0], state.workloads[address[0]].maker
+    kind, gang = (kind, gang) if kind == "Workload" or maker is None else (maker.kind, maker.name)
+    return Standing(f"Pod {name} of {kind} {gang}", "Member", gang)
 
 
 def _state_of(workload: Workload) -> str:
@@ -185,7 +205,8 @@ def _waiting(open_: dict[str, tuple[str, Standing]]) -> Explanation:
         beyond = standing.state == "Failed"
         failed = failed or beyond
         must = " and has to succeed" if beyond else "" if when == "Succeeded" else " (it has to end, either way)"
-        told.append(f"{standing.title} {_SAID[standing.state]}{must}")
+        instead = f": name {standing.instead} in its place" if standing.instead else ""
+        told.append(f"{standing.title} {_SAID[standing.state]}{instead or must}")
         details[name] = standing.state
     text = f"it starts after others: {', '.join(told)}"
     if not failed:

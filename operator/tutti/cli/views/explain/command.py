@@ -28,7 +28,6 @@ from tutti.cli.views.explain.model import (
     GateOutcome,
     GateStep,
     NodeRoom,
-    OperatorStatus,
     QuotaUse,
     Remedy,
     Successors,
@@ -36,10 +35,10 @@ from tutti.cli.views.explain.model import (
 from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.order_texts import order_said
+from tutti.cli.views.other_settings import is_by_other_settings
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission.energy import energy_of
-from tutti.engine.admission.user_limits import NO_USER
 from tutti.engine.cycle.state import State
 from tutti.engine.lifecycle.checks import lending_held
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at, short_groups
@@ -143,7 +142,8 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
     said = explained_by_status(asked.listed, namespace, name)
     told = None if said is None else said.told
     energy = energy_of(state, workload)
-    differs = bool(asked.assumed) and told is not None and _is_by_other_settings(told, why)
+    where = ("", "") if why is None else (why.gate.value, why.reason)
+    differs = bool(asked.assumed) and told is not None and is_by_other_settings(told, *where)
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     said_by_order = order_said(state, workload) if why is not None else ""
     order = f"The order of its queue: {said_by_order}" if said_by_order else ""
@@ -182,13 +182,6 @@ def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, tr
         watts=None if energy is None else round(energy.watts, 1),
         kwh=None if energy is None else round(energy.kwh, 3),
     )
-
-
-def _is_by_other_settings(told: OperatorStatus, why: Explanation | None) -> bool:
-    """Whether what was found cannot be what the operator found, who may decide by another configuration."""
-    if why is None or why.reason == NO_USER:
-        return True
-    return bool(told.gate) and told.gate != why.gate.value
 
 
 def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tutti.api.core import Pod
-from tutti.api.frameworks import ProjectedOwner
+from tutti.api.frameworks import KNOWN_KINDS, ProjectedOwner
 from tutti.api.frameworks.marks import OWNER_QUEUE_LABELS
 from tutti.api.messages import in_plain_words
 from tutti.api.pod_scheduler import DEFAULT_SCHEDULER
@@ -28,6 +28,8 @@ KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
 PLACES = "Tutti places those with"
 """Begins which schedulers' pods are ours, in answers that go by the operator's configuration."""
+_KIND_WORDS = {one.lower() for one in (*KINDS, *(known.kind for known in KNOWN_KINDS))}
+"""What people write before a name for kubectl."""
 MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
@@ -80,6 +82,8 @@ def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
     namesakes = [one for one in known if one.endswith(f"/{name}")][:MOST_NEAR]
     near = namesakes or difflib.get_close_matches(f"{namespace}/{name}", known, n=MOST_NEAR, cutoff=0.5)
     hints = [f"there is {', '.join(near)}"] if near else []
+    if namespace.lower().removesuffix("s") in _KIND_WORDS:
+        hints.append(f"{namespace} is taken for a namespace: write NAMESPACE/{name}, without a kind")
     if name in state.catalog.queues:
         hints.append(f"`tutti queue {name}` shows the ClusterQueue of that name")
     if name in state.cluster.nodes.rows:
