@@ -6,7 +6,6 @@ none, what is said of it. What every other node has for the claims, and the scor
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from tests.differential.devices_reading import (
     world_of,
 )
 from tests.differential.known import BY_MESSAGE, BY_TAG, Known
+from tests.differential.records import cases
 from tests.differential.scheduler import best_nodes, difference_in_scores
 from tests.placement.single_decision import decide
 from tutti.api.devices import Allocation, ResourceClaim, ResourceClaimSpec
@@ -69,12 +69,6 @@ _FREED = re.compile(
 _FAULT = 'running "DynamicResources" filter plugin: '
 _ELSEWHERE = "some other Filter operation failed"
 _MEANTIME = "got allocated elsewhere in the meantime"
-
-
-def cases(path: Path) -> Iterator[Case]:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def compare(path: Path, *, only: str = "", skip_tag: str = "") -> Iterator[tuple[str, str | None]]:

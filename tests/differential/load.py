@@ -7,8 +7,6 @@ asked of the functions that those plugins call.
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.differential.records import cases
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus, ResourceRequirements
 from tutti.cluster.classes import PodClass
@@ -44,12 +43,6 @@ AT = 1_000_000.0
 """When nodes are measured."""
 FIRST = np.ones(1, dtype=np.int64)
 ROW = np.zeros(1, dtype=np.int64)
-
-
-def cases(path: Path) -> Iterator[Case]:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:

@@ -7,14 +7,13 @@ decides, by these costs alone, and the node that it binds the pod to must be one
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.differential.records import cases
 from tests.engine.world import World
 from tutti.api.network import APP_GROUP, GROUP_LABEL, REGION, TOPOLOGY, WORKLOAD_LABEL, ZONE
 from tutti.cluster.app_groups import alternated, topology_order
@@ -30,19 +29,13 @@ LATE = "late"
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:
     """Each case's id, and how it is answered otherwise than recorded, None where it is not."""
-    for case in _cases(path):
+    for case in cases(path):
         yield case["id"], ANSWERS[case["kind"]](case, case["expect"])
 
 
 def asked(path: Path) -> dict[str, str]:
     """What answers each case, where that is not the whole engine."""
-    return {one["id"]: "cluster/app_groups.py" for one in _cases(path) if one["kind"] == "topologyOrder"}
-
-
-def _cases(path: Path) -> Iterator[Case]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt") as lines:
-        yield from map(json.loads, lines)
+    return {one["id"]: "cluster/app_groups.py" for one in cases(path) if one["kind"] == "topologyOrder"}
 
 
 def app_group(

@@ -6,14 +6,13 @@ NodeResourceTopologyMatch are asked about the pod's class, over the columns.
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tests.differential.records import cases
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, PodSpec, ResourceRequirements
 from tutti.api.numa import NodeResourceTopology, read_topology
@@ -27,12 +26,6 @@ from tutti.placement.profile import Profile, features_of
 
 Case = dict[str, Any]
 NODE = "worker"
-
-
-def cases(path: Path) -> Iterator[Case]:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:

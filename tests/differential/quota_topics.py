@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from tests.differential.quota_division import share_division
 from tests.differential.quota_reading import Record
 from tests.differential.quota_requeue import requeue
 from tests.differential.quota_topology import topology_placement
+from tests.differential.records import cases
 
 ENGINE = "Engine"
 """What answers where the whole engine does: `observe` everything, then `decide`."""
@@ -71,7 +71,7 @@ ASKS_ENGINE: dict[str, Callable[[Record], bool]] = {
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield each case's id and how the answer differs from what was recorded, None where it does not."""
-    for case in _cases(path):
+    for case in cases(path):
         if no_feature(case) is None:
             yield case["id"], _compared(case)
 
@@ -86,7 +86,7 @@ def _compared(case: Record) -> str | None:
 
 def asked(path: Path) -> dict[str, str]:
     """By case, what answers it: the engine, or which rule."""
-    return {case["id"]: _asked(case) for case in _cases(path) if no_feature(case) is None}
+    return {case["id"]: _asked(case) for case in cases(path) if no_feature(case) is None}
 
 
 def _asked(case: Record) -> str:
@@ -96,19 +96,13 @@ def _asked(case: Record) -> str:
 
 def remarks(path: Path) -> list[str]:
     """What is said of the file as a whole."""
-    left_out = [why for case in _cases(path) if (why := no_feature(case)) is not None]
+    left_out = [why for case in cases(path) if (why := no_feature(case)) is not None]
     return [f"{left_out.count(why)} left out, no feature of ours: {why}" for why in dict.fromkeys(left_out)]
 
 
 def no_feature(case: Record) -> str | None:
     """Why there is nothing here that could answer a case, if there is nothing."""
     return NO_FEATURE.get(case["topic"]) or NO_FEATURE.get(case.get("options", {}).get("quotaCheckStrategy", ""))
-
-
-def _cases(path: Path) -> Iterator[Record]:
-    for line in path.read_text().splitlines():
-        if line.strip():
-            yield json.loads(line)
 
 
 def _difference(answer: rules.Answer, expected: rules.Answer) -> str:

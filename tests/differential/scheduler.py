@@ -6,11 +6,10 @@ taken out for it. The scores of the single plugins, of which no decision tells, 
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.differential.records import cases
 from tests.differential.scheduler_reading import Case, decided, world_of
 from tests.placement.naive_preemption import World
 from tests.placement.single_decision import Decision as SingleDecision
@@ -33,12 +32,6 @@ FAMILIES = (
 )
 
 NO_CLAIMS = " no new claims to deallocate, preemption: "
-
-
-def cases(path: Path) -> Iterator[Case]:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def compare(path: Path, *, only: str = "", skip_tag: str = "") -> Iterator[tuple[str, str | None]]:

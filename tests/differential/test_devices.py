@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.devices import FAMILIES, cases, compare, differences, question
+from tests.differential.devices import FAMILIES, compare, differences, question
 from tests.differential.known import DEVICES
+from tests.differential.records import cases
 
 RECORDED = Path(__file__).parent / "dra-1.36.jsonl.gz"
 BEHIND_GATES = Path(__file__).parent / "dra-rules-groups-1.36.jsonl.gz"

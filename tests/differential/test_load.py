@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.differential.__main__ import main
-from tests.differential.load import ANSWERS, cases, compare
+from tests.differential.load import ANSWERS, compare
+from tests.differential.records import cases
 
 RECORDED = Path(__file__).parent / "load.jsonl.gz"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.differential.__main__ import main
-from tests.differential.numa import cases, compare
+from tests.differential.numa import compare
+from tests.differential.records import cases
 
 RECORDED = Path(__file__).parent / "numa.jsonl.gz"
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.differential.__main__ import main
 from tests.differential.known import SCHEDULER
-from tests.differential.scheduler import FAMILIES, LEFT_OUT, asked, cases, compare, differences, question
+from tests.differential.records import cases
+from tests.differential.scheduler import FAMILIES, LEFT_OUT, asked, compare, differences, question
 from tests.differential.scheduler_reading import world_of
 from tests.placement.naive_preemption import preempt
 

@@ -6,14 +6,13 @@ for; those that only wait are gated. A `story` is one of pods that come one afte
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tests.differential.records import cases
 from tests.engine.world import World
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Namespace, Node, Pod
@@ -35,20 +34,14 @@ _ENOUGH = {"cpu": "1000", "memory": "1000Gi", "pods": "1000", "nvidia.com/gpu": 
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield for each case its id and what is different, or None."""
-    for case in _cases(path):
+    for case in cases(path):
         got, expected = ASKED[case["kind"]](case), case["expect"]
         yield case["id"], None if got == _plain(expected) else f"{got} is not {_plain(expected)}"
 
 
 def asked(path: Path) -> dict[str, str]:
     """What answers each case, where that is not the whole engine."""
-    return {one["id"]: "quota/throttles.py" for one in _cases(path) if one["kind"] not in ("check", "story")}
-
-
-def _cases(path: Path) -> Iterator[Case]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt") as lines:
-        yield from map(json.loads, lines)
+    return {one["id"]: "quota/throttles.py" for one in cases(path) if one["kind"] not in ("check", "story")}
 
 
 def _plain(said: Any, inside: str = "") -> Any:

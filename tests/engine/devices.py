@@ -5,13 +5,12 @@ With `held`, writes wait until `write` is called; `conflicts` names claims that 
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tests.engine.kept_objects import KeptObjects
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import (
@@ -85,35 +84,16 @@ def decoded(raw: Any, kind: Any) -> Any:
     return msgspec.json.decode(json.dumps(raw), type=kind)
 
 
-class Devices:
+class Devices(KeptObjects):
     """Slices, classes and claims, and what becomes of them."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self._versions = itertools.count(1)
-        self.objects: dict[tuple[str, str], Any] = {}
+        super().__init__(world, _seen, DeviceObjectGone)
         self.held = False
         self.conflicts: set[str] = set()
         self.written: list[WriteDeviceClaim | WriteExtendedClaim] = []
         self.told: dict[str, WriteExtendedClaim] = {}
         self._waiting: list[WriteDeviceClaim | WriteExtendedClaim] = []
-
-    def put(self, *objects: Any) -> None:
-        """Make or change objects."""
-        for one in objects:
-            meta = replaced(one.metadata, resource_version=str(next(self._versions)))
-            changed = replaced(one, metadata=meta)
-            self.objects[type(one).__name__, one.metadata.name] = changed
-            self._world.tell(_seen(changed))
-
-    def drop(self, kind: Any, name: str) -> None:
-        """Remove an object."""
-        one = self.objects.pop((kind, name))
-        self._world.tell(DeviceObjectGone(kind, one.metadata.namespace, name))
-
-    def all(self) -> Iterator[AnyObservation]:
-        """What a list shows."""
-        yield from (_seen(one) for one in self.objects.values())
 
     def claim(self, name: str) -> ResourceClaim:
         found: ResourceClaim = self.objects["ResourceClaim", name]

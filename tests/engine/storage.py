@@ -6,12 +6,12 @@ off again; `conflicts` names those that cannot be written.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tests.engine.kept_objects import KeptObjects
 from tests.placement.storage import at, volume
 from tutti.api.storage import (
     BIND_COMPLETED,
@@ -47,34 +47,15 @@ ZONE = "topology.kubernetes.io/zone"
 replaced = msgspec.structs.replace
 
 
-class Storage:
+class Storage(KeptObjects):
     """Claims, volumes and classes, and what becomes of them."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self._versions = itertools.count(1)
-        self.objects: dict[tuple[str, str], Any] = {}
+        super().__init__(world, _seen, StorageGone)
         self.held = False
         self.refused: set[str] = set()
         self.conflicts: set[str] = set()
         self.chosen: list[SelectNode | ReserveVolume] = []
-
-    def put(self, *objects: Any) -> None:
-        """Make or change objects."""
-        for one in objects:
-            meta = replaced(one.metadata, resource_version=str(next(self._versions)))
-            changed = replaced(one, metadata=meta)
-            self.objects[type(one).__name__, one.metadata.name] = changed
-            self._world.tell(_seen(changed))
-
-    def drop(self, kind: str, name: str) -> None:
-        """Remove an object."""
-        one = self.objects.pop((kind, name))
-        self._world.tell(StorageGone(kind, one.metadata.namespace, name))
-
-    def all(self) -> Iterator[AnyObservation]:
-        """What a list shows."""
-        yield from (_seen(one) for one in self.objects.values())
 
     def claim(self, name: str) -> PersistentVolumeClaim:
         found: PersistentVolumeClaim = self.objects["PersistentVolumeClaim", name]

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.simulate.test_playing import NODES, job, played, written
+from tests.simulate.small_traces import NODES, job, played, written
 from tutti_simulate.jobs import Trace
 from tutti_simulate.traces.alibaba import read_openb, read_pai
 from tutti_simulate.traces.deep_learning import read_helios, read_philly

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulate.test_playing import EXACT, NODES, job, played, written
+from tests.simulate.small_traces import EXACT, NODES, gpu_queue, job, played, written
 from tutti_simulate.draws import parts_of
 from tutti_simulate.elastic import Elastic
 from tutti_simulate.jobs import GPU
@@ -14,31 +14,6 @@ from tutti_simulate.measures import figures_of, stay_of
 from tutti_simulate.playing import Rules
 
 IDEAL = Rules(step=0.0, elastic=Elastic(0.25, (1.0, 1.0)))
-BY_SPEED = """
-nodes:
-  - {name: gpu, count: 2, resources: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 4}}
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ResourceFlavor
-metadata: {name: gpu}
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ClusterQueue
-metadata: {name: q}
-spec:
-  namespaceSelector: {}
-  surplusOrder: ORDER
-  resourceGroups:
-    - coveredResources: [cpu, nvidia.com/gpu]
-      flavors:
-        - name: gpu
-          resources: [{name: cpu, nominalQuota: 32}, {name: nvidia.com/gpu, nominalQuota: 8}]
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: LocalQueue
-metadata: {name: q, namespace: work}
-spec: {clusterQueue: q}
-"""
 
 
 def test_a_job_runs_with_fewer_pods_at_once_and_goes_on_faster_with_more(tmp_path: Path):
@@ -81,7 +56,7 @@ def test_members_to_whoever_gains_most_shorten_the_stay(tmp_path: Path):
 
     def stay(order: str) -> float:
         rules = Rules(step=0.0, elastic=Elastic(0.125, (0.5, 0.999)))
-        found = played(written(tmp_path, BY_SPEED.replace("ORDER", order)), *jobs, rules=rules)
+        found = played(written(tmp_path, NODES + gpu_queue(f"surplusOrder: {order}")), *jobs, rules=rules)
         return sum(stay_of(one, found.over) for one in found.jobs) / len(jobs)
 
     assert stay("BySpeed") < 0.8 * stay("InTurn")

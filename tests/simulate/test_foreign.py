@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulate.test_playing import NODES, job, played, times, written
+from tests.simulate.small_traces import NODES, gpu_queue, job, played, times, written
 from tutti.engine.records.observations import NetworkObjectSeen, ThrottleSeen
 from tutti_simulate.jobs import GPU, JobPods, TraceJob
 from tutti_simulate.playing import START, Rules
@@ -101,28 +101,10 @@ def test_a_job_is_placed_by_the_plan_of_its_queue(tmp_path: Path):
 
 
 def test_limits_of_users_count(tmp_path: Path):
-    queue = """
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: TuttiConfiguration
-users: {by: Annotation}
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ResourceFlavor
-metadata: {name: gpu}
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ClusterQueue
-metadata: {name: q}
-spec:
-  namespaceSelector: {}
-  userLimits: [{users: ["*"], resources: {nvidia.com/gpu: 2}}]
-  resourceGroups:
-    - coveredResources: [cpu, nvidia.com/gpu]
-      flavors: [{name: gpu, resources: [{name: cpu, nominalQuota: 32}, {name: nvidia.com/gpu, nominalQuota: 8}]}]
-"""
+    users = "---\napiVersion: scheduling.tutti.dev/v1alpha1\nkind: TuttiConfiguration\nusers: {by: Annotation}\n"
+    queue = gpu_queue('userLimits: [{users: ["*"], resources: {nvidia.com/gpu: 2}}]')
     jobs = [of_user("a1", 0, "anna"), of_user("a2", 1, "anna"), of_user("b1", 2, "bert")]
-    assert times(played(written(tmp_path, NODES + queue), *jobs)) == [(0, 100), (100, 200), (2, 102)]
+    assert times(played(written(tmp_path, NODES + users + queue), *jobs)) == [(0, 100), (100, 200), (2, 102)]
 
 
 @pytest.mark.parametrize(

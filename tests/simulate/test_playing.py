@@ -11,48 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulate.small_traces import NODES, gpu_queue, job, played, times, written
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.journal import JournalWriter, replay
+from tutti.engine.journal import replay
 from tutti_simulate.comparison import differences, interval
 from tutti_simulate.draws import SaidProgress
-from tutti_simulate.jobs import GPU, JobPods, Trace, TraceJob, completed, queues_of
+from tutti_simulate.jobs import GPU, Trace, TraceJob, completed
 from tutti_simulate.measures import Power, figures_of, jain, slowdown_of, wait_of
-from tutti_simulate.playing import Played, Rules, play
-from tutti_simulate.setting import Setting, SettingError, find_queues, setting_of, with_queues
+from tutti_simulate.playing import Rules
+from tutti_simulate.setting import Setting, SettingError, find_queues, with_queues
 from tutti_simulate.speeds import speeds_of
 from tutti_simulate.traces.own_journal import read_journal
 from tutti_simulate.traces.reading import TraceError
-
-EXACT = Rules(step=0.0)
-NODES = "nodes:\n  - {name: gpu, count: 2, resources: {cpu: 16, memory: 64Gi, nvidia.com/gpu: 4}}\n"
-
-
-def job(name: str, at: float, seconds: float, gpus: int = 4, pods: int = 1, queue: str = "q", **more) -> TraceJob:
-    return TraceJob(name, at, seconds, (JobPods(pods, {GPU: gpus, "cpu": 1000}),), queue, **more)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Setting:
     return written(tmp_path, NODES)
-
-
-def written(folder: Path, text: str, before: Setting | None = None) -> Setting:
-    path = folder / "cluster.yaml"
-    path.write_text(text)
-    return setting_of([path], before)
-
-
-def played(setting: Setting, *jobs: TraceJob, rules: Rules = EXACT, sink: io.BytesIO | None = None) -> Played:
-    names = queues_of(jobs)
-    setting, queues = find_queues(with_queues(setting, names, (GPU, "cpu")), names, {})
-    return play(
-        jobs, setting, queues, rules,
-        journal=lambda one: None if sink is None else JournalWriter(sink, one.configuration),
-    )  # fmt: skip
-
-
-def times(found: Played) -> list[tuple[float | None, float | None]]:
-    return [(one.first, one.ended) for one in found.jobs]
 
 
 def test_a_small_trace_goes_as_it_goes_by_hand(cluster: Setting):
@@ -363,35 +338,14 @@ def test_jobs_wait_for_the_flavor_in_which_they_end_first(tmp_path: Path, prefer
     assert told["from submission to end, mean, s"].first == pytest.approx(mean)
 
 
-PROGRESSING = """
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ResourceFlavor
-metadata: {name: gpu}
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: ClusterQueue
-metadata: {name: q}
-spec:
-  namespaceSelector: {}
-  ordering: {factors: [{factor: Progress}]}
-  resourceGroups:
-    - coveredResources: [cpu, nvidia.com/gpu]
-      flavors:
-        - name: gpu
-          resources: [{name: cpu, nominalQuota: 32}, {name: nvidia.com/gpu, nominalQuota: 8}]
----
-apiVersion: scheduling.tutti.dev/v1alpha1
-kind: LocalQueue
-metadata: {name: q, namespace: work}
-spec: {clusterQueue: q}
-"""
-
-
 def test_jobs_that_say_that_they_make_more_progress_go_first_where_a_queue_goes_by_that(tmp_path: Path):
     said = SaidProgress((0.0, 1.0))
     jobs = [job("busy", 0, 100, pods=2), *(job(f"j{number}", 1, 10, pods=2) for number in range(6))]
-    found = played(written(tmp_path, NODES + PROGRESSING), *jobs, rules=Rules(step=0.0, progress=said))
+    found = played(
+        written(tmp_path, NODES + gpu_queue("ordering: {factors: [{factor: Progress}]}")),
+        *jobs,
+        rules=Rules(step=0.0, progress=said),
+    )
 
     started = sorted(found.jobs[1:], key=lambda one: one.first or 0.0)
     made = [said.of(one.job) for one in started]

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cli.views.scene import GPU, pod
 from tests.cli.views.test_forecast import cluster, foretold, job, of
-from tests.simulate.test_playing import NODES, written
+from tests.simulate.small_traces import NODES, written
 from tutti.api.frameworks import KindTable
 from tutti.cli.views.forecast.changes import (
     AskedChange,
