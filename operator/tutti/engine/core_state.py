@@ -172,7 +172,7 @@ class CoreState:
         self.timers.add(workload)
 
     def set_deadline(self, workload: Workload, seconds: float) -> None:
-        """Give a workload so long from now."""
+        """Give a workload so many seconds from now, after which it is looked at as one that is late."""
         workload.deadline = self.now + seconds
         self.timers.add(workload)
 

@@ -28,7 +28,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,15 +71,15 @@ class Standpoint(NamedTuple):
         progress: 0 for who has converged, 1 for who still progresses.
     """
 
-    wait: Any
-    seconds: Any
-    size: Any
-    share: Any
-    demand: Any
-    progress: Any
+    wait: Number
+    seconds: Number
+    size: Number
+    share: Number
+    demand: Number
+    progress: Number
 
 
-def _value(factor: Factor, of: Standpoint, age_seconds: float, run_seconds: float) -> Any:  # noqa: PLR0911 - one each
+def _value(factor: Factor, of: Standpoint, age_seconds: float, run_seconds: float) -> Number:  # noqa: PLR0911 - one each
     match factor:
         case Factor.AGE:
             return np.minimum(of.wait / age_seconds, 1.0)
@@ -125,9 +125,9 @@ class QueueOrder:
         """Whether any of these counts."""
         return not factors.isdisjoint(self.weights)
 
-    def score(self, of: Standpoint) -> Any:
+    def score(self, of: Standpoint) -> Number:
         """Return the score of a workload, or float64[workloads]: from 0 to 1, the highest goes first."""
-        total: Any = 0.0
+        total: Number = 0.0
         for factor in Factor:  # in one order, so that it does not matter in which they were written down
             weight = self.weights.get(factor)
             if weight is not None:

@@ -10,7 +10,7 @@ counts from when it was queued.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -52,7 +52,7 @@ def distance_allowed(state: AdmissionState, workload: Workload, rules: DataRules
     return min(int(max(0.0, state.now - since) // rules.wait), rules.anywhere)
 
 
-def patience_shape(state: AdmissionState, workload: Workload, needs: Sequence[PodSetRequest]) -> object:
+def patience_shape(state: AdmissionState, workload: Workload, needs: Sequence[PodSetRequest]) -> Hashable:
     """Return what tells workloads apart by how long they still wait; None for those who do not."""
     rules = data_rules(state, workload, needs)
     far = None if rules is None else distance_allowed(state, workload, rules)

@@ -17,7 +17,7 @@ It is looked for again only when something has changed since, and not before SEA
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -354,7 +354,7 @@ class _MovableWork:
         return Ask(pod_class, len(members), where=where, topology=placement)
 
     def _staying(
-        self, other: Workload, topology: PodSetTopology, together: object, moved: Member
+        self, other: Workload, topology: PodSetTopology, together: Hashable, moved: Member
     ) -> Iterator[tuple[int, MemberGroup]]:
         """Yield the rows of those of a pod set group that stay where a member leaves that it can do without."""
         rows = self.state.cluster.nodes.rows

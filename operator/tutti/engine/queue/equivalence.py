@@ -6,7 +6,7 @@ before, only by other numbers: they stay parked, and are tried again when these 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from tutti.engine.admission import usage_history
@@ -74,7 +74,7 @@ def shape_of(state: QueueState, workload: Workload, queue: Queue | None, needs: 
     own = workload.key if holds_something(state, workload) else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
-    asked_for: object = ()  # nodes are asked for by whoever has an object, and is not given up
+    asked_for: Hashable = ()  # nodes are asked for by whoever has an object, and is not given up
     if queue is not None and queue.checks.provisioning:
         asked_for = bool(workload.uid), state.requests.followed, tuple(one.shape for one in workload.provisioning)
     user = state.ledger.held_for.holders(workload.name) if queue is not None and queue.user_limits else ()

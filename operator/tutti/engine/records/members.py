@@ -8,7 +8,7 @@ status. So a process that has not admitted it can read it again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -83,7 +83,7 @@ class PodSetTopology:
         together = Together.REQUIRED if widest else Together.ANYWHERE
         return LevelRequest(together, "".join(widest), self.slices)
 
-    def on(self, levels: Sequence[str], pod_set_group: object, group: str, growth: int) -> TopologyPlacement | None:
+    def on(self, levels: Sequence[str], pod_set_group: Hashable, group: str, growth: int) -> TopologyPlacement | None:
         """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
 
         Args:

@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tutti.api.messages import HAS, IS, agreeing, counted
@@ -56,7 +56,7 @@ class PodSetRequest:
     required: int
     extra: int = 0
     topology: PodSetTopology | None = None
-    pod_set_group: object = None
+    pod_set_group: Hashable = None
     there: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     growth: int = 0
@@ -169,9 +169,9 @@ class _PlacedAround:
         flavors: By pod set group, in which these are counted.
     """
 
-    nodes: dict[object, tuple[str, ...]]
-    own: dict[tuple[str, object], tuple[str, ...]]
-    flavors: dict[object, frozenset[str]]
+    nodes: dict[Hashable, tuple[str, ...]]
+    own: dict[tuple[str, Hashable], tuple[str, ...]]
+    flavors: dict[Hashable, frozenset[str]]
 
     def near(self, need: PodSetRequest) -> PodSetRequest:
         """Return a need that knows of the others of its pod set group, and keeps to the flavors of these."""
@@ -184,9 +184,9 @@ class _PlacedAround:
 
 def _placed_around(workload: Workload) -> _PlacedAround:
     """Return where the members of a workload are; looked at once for all that it needs."""
-    nodes: dict[object, list[str]] = {}
-    own: dict[tuple[str, object], list[str]] = {}
-    flavors: dict[object, set[str]] = {}
+    nodes: dict[Hashable, list[str]] = {}
+    own: dict[tuple[str, Hashable], list[str]] = {}
+    flavors: dict[Hashable, set[str]] = {}
     for group in workload.groups.values():
         placed = [
             (m.pod.pod_class, m.topology, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting
@@ -206,7 +206,7 @@ def _placed_around(workload: Workload) -> _PlacedAround:
     )
 
 
-def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> object:
+def pod_set_group_of(group: MemberGroup, pod_class: PodClass, topology: PodSetTopology) -> Hashable:
     """Return what is equal for the pods that must be near one another."""
     return topology.together or (group.name, pod_class)
 

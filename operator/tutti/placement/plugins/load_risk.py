@@ -121,7 +121,10 @@ def overcommit_risk(of: Commitment, used: Floats, deviation: Floats, window: int
 
 
 def most_variance(mean: Floats) -> Floats:
-    """Return the largest variance of numbers within 0..1 that have this mean; 0 where there is no such mean."""
+    """Return float64[rows]: the largest variance of numbers within 0..1 that have these means; 0 where there are none.
+
+    Half are then 0 and half are 1, as near as the mean lets them be (Bhatia and Davis 2000).
+    """
     return np.where((mean < 0) | (mean > 1), 0.0, mean * (1 - mean))
 
 

@@ -172,10 +172,10 @@ class OptionWalk:
             for pod in self._pods(before):
                 for index in self.coverage.of(pod):
                     trial[index] += 1
-        over = [self.coverage.use(trial, pod) for pod in self._pods(option)]
-        if within and any(over):
+        after, violations = self.coverage.without(trial, self._pods(option))
+        if within and violations:
             return False
-        self.left = trial
+        self.left = after
         return True
 
     def _pods(self, option: int) -> Sequence[PodRecord]:
@@ -288,7 +288,7 @@ class ByRoom:
         return self._within(gone, int(bands[-1]), strict=False)
 
     def capacity(self, gone: Mask) -> Counts:
-        """Return int64[rows]: how many pods fit on each node if some units are gone."""
+        """Return int64[rows]: how many pods fit on each node if some units, bool[units], are gone."""
         return self._wish.capacity(self._lifted(gone))
 
     def _does(self, gone: Mask) -> bool:
@@ -411,6 +411,6 @@ class ByRoom:
     def _left(self, gone: Mask) -> list[int]:
         """Return what the budgets still allow when some units are gone."""
         left = [budget.allowed for budget in self._coverage.budgets]
-        if left:
-            self._coverage.take(left, self._cluster.pod_columns.at(self._units.pods(gone)))
-        return left
+        if not left:
+            return left
+        return self._coverage.without(left, self._cluster.pod_columns.at(self._units.pods(gone)))[0]

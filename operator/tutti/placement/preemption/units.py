@@ -168,10 +168,11 @@ class VictimUnits:
             order = self.cheapest_first(over)
             for unit in (order[::-1] if reverse else order).tolist():
                 pods = cluster.pod_columns.at(self.pods_of(unit)) if some[unit] else []
-                if coverage.has_room(left, pods):
-                    coverage.take(left, pods)
-                else:
+                after, violations = coverage.without(left, pods)
+                if violations:
                     over[unit] = True
+                else:
+                    left = after
         return over
 
 

@@ -80,25 +80,18 @@ class Coverage:
 
     def violations(self, records: Iterable[PodRecord]) -> int:
         """Return how many of these pods no budget has room for once they are all taken out."""
-        left = [budget.allowed for budget in self.budgets]
-        return self.take(left, records) if left else 0
+        return self.without([budget.allowed for budget in self.budgets], records)[1] if self.budgets else 0
 
-    def has_room(self, left: Sequence[int], records: Iterable[PodRecord]) -> bool:
-        """Whether all of these pods can be taken from what the budgets still allow."""
-        trial = list(left)
-        return not self.take(trial, records)
-
-    def take(self, left: list[int], records: Iterable[PodRecord]) -> int:
-        """Take pods from what the budgets still allow; returns for how many one of them has no room."""
-        return sum([self.use(left, record) for record in records])
-
-    def use(self, left: list[int], record: PodRecord) -> bool:
-        """Take a pod from what the budgets still allow; returns whether one of them has no room for it."""
-        violating = False
-        for index in self.of(record):
-            left[index] -= 1
-            violating |= left[index] < 0
-        return violating
+    def without(self, left: Sequence[int], records: Iterable[PodRecord]) -> tuple[list[int], int]:
+        """Return what budgets that allow so much allow once these pods are out, and for how many one has no room."""
+        after, violations = list(left), 0
+        for record in records:
+            is_violating = False
+            for index in self.of(record):
+                after[index] -= 1
+                is_violating |= after[index] < 0
+            violations += is_violating
+        return after, violations
 
     def violating(self, records: Sequence[PodRecord], group: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which pods no budget has room for when those of a group are taken out in this order.
@@ -120,7 +113,9 @@ class Coverage:
                 continue
             if mine != at:
                 left, at = [budget.allowed for budget in self.budgets], mine
-            out[i] = self.use(left, record)
+            for index in self.of(record):
+                left[index] -= 1
+                out[i] |= left[index] < 0
         return out
 
 

@@ -242,7 +242,7 @@ def colocated_sets(asks: Sequence[Ask], order: Sequence[int]) -> list[list[int]]
         topology = asks[index].topology
         if asks[index].required:
             out.setdefault(
-                topology.pod_set_group if topology is not None and topology.pod_set_group else index, []
+                topology.pod_set_group if topology is not None and topology.pod_set_group != "" else index, []
             ).append(index)
     return list(out.values())
 
@@ -270,7 +270,7 @@ def joining(asks: Sequence[Ask], index: int, placed: Sequence[Rows]) -> Ask:
     for at, other in enumerate(asks):
         if other.topology is None or (
             at != index
-            and (not ask.topology.pod_set_group or other.topology.pod_set_group != ask.topology.pod_set_group)
+            and (ask.topology.pod_set_group == "" or other.topology.pod_set_group != ask.topology.pod_set_group)
         ):
             continue
         rows = placed[at].tolist()

@@ -6,7 +6,7 @@ the levels above).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -160,7 +160,7 @@ class TopologyPlacement:
 
     levels: tuple[str, ...]
     asked: LevelRequest
-    pod_set_group: object = ""
+    pod_set_group: Hashable = ""
     group: str = ""
     there: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
