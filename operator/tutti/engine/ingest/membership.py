@@ -298,23 +298,27 @@ def owner_kind_followed(state: IngestState, said: OwnerKindFollowed) -> None:
     _file_again(state, state.owner_graph.of_kind(kind))
 
 
-def await_owners(state: IngestState, workload: Workload) -> None:
-    """Hold back pods of which nobody knows yet which queue and gang they are in, for a while; what runs goes on."""
+def await_owners(state: IngestState, workload: Workload) -> Explanation | None:
+    """Hold back pods of which nobody knows yet which queue and gang they are in, for a while; what runs goes on.
+
+    Returns:
+        What they wait for; None where they wait for no owner.
+    """
     owned = next((m.owned for m in workload.members() if isinstance(m.owned.gang, OwnerAwaited)), None)
     if owned is None or workload.phase in UNDER_WAY:
         workload.owner_awaited = None
-        return
+        return None
     assert isinstance(owned.gang, OwnerAwaited)  # so it was looked for
     if workload.owner_awaited is None:
         workload.owner_awaited = state.now
     until = workload.owner_awaited + PATIENCE_SECONDS
     if owned.awaited is not None and state.now >= until:
         _file_again(state, state.owner_graph.await_no_more(owned.awaited.uid))
-        return
+        return None
     text = f"{owned.gang.text}; it may name their queue, and which of them are one gang"
-    workload.problem = workload.problem or Explanation(Gate.QUEUE, "OwnerNotSeen", text)
     if owned.awaited is not None:
         state.set_alarm(workload, until)
+    return Explanation(Gate.QUEUE, "OwnerNotSeen", text)
 
 
 def _file_again(state: IngestState, members: Sequence[Member]) -> None:

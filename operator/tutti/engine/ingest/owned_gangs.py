@@ -37,8 +37,8 @@ from tutti.engine.records.workloads import GangStyle, Phase, Workload
 MOST_ANSWERS = 4096
 """Answers that are remembered at once; then all of them are worked out anew."""
 
-PromisedClass = Callable[[MemberGroup, Mapping[str, Any]], PodClass | None]
-"""Returns the class of the members of a group that are made of a template; None where nobody can tell it yet."""
+PromisedClass = Callable[[MemberGroup, Mapping[str, Any]], PodClass | Explanation | None]
+"""Returns of what class the members of a group are that a template makes, or why it cannot be read; None: not yet."""
 
 
 def owned_by(state: IngestState, member: Member) -> Owned:
@@ -129,14 +129,18 @@ class _Size(NamedTuple):
     template: Mapping[str, Any] | None = None
 
 
-def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedClass) -> None:
+def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedClass) -> Explanation | None:
     """Take over how large each pod group of a gang is, as its owners say now.
 
     Args:
         workload: The gang.
         answers: What its members have from their owners (`answers_of`).
-        promised: What members are like that are not made yet.
+        promised: What members are like that are not made yet, or why that cannot be read.
+
+    Returns:
+        What is wrong with what they are made of; None where nothing is.
     """
+    problem: Explanation | None = None
     started, managed = workload.counts().live > 0, awaits_start(workload)
     sizes, wishes = _sizes(list(owned_gangs(answers))), dict[str, int]()
     for name, size in sizes.items():
@@ -144,7 +148,9 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
         group.count, group.most = size.wanted, None
         template = size.template if managed is None else managed.templates.get(managed.groups.get(name, ""))
         ahead = managed is not None or (size.ahead and started)
-        group.promised = promised(group, template or {}) if ahead else None
+        made = promised(group, template or {}) if ahead else None
+        problem = made if isinstance(made, Explanation) else problem
+        group.promised = None if isinstance(made, Explanation) else made
         may_come = not size.ahead or group.promised is not None
         least = size.least if may_come else min(size.least, len(group.members))
         # Those that have succeeded count as placed, and are left out of what is needed by then.
@@ -167,6 +173,7 @@ def take_sizes(workload: Workload, answers: Iterable[Owned], promised: PromisedC
     workload.style = GangStyle.WITH_ROOM if keeps_room else None
     if keeps_room and workload.phase is Phase.BINDING:
         _promise_successors(workload)
+    return problem
 
 
 def promise_nothing(workload: Workload) -> None:

@@ -34,8 +34,9 @@ def read_paces(state: IngestState, workload: Workload, found: Object | None, ans
         answers: What is known of the owners of its members.
     """
     told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
-    own = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
+    own, problem = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
     workload.flavor_seconds = own or min(told, default=())
+    workload.problem = workload.problem or problem
     said = _speed_said(state, workload, found, answers)
     if said != workload.speed_said:
         workload.speed_said = said
@@ -65,12 +66,11 @@ def _read_speed(state: IngestState, workload: Workload) -> None:
 
 def said_by_object(
     found: Object | None, workload: Workload, key: str, read: Callable[[str, str], tuple[T, ...]]
-) -> tuple[T, ...]:
-    """Return what an annotation of a PodGroup or Workload says; one that cannot be read is a problem of its gang."""
+) -> tuple[tuple[T, ...], Explanation | None]:
+    """Return what an annotation of a PodGroup or Workload says; one that cannot be read says nothing, and why not."""
     said = "" if found is None else found.metadata.annotations.get(key, "")
     try:
-        return read(said, annotation_path(key)) if said else ()
+        return (read(said, annotation_path(key)) if said else ()), None
     except ConventionError as error:
         text = f"{workload.name}: {error}"
-        workload.problem = workload.problem or Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)
-        return ()
+        return (), Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)

@@ -41,9 +41,9 @@ from tutti.engine.ingest.paces import read_paces, said_by_object
 from tutti.engine.ingest.promises import settle_promises
 from tutti.engine.ingest.restore import restore
 from tutti.engine.ingest.topology_requests import (
+    different_topologies,
     inherit_topology,
     pod_group_topology,
-    refuse_different_topologies,
     take_over_constraints,
     workload_topology,
 )
@@ -74,7 +74,9 @@ def read_workload(state: IngestState, workload: Workload) -> None:
         for group in workload.groups.values():
             group.added = checks.additions(state, workload, group)
     workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
-    refuse_different_topologies(workload)
+    unlike = different_topologies(workload)
+    if workload.problem is None:
+        workload.problem = unlike
     if state.catalog.ordered or state.catalog.by_run_time or state.configuration.users is not None:
         read_hints(state, workload)
 
@@ -96,7 +98,9 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
         group = workload.group(one.name)
         group.count = group.most = one.count
         group.min_count = one.quorum
-        group.promised = _promised(state, workload, group, one.template) if one.template else None
+        group.promised = None
+        if one.template:
+            _read_promise(state, workload, group, one.template)
         group.topology = workload_topology(one.topology, one.name)
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = resolution.object_priority(state.catalog, workload, spec)
@@ -117,10 +121,20 @@ def _read_workload_object(state: IngestState, workload: Workload, found: Workloa
             )
 
 
+def _read_promise(state: IngestState, workload: Workload, group: MemberGroup, template: Mapping[str, Any]) -> None:
+    """Take over of which class members of a template will be; a template that cannot be read is a problem."""
+    found = _promised(state, workload, group, template)
+    if isinstance(found, Explanation):
+        workload.problem = found
+    group.promised = None if isinstance(found, Explanation) else found
+
+
 def _promised(
     state: IngestState, workload: Workload, group: MemberGroup, template: Mapping[str, Any]
-) -> PodClass | None:
-    """Return the class that members of a template will be of; None where it cannot be told before they exist.
+) -> PodClass | Explanation | None:
+    """Return the class that members of a template will be of, or why that cannot be read.
+
+    None where it cannot be told before they exist.
 
     Without a template, for the owner is not read, they are taken to be like those that are there. What claims ask of a
     node is known only once they are there.
@@ -132,14 +146,12 @@ def _promised(
             f"a template of members comes to {template[TOO_LARGE]} bytes of what pods are placed by, "
             f"and {MOST_BYTES} is the most that is kept"
         )
-        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", text)
-        return None
+        return Explanation(Gate.GATHER, "InvalidTemplate", text)
     try:
         spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
         meta = msgspec.convert((template.get("metadata") or {}), ObjectMeta)
     except msgspec.ValidationError as error:
-        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
-        return None
+        return Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
     resolution.promise_priority(state.catalog, group, spec)
     devices = state.cluster.nodes.devices.promised_needs(workload.key[1], spec)
     if (has_claims(spec) or devices is None) and workload.managed is None:
@@ -195,8 +207,8 @@ def _read_pod_group(
         keep_running(workload)
         workload.problem = resolution.refused_class(written.spec.priority_class_name)
     elif owned and workload.key not in state.catalog.broken:
-        take_sizes(workload, answers, partial(_promised, state, workload))
-        workload.problem = workload.problem or owner_starts.why_not_tried(workload)
+        problem = take_sizes(workload, answers, partial(_promised, state, workload))
+        workload.problem = problem or workload.problem or owner_starts.why_not_tried(workload)
         tell_notes(state, workload, answers)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = implicit_gangs.read_sizes(workload)
@@ -224,7 +236,7 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     for member in workload.members():
         for role, template in member.claim.templates.items():
             group = workload.groups[role]
-            group.promised = _promised(state, workload, group, template)
+            _read_promise(state, workload, group, template)
 
 
 def _read_wishes(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> None:
@@ -287,7 +299,8 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
         named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
-        workload.after = said_by_object(found, workload, AFTER, read_after) or min(named, default=())
+        own, problem = said_by_object(found, workload, AFTER, read_after)
+        workload.after, workload.problem = own or min(named, default=()), workload.problem or problem
     read_paces(state, workload, found, answers)
     if workload.after or state.followers:
         _follow(state, workload)
@@ -321,17 +334,20 @@ def _read_terms(state: IngestState, workload: Workload, answers: Sequence[Owned]
     pods are to be must be the same: whoever is seen first decides nothing.
     """
     workload.problem = workload.problem or what_is_wrong(answers)
-    await_owners(state, workload)
+    awaits = await_owners(state, workload)
+    workload.problem = workload.problem or awaits
     terms = [one.terms for one in answers]
     if not workload.ranked:
-        resolution.take_named_classes(state.catalog, workload, [one.priority_class for one in terms])
+        refused = resolution.take_named_classes(state.catalog, workload, [one.priority_class for one in terms])
+        workload.problem = workload.problem or refused
     if workload.limit_seconds is None and workload.key[0] != "Workload":
         seconds = (one.maximum_seconds for one in terms if one.maximum_seconds is not None)
         workload.limit_seconds = min(seconds, default=None)
     if workload.permit_seconds is None:
         patience = (one.schedule_timeout_seconds for one in terms if one.schedule_timeout_seconds is not None)
         workload.permit_seconds = min(patience, default=None)
-    inherit_topology(workload, {one.topology: None for one in terms if one.topology is not None})
+    unlike = inherit_topology(workload, {one.topology: None for one in terms if one.topology is not None})
+    workload.problem = workload.problem or unlike
 
 
 def _missing(state: IngestState, workload: Workload) -> Explanation:

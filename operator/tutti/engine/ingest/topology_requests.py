@@ -66,21 +66,21 @@ def take_over_constraints(state: IngestState, workload: Workload) -> None:
             group.topology = pod_group_topology(found.spec.scheduling_constraints.topology, part)
 
 
-def inherit_topology(workload: Workload, said: Iterable[PodTopologyRequest]) -> None:
-    """Have the members be as near as their owners say, where nobody else does; these must all say the same."""
+def inherit_topology(workload: Workload, said: Iterable[PodTopologyRequest]) -> Explanation | None:
+    """Have the members be as near as their owners say, where nobody else does; returns why not, if these differ."""
     found = [near for near in map(member_topology, said) if near is not None]
     if len(found) > 1:
         told = ", ".join(sorted({f"{one.wish}{f', in slices of {one.slices}' if one.slices else ''}" for one in found}))
         text = f"its owners want its pods to be near in different ways: {told}; give all the same mode and level"
-        workload.problem = workload.problem or Explanation(Gate.GATHER, "InvalidGang", text)
-        return
+        return Explanation(Gate.GATHER, "InvalidGang", text)
     for group in workload.groups.values() if found else ():
         if group.topology is None and all(member.topology is None for member in group.members.values()):
             group.topology = replace(found[0], together=found[0].together or f"pod group {workload.key[2]}")
+    return None
 
 
-def refuse_different_topologies(workload: Workload) -> None:
-    """Refuse a workload of which parts are to go to one domain together and do not say the same of it."""
+def different_topologies(workload: Workload) -> Explanation | None:
+    """Return what is wrong where parts of a workload are to go to one domain together and do not agree on it."""
     said = [
         (group.topology, f"pod group {group.name}") for group in workload.groups.values() if group.topology is not None
     ]
@@ -91,8 +91,7 @@ def refuse_different_topologies(workload: Workload) -> None:
                 (m.topology, f"pod {m.pod.name}") for m in members if m.topology is not None and not m.pod.terminated
             ]
     wrong = _disagreement(said)
-    if wrong and workload.problem is None:
-        workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
+    return Explanation(Gate.GATHER, "InvalidGang", wrong) if wrong else None
 
 
 def _disagreement(said: Iterable[tuple[PodSetTopology, str]]) -> str:

@@ -135,22 +135,24 @@ def refused_class(name: str) -> Explanation | None:
     return Explanation(Gate.GATHER, "SystemPriorityClass", text)
 
 
-def take_named_classes(catalog: Catalog, workload: Workload, names: Iterable[str]) -> None:
+def take_named_classes(catalog: Catalog, workload: Workload, names: Iterable[str]) -> Explanation | None:
     """Have a workload be of the class that its owners name; where they name several, of the lowest, whoever came first.
 
     A label on an owner is anybody's, as a PodGroup is: the same classes are refused, and one of pods only decides who
-    goes first.
+    goes first. Returns why one of them is refused; None where none is.
     """
     found: list[tuple[int, bool]] = []
+    refused: Explanation | None = None
     for name in sorted(filter(None, set(names))):
         ranked = catalog.workload_class(name)
         value = catalog.priority_class_value(name) if ranked is None else ranked
         if value is not None:
             found.append((value, ranked is not None))
         if ranked is None:
-            workload.problem = workload.problem or refused_class(name)
+            refused = refused or refused_class(name)
     if found:
         workload.priority, workload.ranked = min(found)
+    return refused
 
 
 def object_priority(catalog: Catalog, workload: Workload, spec: WorkloadSpec) -> int:
