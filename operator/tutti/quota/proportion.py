@@ -98,7 +98,7 @@ def divide_rest(
     remainders: list[tuple[int, dict[str, Fraction]]] = []
     for priority in sorted({claim.priority for claim in claims}, reverse=True):
         peers = [claim for claim in claims if claim.priority == priority]
-        left, owed = _by_weight(left, peers, having, k=k, whole=whole)
+        having, left, owed = _by_weight(left, peers, having, k=k, whole=whole)
         remainders.append((priority, owed))
     by_name = {claim.name: claim for claim in claims}
     for _, owed in remainders:
@@ -112,9 +112,10 @@ def divide_rest(
 
 
 def _by_weight(
-    left: Amount, peers: Sequence[QueueDemand], having: dict[str, Amount], *, k: Amount, whole: bool
-) -> tuple[Amount, dict[str, Fraction]]:
-    """Give out by weight, in rounds; returns what is left, and what rounding kept from whom."""
+    left: Amount, peers: Sequence[QueueDemand], having: Mapping[str, Amount], *, k: Amount, whole: bool
+) -> tuple[dict[str, Amount], Amount, dict[str, Fraction]]:
+    """Give out by weight, in rounds; returns what all have then, what is left, and what rounding kept from whom."""
+    having = dict(having)
     owed: dict[str, Fraction] = {}
     again = True
     while again and left > 0:
@@ -130,17 +131,14 @@ def _by_weight(
             part, wanted = Fraction(to_give * weights[claim.name], all_weights), claim.most - having[claim.name]
             enough = wanted <= part
             given = wanted if enough else part // 1 if whole else part
-            if whole:
-                owed.pop(claim.name, None) if enough else _owe(owed, claim.name, part - given)
+            if whole and enough:
+                owed.pop(claim.name, None)
+            elif whole and part != given:
+                owed[claim.name] = part - given
             having[claim.name] += given
             left -= given
             again = again or (given > 0 and wanted < part)
-    return left, owed
-
-
-def _owe(owed: dict[str, Fraction], name: str, remainder: Fraction) -> None:
-    if remainder:
-        owed[name] = remainder
+    return having, left, owed
 
 
 def _weights(unmet: Iterable[QueueDemand], k: Amount) -> Mapping[str, Amount]:
