@@ -3,35 +3,39 @@
 The runtime bounds how often loops go round and how deep an expression is, not how large its values get: a list that is
 added to itself thirty times has a billion entries, and lists of twice the same list take as long to compare. So the
 size of each value, and with it the work of each call, is worked out here as the API server estimates costs (cel-go,
-checker/cost.go): in steps of about 100 ns, an upper bound for every device. What was compiled is read from its wire
-format (google/api/expr/v1alpha1/checked.proto and syntax.proto).
+checker/cost.go): in steps of 100 ns or less, an upper bound for all devices that say no more than a given one. What was
+compiled is read from its wire format (google/api/expr/v1alpha1/checked.proto and syntax.proto).
+
+The limit of kube-scheduler is a million of its own steps, as they are counted while an expression runs; this runtime
+counts none. So the bound here is as wide as an engine can wait, and is told for each size of devices.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from tutti.cluster.devices.expression_formats import COMPLAINTS, VALIDATE
+from tutti.cluster.devices.expression_functions import AS_MAP, LAST_PLACE_OF, MERGED, PLACE_OF, SUBSTRING
 from tutti.cluster.devices.expression_networks import NETWORK_FUNCTIONS
+from tutti.cluster.devices.expression_patterns import MADE, MOST_OF_PATTERN, cost_of_pattern
 from tutti.cluster.devices.expression_wire import Message, fields, part_of, text_of
 
-MOST_COST: Final = 200_000
-"""So much an expression may cost: some 20 ms, and values of so many characters and entries."""
+MOST_COST: Final = 2_000_000
+"""So much an expression may cost about one device: 0.2 s at most, and values of so many characters and entries."""
 
-_MOST_ROUNDS: Final = 10_000
+MOST_ROUNDS: Final = 10_000
 """So often loops go round, which the runtime sees to."""
-_MOST_VALUES: Final = 32
-"""Attributes and capacities of a device together."""
-_VALUE: Final = 128
-"""The size of one of them, and of its name."""
+_FIELDS: Final = 4
+"""A device has so many."""
 _BIG: Final = 1 << 60
-_MOST_PLACES: Final = 1400
-"""So long a number is at most that `format` writes."""
+_MOST_PLACES, _FEW_PLACES = 1400, 330
+"""So long a number is at most that `format` writes: with as many places as are asked for, and with none asked for."""
 
 _PAIRWISE: Final = frozenset(("sets.contains", "sets.intersects", "sets.equivalent"))
 _COMPARING: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
-_MATCHING: Final = frozenset(("matches", "find", "findAll"))
+_FINDING_ALL: Final = frozenset(("findAll", MADE["findAll"]))
+_MATCHING: Final = frozenset((*MADE, *MADE.values()))
 _LOGICAL: Final = frozenset(("_&&_", "_||_", "!_", "@not_strictly_false"))
 _ENTRIES: Final = frozenset(("_[_]", "_[?_]", "_?._"))
 _THE_SAME: Final = frozenset(("dyn", "optional.none", "optional.of", "value"))
@@ -39,15 +43,59 @@ _ALTERNATIVES: Final = frozenset(("orValue", "or"))
 _SMALL: Final = _PAIRWISE | {
     *("@in", "startsWith", "endsWith", "contains", "isQuantity", "isSemver", "isGreaterThan", "isLessThan"),
     *("isInteger", "isSorted", "hasValue", "size", "compareTo", "major", "minor", "patch", "sign", "asInteger"),
-    *("matches", "asApproximateFloat", "int", "uint", "double", "bool", "_-_", "-_", "_*_", "_/_", "_%_"),
+    *(
+        "matches",
+        MADE["matches"],
+        "asApproximateFloat",
+        "int",
+        "uint",
+        "double",
+        "bool",
+        "_-_",
+        "-_",
+        "_*_",
+        "_/_",
+        "_%_",
+    ),
 }
 """Calls whose values are of size one."""
-_PARSED: Final = {**{one.name: 70 for one in NETWORK_FUNCTIONS}, "quantity": 10, "semver": 10}
-"""What it takes to call one of ours that parses a text, beside how long that is (measured)."""
+_PARSED: Final = {
+    **{one.name: 100 for one in NETWORK_FUNCTIONS},
+    **dict.fromkeys(("quantity", "isQuantity"), 60),
+    **dict.fromkeys(("semver", "isSemver", VALIDATE, COMPLAINTS, "substring", SUBSTRING), 40),
+}
+"""What it takes to call one of ours that works on a text, beside how long that is (measured)."""
+_HANDED_OVER: Final = frozenset(("sum", "min", "max", "isSorted", PLACE_OF, LAST_PLACE_OF, AS_MAP, MERGED))
+_EACH_HANDED_OVER: Final = 6
+"""What it takes to hand an entry of a list over to one of ours (measured)."""
 _EACH_FOUND: Final = 50
 """What each match that `findAll` returns takes (measured)."""
 _COPIED: Final = 4
 """So many entries are copied in a step (measured)."""
+
+
+class DeviceSizes(NamedTuple):
+    """How large what a device says may be.
+
+    Attributes:
+        domains: How many domains it has attributes or capacities of.
+        names: How many of them are of one domain at most.
+        text: How many bytes the longest of its names and values has.
+    """
+
+    domains: int
+    names: int
+    text: int
+
+    def rounded(self) -> DeviceSizes:
+        """Return sizes that many devices have in common, and that are no smaller: powers of two."""
+        return DeviceSizes(*(1 << max(0, one - 1).bit_length() for one in self))
+
+
+LARGEST: Final = DeviceSizes(32, 32, 128)
+"""No device says more (Kubernetes 1.36, resource/v1: ResourceSliceMaxAttributesAndCapacitiesPerDevice, and twice
+DeviceAttributeMaxValueLength)."""
+SMALLEST: Final = DeviceSizes(1, 1, 1)
 
 
 class _Found(NamedTuple):
@@ -61,6 +109,7 @@ class _Found(NamedTuple):
         text: What is written out, where it is.
         levels: How many levels of a device's maps are below it: what is in the lowest one is a value.
         number: What number is written out, where one is.
+        sizes: Of the device that it is of, where it has levels.
     """
 
     size: int = 1
@@ -70,34 +119,36 @@ class _Found(NamedTuple):
     text: bytes | None = None
     levels: int = 0
     number: int | None = None
+    sizes: DeviceSizes | None = None
 
 
 _Scope = Mapping[str, _Found]
 
 
-def _of_device(levels: int, cost: int) -> _Found:
+def _of_device(levels: int, cost: int, sizes: DeviceSizes) -> _Found:
     """Return a device, what it says by domain, what it says in one, or a value."""
     if not levels:
-        return _Found(_VALUE, cost, _VALUE)
-    return _Found(_MOST_VALUES * _VALUE, cost, _MOST_VALUES, _VALUE, levels=levels)
+        return _Found(sizes.text, cost, sizes.text)
+    entries = (sizes.names, sizes.domains, _FIELDS)[levels - 1]
+    whole = min(LARGEST.names, sizes.domains * sizes.names) * sizes.text
+    return _Found(whole, cost, entries, sizes.text, levels=levels, sizes=sizes)
 
 
-_DEVICE: Final[_Scope] = {
-    "device": _of_device(3, 0),
-    "device.attributes": _of_device(2, 0),
-    "device.capacity": _of_device(2, 0),
-    "device.driver": _of_device(0, 0),
-}
-
-
-def cost_of(compiled: bytes) -> int:
+def cost_of(compiled: bytes, sizes: DeviceSizes = LARGEST) -> int:
     """Return what an expression can cost at most, in steps.
 
     Args:
         compiled: The expression as the runtime serializes it; it has compiled, and so has few levels.
+        sizes: The device says no more than that.
     """
     checked = fields(part_of(fields(compiled), 2))
-    return _found(part_of(checked, 4), _DEVICE).cost
+    device = {
+        "device": _of_device(3, 0, sizes),
+        "device.attributes": _of_device(2, 0, sizes),
+        "device.capacity": _of_device(2, 0, sizes),
+        "device.driver": _of_device(0, 0, sizes),
+    }
+    return _found(part_of(checked, 4), device).cost
 
 
 def _found(raw: bytes, scope: _Scope) -> _Found:
@@ -128,8 +179,8 @@ def _selection(node: Message, scope: _Scope) -> _Found:
 def _entry_of(whole: _Found, more: int = 0) -> _Found:
     """Return an entry of something, which may itself have as many entries as it is large."""
     cost = whole.cost + more
-    if whole.levels:
-        return _of_device(whole.levels - 1, cost)
+    if whole.sizes is not None:
+        return _of_device(whole.levels - 1, cost, whole.sizes)
     return _Found(whole.entry, cost, whole.entry, whole.entry)
 
 
@@ -166,9 +217,11 @@ def _worked_out(name: str, parts: Sequence[_Found], work: int) -> _Found:
     elif name in _PAIRWISE:
         work += sizes[0] * max(sizes[1:], default=1)
     elif name in _MATCHING:
-        work += _pattern_cost(others[0] if others else first) + (name == "findAll") * _EACH_FOUND * first.size
+        work += _pattern_cost(others[0] if others else first) + (name in _FINDING_ALL) * _EACH_FOUND * first.size
     elif name in _PARSED:
         work += _PARSED[name]
+    elif name in _HANDED_OVER:
+        work += _EACH_HANDED_OVER * first.entries
     work += sum(sizes)
     if name in _SMALL:
         return _Found(cost=work)
@@ -181,7 +234,9 @@ def _as_told(name: str, parts: Sequence[_Found], work: int) -> _Found:
         size = _BIG if parts[0].number is None else max(1, parts[0].number)
         return _Found(size, work + size, size)
     form = parts[0].text
-    size = _BIG if form is None else sum(one.size for one in parts) + _MOST_PLACES * (1 + form.count(b"%"))
+    clauses = parts[0].size // 2 if form is None else form.count(b"%")
+    places = _MOST_PLACES if form is None or b"." in form else _FEW_PLACES
+    size = sum(one.size for one in parts) + places * (1 + clauses)
     return _Found(size, work + size, size)
 
 
@@ -191,23 +246,16 @@ def _largest(parts: Iterable[_Found], work: int) -> _Found:
     levels = max(one.levels for one in found)
     size, entries = max(one.size for one in found), max(one.entries for one in found)
     entry = max(one.entry for one in found)
-    return _Found(size, work, entries, entry, levels=levels)
+    of_device = next((one.sizes for one in found if one.levels == levels), None)
+    return _Found(size, work, entries, entry, levels=levels, sizes=of_device)
 
 
 def _pattern_cost(pattern: _Found) -> int:
-    """Return what it costs to make a pattern ready (RE2, measured): each time anew, whether it is written out or not.
+    """Return what it costs to make a pattern ready: each time anew, whether it is written out or not.
 
-    One that is put together while the expression is evaluated may come to be anything.
+    One that is put together while the expression is evaluated is looked at before it is made ready.
     """
-    if pattern.text is None:
-        return MOST_COST if pattern.levels or pattern.size > _VALUE else MOST_COST // 4
-    text, repeats = pattern.text, 1
-    for said in re.findall(rb"\{(\d{1,4})?,?(\d{1,4})?\}", text):
-        repeats *= max(1, *(int(one) for one in said if one))
-    broad = text.count(b".") + text.count(b"[^")
-    classes = text.count(b"\\p") + text.count(b"\\P")
-    optional = text.count(b"?") + text.count(b"*")  # how many states may be left out of one another grows by pairs
-    return 100 + (3 * len(text) + 30 * broad + 70_000 * classes + optional * optional // 20) * repeats
+    return MOST_OF_PATTERN if pattern.text is None else cost_of_pattern(pattern.text.decode(errors="replace"))
 
 
 def _list(node: Message, scope: _Scope) -> _Found:
@@ -235,13 +283,12 @@ def _comprehension(node: Message, scope: _Scope) -> _Found:
     The runtime copies a list or map to which something is added, so that the rounds count as often as it has entries.
     """
     over, begin = (_found(part_of(node, at), scope) for at in (2, 4))
-    rounds = min(over.entries, _MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
+    rounds = min(over.entries, MOST_ROUNDS)  # none where a name is bound: that loops over an empty list
     name = text_of(node, 3)
     inside: dict[str, _Found] = {**scope, name: begin}
-    for at in (1, _SECOND):
-        inside[text_of(node, at)] = _Found(_VALUE, 0, _VALUE) if over.levels else _entry_of(over)
-    if over.levels > 1 and _SECOND in node:
-        inside[text_of(node, _SECOND)] = _of_device(over.levels - 1, 0)
+    inside[text_of(node, 1)] = _key_of(over)
+    if _SECOND in node:
+        inside[text_of(node, _SECOND)] = _entry_of(over)._replace(cost=0)
     inside[name] = begin
     step = _found(part_of(node, 6), inside) if rounds else begin
     if rounds:
@@ -252,6 +299,11 @@ def _comprehension(node: Message, scope: _Scope) -> _Found:
     result = _found(part_of(node, 7), inside)
     work = over.cost + begin.cost + max(1, rounds) * each + inside[name].size + result.cost
     return result._replace(cost=work, text=None)
+
+
+def _key_of(over: _Found) -> _Found:
+    """Return what the first variable of a loop stands for: a name that a device has, or an entry of a list."""
+    return (_of_device(0, 0, over.sizes) if over.sizes is not None else _entry_of(over))._replace(cost=0)
 
 
 _READERS: Final[Mapping[int, Callable[[Message, _Scope], _Found]]] = {

@@ -17,6 +17,7 @@ from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 from tutti.cluster.devices.expression_formats import DECLARED_FORMATS, EVALUATED_FORMATS, NAMED_FORMATS
 from tutti.cluster.devices.expression_functions import FUNCTIONS, OWN_FUNCTIONS, SUBSTRING
 from tutti.cluster.devices.expression_networks import NETWORK_FUNCTIONS, TEXT_OF
+from tutti.cluster.devices.expression_patterns import MADE_FUNCTIONS, PATTERN_FUNCTIONS
 from tutti.cluster.devices.expression_values import ANY, BOOL, INT, OBJECT, QUANTITY_TYPE, TEXT, Function
 
 _UINT, _DOUBLE, _BYTES = cel.Type.UINT, cel.Type.DOUBLE, cel.Type.BYTES
@@ -86,7 +87,7 @@ def _environment(variables: dict[str, Any], functions: list[Any], declared: str 
     )
 
 
-_COMMON: Final[list[Function]] = [*FUNCTIONS, *NETWORK_FUNCTIONS, *NAMED_FORMATS]
+_COMMON: Final[list[Function]] = [*FUNCTIONS, *PATTERN_FUNCTIONS, *NETWORK_FUNCTIONS, *NAMED_FORMATS]
 
 CHECKED: Final = _environment(
     {
@@ -107,7 +108,7 @@ CHECKED: Final = _environment(
 EVALUATED: Final = _environment(
     {"device": OBJECT},
     [
-        *(one.evaluated() for one in (*_COMMON, *EVALUATED_FORMATS, *OWN_FUNCTIONS)),
+        *(one.evaluated() for one in (*_COMMON, *EVALUATED_FORMATS, *OWN_FUNCTIONS, *MADE_FUNCTIONS)),
         _string(
             [cel.Overload("k8s_string", return_type=TEXT, parameters=[OBJECT], is_member=False, impl=TEXT_OF[0].does)]
         ),

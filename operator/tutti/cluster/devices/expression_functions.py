@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import re2
 from cel_expr_python import cel
 
 from tutti.api.quantity import QuantityError, parse_quantity
@@ -125,16 +124,6 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     if start > last:
         raise SelectorError(f"invalid substring range. start: {start}, end: {last}")
     return text[start:last]
-
-
-def _find(text: str, pattern: str) -> str:
-    found = re2.search(pattern, text)
-    return found.group() if found is not None else ""
-
-
-def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [one.group() for one in re2.finditer(pattern, text)]
-    return found if most < 0 else found[:most]
 
 
 def _place_in_text(text: str, part: str, start: int = 0) -> int:
@@ -257,14 +246,6 @@ FUNCTIONS: Final = [
     _of_lists("max", max),
     _of_lists("isSorted", lambda items: items == sorted(items), BOOL),
     Function(SUBSTRING, [Overload([TEXT, INT], TEXT, _substring), Overload([TEXT, INT, INT], TEXT, _substring)]),
-    Function("find", [Overload([TEXT, TEXT], TEXT, _find)]),
-    Function(
-        "findAll",
-        [
-            Overload([TEXT, TEXT], cel.Type.List(TEXT), _find_all),
-            Overload([TEXT, TEXT, INT], cel.Type.List(TEXT), _find_all),
-        ],
-    ),
     Function(
         PLACE_OF,
         [

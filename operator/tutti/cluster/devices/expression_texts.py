@@ -13,6 +13,7 @@ from typing import Final
 
 from tutti.cluster.devices.expression_formats import COMPLAINTS, NAMED, VALIDATE
 from tutti.cluster.devices.expression_functions import AS_MAP, LAST_PLACE_OF, MERGED, PLACE_OF, SAME, SUBSTRING
+from tutti.cluster.devices.expression_patterns import MADE
 
 # Strings (raw or not, of one or three quotes), comments, names, and single characters.
 _TOKEN: Final = re.compile(
@@ -23,7 +24,7 @@ _TOKEN: Final = re.compile(
 BY_DOMAIN: Final = frozenset(("attributes", "capacity"))
 _FIELDS: Final = BY_DOMAIN | {"driver", "allowMultipleAllocations"}
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
-_INTERNAL: Final = frozenset((SUBSTRING, PLACE_OF, LAST_PLACE_OF, AS_MAP, MERGED, SAME, COMPLAINTS))
+_INTERNAL: Final = frozenset((SUBSTRING, PLACE_OF, LAST_PLACE_OF, AS_MAP, MERGED, SAME, COMPLAINTS, *MADE.values()))
 _EMPTY: Final = ".orValue(dyn({}))"
 _ONE_OR_NONE: Final = "[?0]"
 _OF_THREE: Final = 3
@@ -163,6 +164,7 @@ def as_evaluated(expression: str) -> str:
     _make_maps(text)
     _make_optional(text)
     _rename(text, {**_RENAMED, "substring": SUBSTRING, VALIDATE: COMPLAINTS})
+    _name_made_patterns(text)
     _fill_domains(text)
     return text.written()
 
@@ -227,6 +229,17 @@ def _rename(text: _Text, names: Mapping[str, str]) -> None:
             text.put_instead(at, names[name])
 
 
+def _name_made_patterns(text: _Text) -> None:
+    """Call functions by other names whose pattern is not written out: it is looked at while they run."""
+    for at, name in text.calls():
+        ends = text.arguments(at)
+        if name not in MADE or not ends:
+            continue
+        begin, end = (at + 2, ends[0]) if text.word(at - 1) == "." or len(ends) == 1 else (ends[0] + 1, ends[1])
+        if end - begin != 1 or text.kind(begin) != "string":
+            text.put_instead(at, MADE[name])
+
+
 def _name_quantifiers(text: _Text) -> None:
     """Call `exists_one` of two variables by its other name, the only one that the runtime knows."""
     for at, name in text.calls():
@@ -247,7 +260,7 @@ def _open_defaults(text: _Text) -> None:
 
 def _make_maps(text: _Text) -> None:
     """Make maps of lists: `x.transformMap(k, v, t)` of `x.transformList(k, v, [dyn(k), dyn(t)])`."""
-    for at, name in text.calls():
+    for at, name in reversed(text.calls()):  # what is inside another is closed before it
         ends = text.arguments(at)
         if name not in ("transformMap", "transformMapEntry") or len(ends) < _OF_THREE:
             continue

@@ -100,7 +100,6 @@ class DeviceProgram:
         self._room_of: dict[int, tuple[int, bool]] = {}  # how many, and whether no more than that
         self._moves: tuple[int, bool] | None = None
         self._matches: dict[tuple[int, int], PoolMatches] = {}
-        self._work_of: dict[int, int] = {}
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
         self._steps = self._work = 0
@@ -242,7 +241,7 @@ class DeviceProgram:
         if known is None:
             known = self._selected.get((id(way), kind.content))
             if known is None:
-                work, free = self._work_on(way), self._free_of.get(id(kind), FREE_WORK)
+                work, free = self._work_on(way, kind), self._free_of.get(id(kind), FREE_WORK)
                 if work - free > self._work:
                     raise SearchTooLong
                 self._work -= max(0, work - free)
@@ -278,13 +277,10 @@ class DeviceProgram:
         except SelectorError:
             return False
 
-    def _work_on(self, way: WayAsk) -> int:
+    def _work_on(self, way: WayAsk, kind: DeviceKind) -> int:
         """Return what it costs at most to tell of one kind of devices whether a way selects them."""
-        known = self._work_of.get(id(way))
-        if known is None:
-            every = (*way.class_selectors, *way.selectors)
-            known = self._work_of[id(way)] = sum(_EVALUATION + self._expressions.cost(one) for one in every)
-        return known
+        every = (*way.class_selectors, *way.selectors)
+        return sum(_EVALUATION + self._expressions.cost(one, kind.content) for one in every)
 
     def _selects(self, way: WayAsk, kind: DeviceKind) -> bool | str:
         own = f"class {way.device_class}"
