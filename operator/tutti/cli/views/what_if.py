@@ -219,11 +219,11 @@ def without_pods(seen: Seen, gone: Collection[PodKey]) -> Seen:
     left = [one for one in seen if not (isinstance(one, PodSeen) and key_of(one.pod) in gone)]
     uids = {one.pod.metadata.uid for one in seen if isinstance(one, PodSeen) and key_of(one.pod) in gone}
     return [
-        DeviceClaimSeen(_without_users(one.found, uids)) if isinstance(one, DeviceClaimSeen) else one for one in left
+        DeviceClaimSeen(without_users(one.found, uids)) if isinstance(one, DeviceClaimSeen) else one for one in left
     ]
 
 
-def _without_users(claim: ResourceClaim, gone: Collection[str]) -> ResourceClaim:
+def without_users(claim: ResourceClaim, gone: Collection[str]) -> ResourceClaim:
     """Return a claim as the claim controller leaves it where some of its users are gone, by their uids."""
     users = [one for one in claim.status.reserved_for if one.uid not in gone]
     if len(users) == len(claim.status.reserved_for):

@@ -32,11 +32,12 @@ from tutti.cli.views.drain.trial import (
     try_drain,
 )
 from tutti.cli.views.drawing import first_few
-from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, successors, with_nodes, without_pods
+from tutti.cli.views.pod_copies import with_claims
+from tutti.cli.views.what_if import ObservedCluster, changed, key_of, successors, with_nodes, without_pods
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.gang_membership import SCALE_DOWN_ANNOTATIONS, SCALE_DOWN_MARK, scale_down_annotations
-from tutti.engine.records.observations import AnyObservation, PodSeen
+from tutti.engine.records.observations import PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
 _LETS_GO: Mapping[str, tuple[str, str]] = MappingProxyType({"false": ("", "true"), "true": ("", "false")})
@@ -118,21 +119,21 @@ def _tried(
 ) -> DrainTrial:
     """Place what is made in place of pods: first those of ours, then those of others."""
     ours, others = _split(state, leaving)
-    seen = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
+    pods = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
     groups = {key: group[0] for key, group in state.pod_group_of.items() if group[0][0] != "Pod"}
-    makes = {key_of(pod) for pod in seen if drained_fate(pod) is PodFate.MOVES}
+    makes = {key_of(pod) for pod in pods if drained_fate(pod) is PodFate.MOVES}
     mine, theirs = _split(state, coming)
     first = try_drain(NodeDrain(asked, name, ours, mine), groups, makes)
     if not theirs:
         return first
     gone = without_pods(with_nodes(asked.listed.seen, (name,), cordoned), {key_of(pod) for pod in (*ours, *others)})
-    settled = [_on(_waiting(pod), first.to.get(key_of(pod), "")) for pod in mine]
     scheduler = next(iter(state.profiles))
     foreign = [_as_ours(pod, scheduler) for pod in theirs]
-    new = [_waiting(pod) for pod in foreign]
-    claims = [claim for pod in theirs for claim in claims_of(asked.listed.seen, pod, _waiting(pod).pod)]
+    seen = asked.listed.seen
+    new = [one for pod in foreign for one in with_claims(seen, pod, successors(pod, 1))]
+    settled = [one for pod in mine for one in with_claims(seen, pod, [_on(pod, first.to.get(key_of(pod), ""))])]
     plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
-    placed, _ = plain.decided([*gone, *settled, *claims, *new])
+    placed, _ = plain.decided([*gone, *settled, *new])
     for pod in foreign:
         note_placement(placed, pod, first)
     return first
@@ -144,13 +145,10 @@ def _split(state: PreemptionState, pods: Sequence[Pod]) -> tuple[list[Pod], list
     return ours, [pod for pod in pods if key_of(pod) not in state.members]
 
 
-def _waiting(pod: Pod) -> PodSeen:
-    """Return what is made in place of a pod: the same under another name, without a node."""
-    return successors(pod, 1)[0]
-
-
-def _on(seen: PodSeen, node: str) -> AnyObservation:
-    return PodSeen(changed(seen.pod, spec=changed(seen.pod.spec, node_name=node)))
+def _on(pod: Pod, node: str) -> PodSeen:
+    """Return what is made in place of a pod, on the node where it goes."""
+    (new,) = successors(pod, 1)
+    return PodSeen(changed(new.pod, spec=changed(new.pod.spec, node_name=node)))
 
 
 def _as_ours(pod: Pod, scheduler: str) -> Pod:

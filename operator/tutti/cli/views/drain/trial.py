@@ -16,7 +16,8 @@ import msgspec
 
 from tutti.api.core import Node, Pod
 from tutti.cli.views.degraded import KeptQuota, quota_kept_for
-from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, node_of, successors, waits_for
+from tutti.cli.views.pod_copies import claims_left_by, with_claims
+from tutti.cli.views.what_if import ObservedCluster, changed, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.lifecycle import LifecycleState
@@ -195,17 +196,22 @@ class NodeDrain:
         """Return an engine that has seen the pods go and not come again yet."""
         engine = self.asked.stock()
         engine.observe(NodeSeen(cordoned(node_of(self.asked.listed.seen, self.node))))
-        _go(engine, self.leaving)
+        self.go(engine, self.leaving)
         engine.decide(self.asked.at, most=0)
         return engine
 
     def come(self, engine: Engine, pods: Iterable[Pod]) -> None:
         """Have an engine see what is made in place of pods."""
         for pod in pods:
-            (new,) = successors(pod, 1)
-            for claim in claims_of(self.asked.listed.seen, pod, new.pod):
-                engine.observe(claim)
-            engine.observe(new)
+            for one in with_claims(self.asked.listed.seen, pod, successors(pod, 1)):
+                engine.observe(one)
+
+    def go(self, engine: Engine, pods: Sequence[Pod]) -> None:
+        """Have an engine see pods go, and the claims that they leave."""
+        for pod in pods:
+            engine.observe(PodGone(*key_of(pod), pod.metadata.uid))
+        for claim in claims_left_by(self.asked.listed.seen, pods):
+            engine.observe(claim)
 
 
 def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Collection[PodKey]) -> DrainTrial:
@@ -236,11 +242,6 @@ def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Coll
 def cordoned(node: Node) -> Node:
     """Return a node that takes no more pods."""
     return changed(node, spec=changed(node.spec, unschedulable=True))
-
-
-def _go(engine: Engine, pods: Iterable[Pod]) -> None:
-    for pod in pods:
-        engine.observe(PodGone(*key_of(pod), pod.metadata.uid))
 
 
 def _course(state: LifecycleState, key: WorkloadKey, now: float) -> GangCourse:
@@ -302,7 +303,7 @@ def _pass_time(
     for key in restarted:
         members = [member.pod.key for member in state.workloads[key].members()]
         left = [seen[one] for one in members if one in seen]
-        _go(engine, left)
+        scene.go(engine, left)
         scene.come(engine, (pod for pod in left if key_of(pod) in makes))
     engine.decide(now + max(windows) + 1.0)
     for key in restarted:

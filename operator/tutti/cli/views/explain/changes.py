@@ -23,11 +23,11 @@ from tutti.api.frameworks import ProjectedOwner
 from tutti.api.messages import IS, agreeing, counted
 from tutti.api.resources import format_amount, parse_amounts
 from tutti.cli.views.explain.model import NodeRoom, QuotaUse, Remedy
+from tutti.cli.views.pod_copies import with_claims
 from tutti.cli.views.what_if import (
     ObservedCluster,
     Seen,
     changed,
-    claims_of,
     pod_of,
     pods_like,
     with_object,
@@ -130,9 +130,7 @@ def complete_gang(case: UnplacedWorkload) -> Iterator[Change]:
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
         if missing > 0 and waiting:
             first = pod_of(case.seen, waiting[0])
-            more = pods_like(first, missing)
-            claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
-            seen = [*case.seen, *claims, *more]
+            seen = [*case.seen, *with_claims(case.seen, first, pods_like(first, missing))]
             yield Change(
                 f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen
             )

@@ -36,7 +36,8 @@ from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.explain.wanted import WantedError
 from tutti.cli.views.order_texts import order_said
 from tutti.cli.views.other_settings import is_by_other_settings
-from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
+from tutti.cli.views.pod_copies import with_claims
+from tutti.cli.views.what_if import ObservedCluster, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.admission.energy import energy_of
 from tutti.engine.cycle.state import State
@@ -67,9 +68,7 @@ def with_successors(asked: ObservedCluster, workload: Workload, lacks: DegradedG
         if model is None:
             return None
         first = pod_of(seen, model)
-        made = successors(first, missing)
-        more += [claim for one in made for claim in claims_of(seen, first, one.pod)]
-        more += made
+        more += with_claims(seen, first, successors(first, missing))
     return replace(asked, listed=replace(asked.listed, seen=[*seen, *more])) if more else asked
 
 
