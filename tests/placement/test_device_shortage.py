@@ -115,6 +115,46 @@ def test_it_says_which_devices_are_in_pools_between_two_generations():
     )
 
 
+def networked(world: World, name: str, generation: int, count: int, rack: str) -> None:
+    """A slice of three devices, of a pool that hangs on a network, for the nodes of a rack."""
+    terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": [rack]}]}]
+    pool = {"name": "fabric", "generation": generation, "resourceSliceCount": count}
+    devices = [{"name": f"{name}-{at}"} for at in range(3)]
+    spec = {"driver": DRIVER, "pool": pool, "nodeSelector": {"nodeSelectorTerms": terms}, "devices": devices}
+    world.devices.put(decoded({"metadata": {"name": name, "uid": name}, "spec": spec}, ResourceSlice))
+
+
+@pytest.mark.parametrize(
+    ("newer", "why"),
+    [
+        (2, "only 1 of 2 slices of generation 2 is published"),
+        (1, "slice old is still of generation 1, and generation 2 is for other nodes"),
+    ],
+)
+def test_it_says_which_devices_of_a_network_are_of_an_older_generation_for_some_nodes(newer: int, why: str):
+    """Their nodes pass the pool by: kube-scheduler does so as well, and says that there are no devices."""
+    world = World()
+    world.devices.put(device_class())
+    world.node("n0", gpus=0, labels={"rack": "a"})
+    networked(world, "old", 1, 2, "a")
+    networked(world, "new", 2, newer, "b")
+    assert asking(world, "p", count=1).endswith(
+        f"3 of 3 devices of class gpu match; 0 are taken; 3 are in pool {DRIVER}/fabric that cannot be used as published "
+        f"({why}); on 1 node 0 are free of 1 needed."
+    )
+
+
+def test_slices_that_are_out_of_date_are_not_told_of_where_nodes_see_newer_ones():
+    world = World()
+    world.devices.put(device_class())
+    world.node("n0", gpus=0, labels={"rack": "a"})
+    networked(world, "old", 1, 2, "a")
+    networked(world, "new", 2, 1, "a")
+    assert asking(world, "p", count=4).endswith(
+        "3 of 3 devices of class gpu match; 0 are taken; on 1 node 3 are free of 4 needed."
+    )
+
+
 def test_it_says_that_nobody_publishes_such_devices():
     world = with_devices(nodes=2)
     for name in ("n0", "n1"):

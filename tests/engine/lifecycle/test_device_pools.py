@@ -30,6 +30,12 @@ SETS = [{"name": "card", "counters": {"memory": {"value": "1Gi"}}}]
     [
         ([part("s", "a")], [], ""),
         ([part("s", "a"), part("old", "b", generation=0)], ["a"], ""),
+        (
+            [part("s", "a"), part("old", "b", generation=0, count=2, node="n1")],
+            [],
+            "slice old is still of generation 0, and generation 1 is for other nodes",
+        ),
+        ([part("s", "a"), part("old", "b", generation=0, node="n1")], [], ""),
         ([], [], ""),
         ([part("s", "a", count=2), part("t", "a", count=2, node="n1")], [], ""),
         ([part("s", "a", count=2), part("t", CONSUMES, count=2)], [], "consumes counter card/memory, which no slice"),

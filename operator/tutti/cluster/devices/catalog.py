@@ -13,9 +13,10 @@ from typing import Final, NamedTuple, TypeVar
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import ResourceSlice
 from tutti.api.selectors import Taint
-from tutti.cluster.devices.pools import NodePool, PublishedSlice, pool_for, read_slice, whole_pool
+from tutti.cluster.devices.pools import NodePool, PoolStatus, PublishedSlice, pool_for, read_slice, whole_pool
 from tutti.cluster.devices.published import PoolDevice
 from tutti.cluster.devices.taint_rules import PoolKey, TaintRules
+from tutti.cluster.devices.troubles import left_behind
 
 _MOST_CODES: Final = 1 << 16
 
@@ -79,6 +80,7 @@ class DeviceCatalog:
         self._last_code = 0
         self._rules = TaintRules()
         self._common: dict[tuple[bytes, ...], CommonPools] = {}
+        self._behind: tuple[int, list[tuple[PublishedSlice, NodePool]]] = (-1, [])
         self._made: dict[PoolKey, dict[tuple[str, ...], NodePool | None]] = {}
 
     def __bool__(self) -> bool:
@@ -138,6 +140,15 @@ class DeviceCatalog:
     def slices_of(self, key: PoolKey) -> Sequence[PublishedSlice]:
         """Return the slices of a pool, of whichever generation."""
         return tuple(self._pools.get(key, {}).values())
+
+    def behind(self) -> Sequence[tuple[PublishedSlice, NodePool]]:
+        """Return the slices that their pools have left behind (`troubles.py`), and what nodes would have of each."""
+        if self._behind[0] != self.version:
+            several = (list(one.values()) for one in self._pools.values() if len(one) > 1)
+            slices = [one for pool in several for one in left_behind(pool)]
+            pools = [NodePool(one.key, PoolStatus.INCOMPLETE, one.devices, shared=True) for one in slices]
+            self._behind = self.version, list(zip(slices, pools, strict=True))
+        return self._behind[1]
 
     def touch_unlisted(self, devices: Iterable[tuple[PoolKey, str]]) -> None:
         """Have those pools looked at again of which no slice lists a device that is held, or was."""

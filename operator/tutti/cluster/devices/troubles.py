@@ -35,10 +35,37 @@ def _troubles(slices: Sequence[PublishedSlice], held: Sequence[str]) -> Iterator
     yield from (f"slice {one.name} cannot be believed: {one.problem}" for one in current if one.problem)
     yield from _wrong_number(current, newest)
     yield from _contradictions(current, newest)
+    yield from _not_renewed(sorted(slices, key=lambda one: one.name), newest)
     listed = {device.name for one in current for device in one.devices}
     gone = [name for name in held if name not in listed]
     if gone:
         yield f"{_named(gone)} {agreeing(len(gone), IS)} allocated, and not published any more"
+
+
+def left_behind(slices: Sequence[PublishedSlice]) -> list[PublishedSlice]:
+    """Return the slices of older generations of a pool whose nodes have neither the newest nor all of theirs.
+
+    Such a node passes the pool by without a word (`pools.py`).
+    """
+    newest = max(one.generation for one in slices)
+    current = [one for one in slices if one.generation == newest]
+    if any(one.spec.all_nodes for one in current):
+        return []
+    renewed = {_reach(one) for one in current}
+    older = [one for one in slices if one.devices and one.generation < newest and _reach(one) not in renewed]
+    there = Tally((one.generation, _reach(one)) for one in older)
+    return [one for one in older if one.spec.pool.resource_slice_count != there[one.generation, _reach(one)]]
+
+
+def _reach(one: PublishedSlice) -> tuple[str, bytes]:
+    """Return what is equal for slices that the same nodes can use."""
+    return one.spec.node_name, one.whose
+
+
+def _not_renewed(slices: Sequence[PublishedSlice], newest: int) -> Iterator[str]:
+    """Yield which slices are of an older generation that some nodes still see, and that is not all there."""
+    for one in left_behind(slices):
+        yield f"slice {one.name} is still of generation {one.generation}, and generation {newest} is for other nodes"
 
 
 def _wrong_number(current: Sequence[PublishedSlice], newest: int) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,8 +31,11 @@ MOST_TOLD: Final = 2
 """So many requests are told of, those that lack most."""
 MOST_LEFT_OUT: Final = 6
 """So many selectors and constraints are left out on trial."""
+MOST_BEHIND: Final = 8
+"""So many slices that are out of date are looked at."""
 MOST_TEXT: Final = 80
 """Characters of a name or an expression."""
+_UNUSED: Final[LocalUse] = (0, ())
 
 
 def device_shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Counts) -> str:
@@ -121,6 +125,8 @@ class _Tally(NamedTuple):
                 shared[id(common)] = _count(program, way, of_all, told, met)
             if short[row]:
                 free[here + shared[id(common)]] += 1
+        behind = list(_left_behind(nodes, among))
+        _count(program, way, ((pool, _UNUSED) for pool in behind), told, met)
         devices, match, taken, tainted = (told[one] for one in ("of_class", "match", "taken", "tainted"))
         most = max((count for count in free if count < wanted), default=max(free, default=0))
         name = plainly(way.device_class)
@@ -132,7 +138,7 @@ class _Tally(NamedTuple):
             text += f"; {told['spent']} {agreeing(told['spent'], HAS)} too little left of capacity or counters"
         if tainted:
             text += f"; {tainted} {agreeing(tainted, HAS)} taints that are not tolerated"
-        text += _unusable(nodes, program, way, among)
+        text += _unusable(nodes, program, way, [*_each_pool(nodes, among), *behind])
         if free[most]:
             on = counted(free[most], "node")
             text += f"; on {on} {most} {agreeing(most, IS)} free of {'all' if not way.count else wanted} needed"
@@ -162,10 +168,10 @@ def _count(
     return free
 
 
-def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Mask) -> str:
+def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, pools: Iterable[NodePool]) -> str:
     """Say how many devices that match nobody can have because of how their pools are published, and why of one."""
     met, count = dict[PoolKey, set[str]](), 0
-    for pool in _each_pool(nodes, among):
+    for pool in pools:
         if pool.status is not PoolStatus.COMPLETE:
             new = _not_seen(pool, met) if pool.shared else -1
             met.setdefault(pool.key, set())
@@ -174,8 +180,17 @@ def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, among: Ma
         return ""
     first = min(met)
     why = pool_trouble(nodes.devices.catalog.slices_of(first), ())
-    pools = f"pool {'/'.join(first)}" if len(met) == 1 else f"{len(met)} pools, such as {'/'.join(first)},"
-    return f"; {count} {agreeing(count, IS)} in {pools} that cannot be used as published ({why})"
+    where = f"pool {'/'.join(first)}" if len(met) == 1 else f"{len(met)} pools, such as {'/'.join(first)},"
+    return f"; {count} {agreeing(count, IS)} in {where} that cannot be used as published ({why})"
+
+
+def _left_behind(nodes: NodeColumns, among: Mask) -> Iterator[NodePool]:
+    """Yield what some of these rows would have of pools of which they know nothing but slices that are out of date."""
+    rows = np.flatnonzero(among).tolist()
+    for one, pool in islice(nodes.devices.catalog.behind(), MOST_BEHIND):
+        reached = (row for row in rows if one.reaches(nodes.names[row], nodes.labels[row]))
+        if any(all(seen.key != one.key for seen, _ in nodes.devices.rows.pools_of(row)) for row in reached):
+            yield pool
 
 
 def _each_pool(nodes: NodeColumns, among: Mask) -> Iterator[NodePool]:
