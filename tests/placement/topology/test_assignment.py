@@ -166,6 +166,18 @@ def test_a_leader_goes_with_its_workers():
     assert (cluster.nodes.requested == 0).all()
 
 
+@pytest.mark.parametrize(("cpus", "host"), [(("1", "4"), "a"), (("4", "1"), "b")])
+def test_of_two_single_pods_the_one_listed_second_leads(cpus, host):
+    # Kueue ff69552e, FindTopologyAssignmentsForFlavor, was asked both. Beside a leader of 4 cpu there is room for one
+    # pod on a and for four on b; beside a leader of 1 cpu for one on each, and b has more room without it.
+    cluster = cluster_of({"b/r/a": 5, "b/r/b": 8})
+    asks = [Ask(pod_class(cluster, cpu=cpu), 1, topology=near()) for cpu in cpus]
+    with cluster.transaction() as transaction:
+        placed = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
+        assert not isinstance(placed, Diagnosis)
+        assert {cluster.nodes.names[row] for found in placed for row in found} == {host}
+
+
 def test_asks_of_one_party_may_know_of_different_levels():
     # Where no Topology says otherwise, each ask's levels are the labels that it names.
     cluster = cluster_of({"b1/r1/a": 4, "b1/r2/b": 4, "b2/r3/c": 8})

@@ -52,16 +52,22 @@ class ColocatedSet:
 
     Attributes:
         asks: What is required; nothing extra.
+        listed: The place of each among the asks of its gang.
     """
 
     nodes: NodeColumns
     transaction: Transaction
     asks: Sequence[Ask]
+    listed: Sequence[int]
     profile: Profile
 
     def place(self) -> list[Rows] | None:
-        """Take room for all; returns per ask the rows of its pods; None, and nothing taken, where they do not fit."""
-        main = max(range(len(self.asks)), key=lambda index: self.asks[index].required)
+        """Take room for all; returns per ask the rows of its pods; None, and nothing taken, where they do not fit.
+
+        Of two that ask for one pod each, the one listed second is the leader (Kueue 0.20, tas_flavor_snapshot.go,
+        findLeaderAndWorkers).
+        """
+        main = max(range(len(self.asks)), key=lambda index: (self.asks[index].required, -self.listed[index]))
         topology = self.asks[main].topology
         assert topology is not None  # they are of one pod set group
         lead = [index for index in range(len(self.asks)) if index != main]
@@ -226,7 +232,7 @@ def place_in_order(
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
     for members in order:
-        found = _place(nodes, transaction, [asks[index] for index in members], profile)
+        found = _place(nodes, transaction, [asks[index] for index in members], members, profile)
         if found is None:
             transaction.rollback(mark)
             return members[0]
@@ -247,9 +253,11 @@ def colocated_sets(asks: Sequence[Ask], order: Sequence[int]) -> list[list[int]]
     return list(out.values())
 
 
-def _place(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile) -> list[Rows] | None:
+def _place(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], listed: Sequence[int], profile: Profile
+) -> list[Rows] | None:
     if len(asks) > 1:
-        return ColocatedSet(nodes, transaction, asks, profile).place()
+        return ColocatedSet(nodes, transaction, asks, listed, profile).place()
     rows = place_ask(nodes, transaction, asks[0], profile)
     return None if rows is None else [rows]
 
