@@ -205,6 +205,20 @@ def test_nodes_of_one_model_alone():
     assert found.summary == "2 nodes, 1 of them open to pods: 6 of 16 nvidia.com/gpu used"
 
 
+def test_a_node_of_which_something_cannot_be_read_is_told_with_what():
+    odd = scene.node("odd", "m", "r")
+    odd["status"]["allocatable"][scene.GPU] = "many"
+
+    def trouble(viewer: Viewer) -> str:
+        found = made_page(picture(listed=scene.told([odd]).listed), PageAddress("/nodes"), viewer)
+        (row,) = next(one for one in found.sections if one.id == "unreadable").rows
+        assert row.cells[0][0].text == "odd"
+        return row.cells[1][0].text
+
+    assert "'many' is not a quantity" in trouble(EVERYTHING)
+    assert trouble(replace(TENANT, nodes=True)) == "something of it, or of a pod on it, cannot be read"
+
+
 def test_gangs_are_found_by_state_namespace_and_name():
     def names(**query: str) -> list[str]:
         found = made_page(picture(), PageAddress("/gangs", tuple(query.items())), EVERYTHING)

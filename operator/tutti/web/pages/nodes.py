@@ -8,6 +8,7 @@ from tutti.api.messages import counted
 from tutti.cli.views.drawing import amount
 from tutti.cli.views.node_map import DevicePoolUse, DomainBox, device_pools, domain_boxes, topologies_of
 from tutti.cli.views.nodes import CardUse, ModelUse, NodeUse, Top
+from tutti.web.access import Viewer
 from tutti.web.documents import NodeSquares, PageDocument, PageFilter, PageRow, PageSection, columns, said
 from tutti.web.pages.asking import NotShown, PageRequest, use_bar
 
@@ -50,7 +51,7 @@ def nodes_page(asked: PageRequest) -> PageDocument:
         _list_section(those, words),
         *([_pools_section(pools, offer)] if pools or offer.pools else []),
         *([_cards_section(offer)] if offer.cards else []),
-        *([_unreadable_section(offer)] if offer.unreadable else []),
+        *([_unreadable_section(offer, asked.viewer)] if offer.unreadable else []),
     ]
     filters = [PageFilter("node", "Node", words)]
     if len(models) > 1:
@@ -180,8 +181,12 @@ def _pools_section(pools: Sequence[DevicePoolUse], offer: Top) -> PageSection:
     return PageSection("devices", "table", "Devices", tuple(rows), titles)
 
 
-def _unreadable_section(offer: Top) -> PageSection:
-    rows = tuple(PageRow(one.node, (said(one.node, "strong"), said(one.problem, "bad"))) for one in offer.unreadable)
+def _unreadable_section(offer: Top, viewer: Viewer) -> PageSection:
+    def trouble(problem: str) -> str:  # which may name anybody's pod
+        return problem if viewer.sees_all else "something of it, or of a pod on it, cannot be read"
+
+    shown = [(one.node, trouble(one.problem)) for one in offer.unreadable]
+    rows = tuple(PageRow(node, (said(node, "strong"), said(text, "bad"))) for node, text in shown)
     return PageSection("unreadable", "table", "Nodes that cannot be read", rows, columns("Node", "Trouble"))
 
 
