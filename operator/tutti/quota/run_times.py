@@ -82,6 +82,14 @@ def kind_in(kind: str, flavor: str) -> str:
     return f"{kind} in {flavor}"
 
 
+_OF_A_SIZE = re.compile(r"([1-9][0-9]{0,6}) members of (.*)")
+
+
+def kind_with(kind: str, members: int) -> str:
+    """Return the runs of a kind that had so many members, as a kind of their own; no other kind has such a name."""
+    return f"{members} members of {kind}"
+
+
 @dataclass(slots=True)
 class RunHistory:
     """How long the workloads of a LocalQueue have run.
@@ -94,10 +102,12 @@ class RunHistory:
     uid: str
     runs: dict[str, list[int]] = field(default_factory=dict)
 
-    def ended(self, kind: str, seconds: float, flavor: str = "") -> None:
-        """Count a run, where all of it was in one flavor that matters as one in that."""
+    def ended(self, kind: str, seconds: float, flavor: str = "", members: int = 0) -> None:
+        """Count a run, where all of it was in one flavor that matters as one in that, and with so many members."""
         whole = min(MOST_SECONDS, max(1, math.ceil(seconds)))
-        for one in (ANY_KIND, kind, *((kind_in(kind, flavor),) if flavor else ())):
+        in_flavor = (kind_in(kind, flavor),) if flavor else ()
+        of_size = (kind_with(kind, members),) if members > 0 else ()
+        for one in (ANY_KIND, kind, *in_flavor, *of_size):
             runs = self.runs.pop(one, [])
             self.runs[one] = [*runs, whole][-KEPT:]
         while len(self.runs) > MOST_KINDS:
@@ -112,6 +122,11 @@ class RunHistory:
         """Return what is known of a kind in each of some flavors; nothing is concluded from other kinds or flavors."""
         found = ((flavor, expected_of(self.runs.get(kind_in(kind, flavor), ()))) for flavor in flavors)
         return {flavor: known for flavor, known in found if known is not None}
+
+    def by_members(self, kind: str) -> dict[int, Sequence[int]]:
+        """Return how long runs of a kind took with how many members."""
+        found = ((_OF_A_SIZE.fullmatch(one), runs) for one, runs in self.runs.items())
+        return {int(size[1]): runs for size, runs in found if size is not None and size[2] == kind}
 
 
 def history_of(uid: str, said: Mapping[str, Sequence[int]]) -> RunHistory:

@@ -269,3 +269,60 @@ def test_the_sum_of_speeds_is_not_less_than_without(gangs, gpus):
         return sum(curve(said).speed(one) for one, (said, _) in zip(has, gangs, strict=True))
 
     assert total("BySpeed") >= total("InTurn") - 1e-6
+
+
+def run_of(world: World, name: str, size: int, parallel: float) -> None:
+    """A gang runs with so many members for as long as the law says, and ends."""
+    elastic(world, name, size)
+    world.run()
+    assert members(world, name) == {name: size}
+    world.start(*(f"{name}-{rank}" for rank in range(size)))
+    world.now += round(3600 * ((1 - parallel) + parallel / size))
+    world.finish(*(f"{name}-{rank}" for rank in range(size)))
+    world.run()
+    for rank in range(size):
+        world.delete(f"{name}-{rank}")
+    world.run()
+
+
+def test_who_says_nothing_of_its_speed_goes_by_how_long_others_of_its_kind_took_also_after_a_restart():
+    world = cluster(8)
+    for number in range(3):
+        for size in (1, 4):
+            run_of(world, f"half-{number}{size}", size, 0.5)
+            run_of(world, f"most-{number}{size}", size, 0.95)
+    told = {one["of"]: one["seconds"] for one in world.status("LocalQueue", "queue")["runTimes"]}
+    assert told["4 members of half up to 1"] == [2250] * 3
+    elastic(world, "half-9", 8)
+    elastic(world, "most-9", 8)
+    world.run()
+    world.restart()
+    world.run()
+
+    assert members(world, "half-9", "most-9") == {"half-9": 1, "most-9": 7}
+    why = world.why("PodGroup", "half-9")
+    assert why is not None
+    assert why.message.endswith("makes it 33 % faster (by 6 runs of its kind with 1 to 4 members, ± 0 %)")
+    assert world.replay().differences == []
+
+
+def test_what_a_gang_says_of_its_speed_counts_before_what_others_took():
+    world = cluster(8)
+    for number in range(3):
+        for size in (1, 4):
+            run_of(world, f"half-{number}{size}", size, 0.5)
+    elastic(world, "half-9", 8, "1=1,8=8")
+    world.run()
+    assert members(world, "half-9") == {"half-9": 8}
+    assert world.engine.state.workloads["PodGroup", "default", "half-9"].speed_learned is None
+
+
+def test_nothing_is_learned_where_members_do_not_go_by_speed():
+    world = cluster(8, order="InTurn")
+    for number in range(3):
+        for size in (1, 4):
+            run_of(world, f"half-{number}{size}", size, 0.0)
+    elastic(world, "half-9", 8)
+    world.run()
+    assert members(world, "half-9") == {"half-9": 8}
+    assert not world.engine.state.run_times

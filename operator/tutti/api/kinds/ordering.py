@@ -115,6 +115,7 @@ class RunTimes(Lenient):
     """How long the last ones of a kind of workload have run."""
 
     of: str = ""
-    """Which ones: the user, if users are told apart, what their names begin with, and a class of size."""
+    """Which ones: the user, if users are told apart, what their names begin with, and a class of size; of some
+    also the flavor in which they ran, or the number of members that they had."""
     seconds: list[int] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
     """The last ones, the latest last."""

@@ -200,7 +200,8 @@ class ClusterQueueSpec(Model):
     surplus_order: Literal["InTurn", "BySpeed"] = "InTurn"
     """Which gang gets members beyond its minimum first (ours, not Kueue's). InTurn: the more important, then the older,
     all that it has. BySpeed: of one priority, that which gains most from the next member for what it takes, by the
-    annotation scheduling.tutti.dev/speed-by-members; gangs start with their minimum then."""
+    annotation scheduling.tutti.dev/speed-by-members, or else by how long others of its kind took with how many members;
+    gangs start with their minimum then."""
     user_limits: UserLimitList = []
     """How much each user and group may have of it at once (ours, not Kueue's); the configuration says who they are."""
     consolidation: Consolidation | None = None

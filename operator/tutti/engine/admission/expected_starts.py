@@ -48,7 +48,7 @@ def finishing_seconds(workload: Workload, flavors: Mapping[str, str]) -> int | N
 
 def seconds_with(workload: Workload, seconds: int, members: int) -> int:
     """Return how long a workload takes with so many members that takes some seconds with those that it requires."""
-    if workload.speed is None or members <= 0:
+    if workload.speed is None or workload.speed_learned is not None or members <= 0:  # runs that it is from had more
         return seconds
     return math.ceil(seconds * workload.speed.speed(workload.required) / workload.speed.speed(members))
 

@@ -111,9 +111,18 @@ def with_gain(workload: Workload, queue: Queue | None, why: Explanation) -> Expl
     else:
         had = max(1, members_of(workload))
         faster = 100 * workload.speed.gain(had) / workload.speed.speed(had)
-        told = f"one more makes it {faster:.2g} % faster"
+        told = f"one more makes it {faster:.2g} % faster{learned_from(workload)}"
     text = f"{why.message}; members go to the gang that gains most from them, and {told}"
     return Explanation(why.gate, why.reason, text, why.details)
+
+
+def learned_from(workload: Workload) -> str:
+    """Return what is told of where its speed is from that was learned, and how far it was wrong; "" of one said."""
+    known = workload.speed_learned
+    if known is None:
+        return ""
+    members = f"{known.fewest} to {known.most} members"
+    return f" (by {known.runs} runs of its kind with {members}, ± {100 * known.error:.2g} %)"
 
 
 def has_all(taken: Sequence[Taken], needs: Sequence[PodSetRequest]) -> bool:

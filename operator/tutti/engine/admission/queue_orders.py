@@ -22,6 +22,7 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.quota.backfill import rounded_runtime
 from tutti.quota.flavors import Queue
 from tutti.quota.holder_use import Holders
+from tutti.quota.learned_speeds import LearnedSpeed, learned_speed
 from tutti.quota.run_times import Expected, RunHistory, history_of, kind_of
 from tutti.quota.user_limits import GROUP, LOCAL_QUEUE, USER, holder_named
 
@@ -115,18 +116,24 @@ def run_history(state: AdmissionState, local_queue: str) -> RunHistory | None:
     return known
 
 
+def learns_from(queue: Queue) -> bool:
+    """Whether a queue goes by how long work has run: in its order, by flavor, or in whose members are next."""
+    return bool(queue.order or queue.fungibility.earliest_finish or queue.by_speed)
+
+
 def count_runs(state: AdmissionState) -> None:
     """Count how long those have run that have succeeded in this turn, where an order goes by that."""
     for event in state.lifecycle_events:
         if event.step is not LifecycleStep.FINISHED or event.reason != "Succeeded" or event.seconds <= 0:
             continue
         workload, queue = state.workloads.get(event.workload), state.catalog.queues.get(event.queue)
-        if workload is None or queue is None or not (queue.order or queue.fungibility.earliest_finish):
+        if workload is None or queue is None or not learns_from(queue):
             continue
         history = run_history(state, _local_queue(workload))
         if history is not None:
             flavor = "" if workload.ran else _flavor_it_had(workload, queue)  # it may have begun in another
-            history.ended(kind_of_run(workload), event.seconds + workload.ran, flavor)
+            members = 0 if workload.ran or not queue.by_speed else _members_it_had(state, workload, event.seconds)
+            history.ended(kind_of_run(workload), event.seconds + workload.ran, flavor, members)
             state.changed_queues[_local_queue(workload)] = None
 
 
@@ -136,6 +143,23 @@ def _flavor_it_had(workload: Workload, queue: Queue) -> str:
     kept = (read_admission(text) for text in {m.kept for m in workload.members()})  # what has ended uses no quota
     had = {flavor for one in kept if one is not None for flavor in one.flavors.values() if flavor in among}
     return had.pop() if len(had) == 1 else ""
+
+
+def _members_it_had(state: AdmissionState, workload: Workload, ran: float) -> int:
+    """Return with how many members a workload has run that has just ended, in the mean; 0 where nobody knows."""
+    started = [m.pod.started for m in workload.members() if m.pod.node]
+    if not started or any(one is None for one in started):
+        return 0
+    return round(sum(min(ran, max(0.0, state.now - one)) for one in started if one is not None) / ran)
+
+
+def speed_of_kind(state: AdmissionState, workload: Workload) -> LearnedSpeed | None:
+    """Return how fast others of its kind were with how many members, where its queue goes by that."""
+    queue = state.catalog.queues.get(state.leads_to(workload.key[1], workload.queue)) if workload.queue else None
+    if queue is None or not queue.by_speed:
+        return None
+    history = run_history(state, _local_queue(workload))
+    return None if history is None else learned_speed(history.by_members(kind_of_run(workload)))
 
 
 def seconds_by_flavor(state: AdmissionState, workload: Workload, said: FlavorSeconds) -> FlavorSeconds:

@@ -245,12 +245,13 @@ def gang_full(group: MemberGroup) -> Explanation:
 
 
 def no_gain(workload: Workload) -> Explanation | None:
-    """Say that a gang has as many members as make it faster, by what it says itself; None where it has fewer."""
+    """Say that a gang has as many members as make it faster, as far as is known; None where it has fewer."""
     tally, curve = workload.counts(), workload.speed
     had = tally.bound + tally.reserved
     if curve is None or had < max(curve.useful, workload.required):
         return None
-    text = f"it has {counted(had, 'member')}, and by what it says of its speed it gains nothing from one more"
+    by = "what it says of its speed" if workload.speed_learned is None else "how long others of its kind took"
+    text = f"it has {counted(had, 'member')}, and by {by} it gains nothing from one more"
     return Explanation(Gate.GATHER, "NothingGained", text, {"members": str(had), "speed": f"{curve.speed(had):.3g}"})
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from tutti.api.conventions.order_annotations import NO_HINTS, OrderHints, order_hints, progress_of
 from tutti.api.model import Object
-from tutti.engine.admission.queue_orders import name_holders, seconds_by_flavor
+from tutti.engine.admission.queue_orders import name_holders, seconds_by_flavor, speed_of_kind
 from tutti.engine.ingest import IngestState, implicit_gangs
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Workload
+from tutti.quota.speed_curves import amdahl
 
 
 def read_hints(state: IngestState, workload: Workload) -> None:
@@ -27,6 +28,8 @@ def read_hints(state: IngestState, workload: Workload) -> None:
     workload.user = _user(state, workload, by_object)
     name_holders(state, workload)
     workload.flavor_seconds = seconds_by_flavor(state, workload, workload.flavor_seconds)
+    if not workload.speed_said and (learned := speed_of_kind(state, workload)) is not None:
+        workload.speed_learned, workload.speed = learned, amdahl(learned.parallel)
 
 
 def _written(found: Object | None) -> OrderHints:

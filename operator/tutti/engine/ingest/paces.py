@@ -37,6 +37,8 @@ def read_paces(state: IngestState, workload: Workload, found: Object | None, ans
     own, problem = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
     workload.flavor_seconds = own or min(told, default=())
     workload.problem = workload.problem or problem
+    if workload.speed_learned is not None:  # it is looked up anew
+        workload.speed = workload.speed_learned = None
     said = _speed_said(state, workload, found, answers)
     if said != workload.speed_said:
         workload.speed_said = said

@@ -77,7 +77,8 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     unlike = different_topologies(workload)
     if workload.problem is None:
         workload.problem = unlike
-    if state.catalog.ordered or state.catalog.by_run_time or state.configuration.users is not None:
+    known = state.catalog
+    if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         read_hints(state, workload)
 
 

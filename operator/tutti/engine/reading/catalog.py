@@ -111,6 +111,7 @@ class Catalog(WrittenObjects):
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         ordered: Whether any of them has an order of its own.
         by_run_time: Whether any of them goes by expected run times, in its order or by flavor.
+        by_speed: Whether in any of them members go to the gang that gains most.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         most_of_cohorts: The most that cohorts may have from now on, of those of which other quotas hold at times.
@@ -125,7 +126,7 @@ class Catalog(WrittenObjects):
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, tuple[str, ...]] = {}
         self.reserving = False
-        self.by_past_use = self.ordered = self.by_run_time = False
+        self.by_past_use = self.ordered = self.by_run_time = self.by_speed = False
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
@@ -205,6 +206,7 @@ class Catalog(WrittenObjects):
         by_flavor = any(queue.fungibility.earliest_finish for queue in self.queues.values())
         self.ordered = bool(orders)
         self.by_run_time = by_flavor or any(one.goes_by(BY_RUN_TIME) for one in orders)
+        self.by_speed = any(queue.by_speed for queue in self.queues.values())
         self._has_runtimes = any(queue.minimum_runtime for queue in self.queues.values())
 
     def _queue_problem(

@@ -31,6 +31,7 @@ from tutti.engine.records.line_order import Traits
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
 from tutti.engine.records.provisioning import Provisioning
+from tutti.quota.learned_speeds import LearnedSpeed
 from tutti.quota.ordering import OrderKey, order_key, queued_at
 from tutti.quota.speed_curves import SpeedCurve
 
@@ -184,8 +185,9 @@ class Workload:
         checks_told: The round and the checks that were last asked to be written as Pending.
         provisioning: Which nodes have been asked for, by flavors; at most one of them is under way.
         user, said_seconds, progress, traits: Whose it is, and what the order of its queue goes by.
-        speed: How fast it runs with how many members; None: it does not say, or says it wrongly.
+        speed: How fast it runs with how many members; None: it does not say, or says it wrongly, and nobody knows.
         speed_said: The text that `speed` was read from.
+        speed_learned: What `speed` is from where it does not say: how fast others of its kind were.
     """
 
     key: WorkloadKey
@@ -277,6 +279,7 @@ class Workload:
     progress: float = 1.0
     speed: SpeedCurve | None = None
     speed_said: str = ""
+    speed_learned: LearnedSpeed | None = None
     traits: Traits | None = None
     name: str = field(init=False, repr=False)
 

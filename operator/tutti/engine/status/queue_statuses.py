@@ -69,7 +69,7 @@ def report_queues(state: StatusState) -> None:
         moved = (state.leads_to(*name.split("/", 1)) for name in sampled)
         state.queue_positions.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
     moving, state.moves.changed = state.moves.changed, {}
-    if state.catalog.by_run_time:
+    if state.catalog.by_run_time or state.catalog.by_speed:
         queue_orders.count_runs(state)
     users, state.ledger.held_for.changed = state.ledger.held_for.changed, {}
     moving |= {name: None for name in users if name in state.catalog.queues and state.catalog.queues[name].user_limits}
