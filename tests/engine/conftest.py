@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from handbook.said import WRITTEN_TO, examples
-from tests.engine.wording import Told, faults_of, strangers_in, told_by
+from tests.engine.wording import Told, asking_in, faults_of, strangers_in, told_by
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
 
@@ -28,7 +29,8 @@ _decide = Engine.decide
 
 def _decide_and_note(self: Engine, now: float, **how: Any) -> list[AnyDecision]:
     decided = _decide(self, now, **how)
-    _TOLD.update((one, strangers_in(one, self.state)) for one in told_by(decided) if one not in _TOLD)
+    found = chain(told_by(decided), asking_in(self.state))
+    _TOLD.update((one, strangers_in(one, self.state)) for one in found if one not in _TOLD)
     return decided
 
 

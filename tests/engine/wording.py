@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tutti.api.messages import LONGEST_TEXT
 from tutti.engine.cycle.state import State
 from tutti.engine.records.decisions import AnyDecision, EmitEvent, Evict, PatchStatus, SetPodCondition
+from tutti.engine.records.explanation import ASKING
 
 
 class Told(NamedTuple):
@@ -36,6 +37,15 @@ def told_by(decisions: Iterable[AnyDecision]) -> Iterator[Told]:
             yield Told("", one.reason, one.note, namespace=one.namespace)
         elif isinstance(one, Evict):
             yield Told("", one.reason, one.message, namespace=one.namespace)
+
+
+def asking_in(state: State) -> Iterator[Told]:
+    """Yield what views tell of those about whom an extender is asked, which is over before a status would say it."""
+    if not state.configuration.extenders:
+        return
+    for key, one in state.workloads.items():
+        if one.explanation is not None and one.explanation.reason == ASKING:
+            yield Told(one.explanation.gate.value, ASKING, one.explanation.plain, namespace=key[1])
 
 
 def _in_status(status: Any, namespace: str) -> Iterator[Told]:

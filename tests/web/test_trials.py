@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from tests.web.test_application import TOKEN, site
-from tutti.cli.views.what_if import ObservedCluster
+from tutti.cli.views.what_if import Effort, ObservedCluster
 from tutti.web import trials
 
 TRAIN = "/try?namespace=vision&name=train-2&kind=PodGroup"
@@ -89,9 +89,19 @@ def held(monkeypatch):
     go.set()
 
 
-async def until(so):
-    while not so():  # noqa: ASYNC110 - the server finds out by itself
-        await asyncio.sleep(0.01)
+@pytest.fixture
+def given_up(monkeypatch):
+    """Set when a trial is given up."""
+    said = threading.Event()
+
+    class Told(Effort):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "over" and value:
+                said.set()
+
+    monkeypatch.setattr(trials, "Effort", Told)
+    return said
 
 
 @asynccontextmanager
@@ -123,14 +133,14 @@ async def test_two_who_ask_the_same_share_a_trial_and_another_waits_for_it(held)
     assert third["state"] == "done"
 
 
-async def test_who_leaves_ends_what_nobody_else_waits_for(held):
+async def test_who_leaves_ends_what_nobody_else_waits_for(held, given_up):
     go, asked, begun = held
     async with site() as one:
         await known(one)
         async with clicked(one, TRAIN) as answer:
             await answer.readline()
             assert await asyncio.to_thread(asked.wait, 60)
-        await until(lambda: not one.hub.trials._under_way)
+        assert await asyncio.to_thread(given_up.wait, 60)
         assert begun[0].effort.over
         go.set()
         *_, last = lines((await one.get(LLM, method="POST"))[2])

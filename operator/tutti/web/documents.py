@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-Tone = Literal["", "good", "waits", "bad", "quiet", "strong"]
-"""What a text means, beside what it says; never said by colour alone."""
+Tone = Literal["", "good", "waits", "bad", "quiet", "strong", "again"]
+"""What a text means, beside what it says; never said by colour alone. `again`: what the row above says already."""
 
 
 class BarPart(msgspec.Struct, frozen=True):

@@ -215,6 +215,19 @@ def test_a_row_that_is_a_card_is_a_row_to_who_listens(page, address):
     assert page.get_by_role("row", name=re.compile("train-2")).get_by_role("cell").count() == 10
 
 
+def test_each_row_of_a_queue_says_of_which_it_is_and_shows_it_where_it_is_a_card(page, address):
+    page.goto(f"{address}/?resources=all")
+    page.wait_for_selector("main[data-generation]")
+    again = page.locator("#queues .again")
+    assert again.count() > 0
+    assert all(one.evaluate("one => getComputedStyle(one).clipPath") == "inset(50%)" for one in again.all())
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.wait_for_selector("#queues .cards")
+    for row in page.locator("#queues tbody tr").all():
+        assert row.locator("td").first.inner_text().strip()
+    assert all(one.evaluate("one => getComputedStyle(one).clipPath") == "none" for one in again.all())
+
+
 def test_landmarks_headings_and_live_regions_have_names(page, address):
     """What somebody who listens steers by: one heading of the first rank, regions with names, and a quiet voice."""
     for path in PAGES:

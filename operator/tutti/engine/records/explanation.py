@@ -126,7 +126,6 @@ class EvictionReason(enum.StrEnum):
     CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
     LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
     DEACTIVATED = "Deactivated"
-    NODE_FAILURES = "NodeFailures"
     BIND_WINDOW_OVER = "BindWindowOver"
     MEMBER_LOST = "MemberLost"
     ADMISSION_CHECK = "AdmissionCheck"

@@ -25,7 +25,6 @@ from tutti.engine.status import StatusState
 AT_ONCE = frozenset(
     {
         EvictionReason.PREEMPTED.value,
-        EvictionReason.NODE_FAILURES.value,
         EvictionReason.MEMBER_LOST.value,
         EvictionReason.MOVED.value,
     }

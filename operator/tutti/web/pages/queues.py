@@ -94,6 +94,7 @@ def _branch_rows(branch: Branch, resources: set[str], depth: int) -> Iterator[Pa
     shown = [use for use in branch.uses if use.resource in resources]
     is_queue = branch.kind == "ClusterQueue"
     name = said(branch.name, "" if is_queue else "strong", queue_link(branch.name) if is_queue else "")
+    again = said(branch.name, "again")  # drawn where each row is a card of its own
     notes = tuple(
         cell
         for text in (*branch.notes, *([branch.windows] if branch.windows else []))
@@ -107,7 +108,7 @@ def _branch_rows(branch: Branch, resources: set[str], depth: int) -> Iterator[Pa
         first = at == 0
         yield PageRow(
             f"{key}/{use.resource}/{use.flavor}",
-            (name if first else (), *_figures(use), *(ends if first else ((), (), ()))),
+            (name if first else again, *_figures(use), *(ends if first else ((), (), ()))),
             depth,
         )
     for child in branch.children:
