@@ -27,8 +27,8 @@ from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Nobody, NodeExits, PodColumns, PodFollower, PodsByNode
-from tutti.cluster.pods import PodKey, PodRecord, readable_amounts, readable_occupied
-from tutti.cluster.signatures import PodSignature, SignatureBook, selector_keys
+from tutti.cluster.pods import PodKey, PodRecord, assumed_alike, readable_amounts, readable_occupied
+from tutti.cluster.signatures import SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import uses_of
@@ -264,32 +264,28 @@ class Cluster:
     def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names = self.nodes.names
-        signatures: dict[tuple[PodSignature, bool], list[int]] = {}
-        pod_signature, leaving, where = None, False, list[int]()
         for record, row in zip(records, rows, strict=True):
             record.assumed = names[row]
             self._occupants.add(record.assumed, record)
-            if record.pod_signature is not pod_signature or record.deleting is not leaving:
-                pod_signature, leaving = record.pod_signature, record.deleting
-                where = signatures.setdefault((pod_signature, leaving), [])
-            where.append(row)
             record.recount()
-        for (one, gone), found in signatures.items():
-            self.nodes.label_index.add_all(one, found, leaving=gone)
+        alike = assumed_alike(records, rows)
+        for pods in alike:
+            self.nodes.label_index.add_all(pods.pod_signature, pods.rows, leaving=pods.deleting)
         self.pod_columns.reserve(records, rows)
         if self.nodes.numa:
             for row in rows:
                 self.nodes.numa.touch(names[row])
         if self.nodes.load:
-            self.nodes.load.come_all(records, rows)
+            self.nodes.load.come_all(alike)
         if self.nodes.network:
-            self.nodes.network.come_all(records)
-        for record in records:
-            if record.uses:
-                self._claimants.reserve(record)
-            self.device_users.pledge(record)
-            self._cards.pledge(record)
-        self.follower.seen_all(records)
+            self.nodes.network.come_all(alike)
+        for pods in alike:
+            for record in pods.records:
+                if record.uses:
+                    self._claimants.reserve(record)
+            self.device_users.pledge(pods)
+            self._cards.pledge(pods)
+        self.follower.seen_all(alike)
         self.note_neighbour()
 
     def forget(self, record: PodRecord) -> None:

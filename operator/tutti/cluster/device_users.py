@@ -16,7 +16,7 @@ from tutti.cluster.devices.group_claims import GroupKey
 from tutti.cluster.devices.promises import Earmark
 from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
 from tutti.cluster.placed_pods import Hold
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 
 
 class PodsByDevice:
@@ -136,14 +136,16 @@ class PodsByDevice:
         if record.device_uses:
             self._classed_anew(self._devices.book.leave(record.key, record.device_uses))
 
-    def pledge(self, record: PodRecord) -> None:
-        """Promise a pod the devices that were kept for its class on the node where it is assumed."""
-        if record.pod_class.devices is not NO_DEVICES:
-            promises = self._devices.promises
-            claims = self._devices.book.claims_of(record.device_uses)
-            uids = {one.key: one.metadata.uid for one in claims}
-            signature, uses = record.pod_class.signature, record.device_uses
-            promises.pledge(record.key, signature, record.assumed, uses, uids, uid=record.uid)
+    def pledge(self, pods: AssumedAlike) -> None:
+        """Promise pods the devices that were kept for their class on the nodes where they are assumed."""
+        if pods.pod_class.devices is NO_DEVICES:
+            return
+        signature = pods.pod_class.signature
+        for record in pods.records:
+            uids = {one.key: one.metadata.uid for one in self._devices.book.claims_of(record.device_uses)}
+            self._devices.promises.pledge(
+                record.key, signature, record.assumed, record.device_uses, uids, uid=record.uid
+            )
 
     def bound(self, record: PodRecord) -> None:
         """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""

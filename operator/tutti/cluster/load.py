@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.expected_use import CPU, MEMORY, NAMES, Estimates, ExpectedUse, FreshColumn, expected_use
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 
 MOST_METRICS: Final = 32
 """How many different metrics nodes may have."""
@@ -156,29 +156,25 @@ class LoadColumns:
         self._came.setdefault(node, {})[record.key] = since
         self._pass_measured(node)
 
-    def come_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
-        """Count pods that were just promised nodes, which no measurement holds: `records[i]` on row `rows[i]`."""
-        rows_of: dict[int, tuple[PodClass, ExpectedUse, list[int]]] = {}
-        last, node = None, ""
-        here: dict[PodKey, ExpectedUse] = {}
-        came: dict[PodKey, float] = {}
-        for record, row in zip(records, rows, strict=True):
-            if record.assumed != node:
-                node = record.assumed
-                here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
-            if record.key in here:
-                self.come(record, node)
-                node = ""  # it may have replaced what is kept of the node
-                continue
-            pod_class = record.pod_class
-            if last is None or pod_class is not last:
-                last = pod_class
-                _, use, mine = rows_of.setdefault(id(pod_class), (pod_class, self.use_of(pod_class), []))
-            here[record.key], came[record.key] = use, math.inf
-            mine.append(row)
-        for pod_class, _, mine in rows_of.values():
-            at, counts = np.unique(np.array(mine, dtype=np.int64), return_counts=True)
-            self.take(at, counts, pod_class, 1)
+    def come_all(self, alike: Sequence[AssumedAlike]) -> None:
+        """Count pods that were just promised nodes, which no measurement holds."""
+        for pods in alike:
+            use, mine, node = self.use_of(pods.pod_class), list[int](), ""
+            here: dict[PodKey, ExpectedUse] = {}
+            came: dict[PodKey, float] = {}
+            for record, row in zip(pods.records, pods.rows, strict=True):
+                if record.assumed != node:
+                    node = record.assumed
+                    here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
+                if record.key in here:
+                    self.come(record, node)
+                    node = ""  # it may have replaced what is kept of the node
+                    continue
+                here[record.key], came[record.key] = use, math.inf
+                mine.append(row)
+            if mine:
+                at, counts = np.unique(np.array(mine, dtype=np.int64), return_counts=True)
+                self.take(at, counts, pods.pod_class, 1)
 
     def leave(self, key: PodKey, node: str) -> None:
         """Count a pod on a node no more."""

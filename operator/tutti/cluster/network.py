@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tutti.api.network import GROUP_LABEL, REGION, WORKLOAD_LABEL, ZONE, AppGroup, Dependency, Links, NetworkTopology
 from tutti.cluster.app_groups import places_in
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 
 MAX_COST: Final = 100
 """What is taken where nothing is said."""
@@ -214,27 +214,20 @@ class NetworkState:
             self._there[record.key] = now
             self._count(now[0], now[1], {node: 1}, 1)
 
-    def come_all(self, records: Sequence[PodRecord]) -> None:
+    def come_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Count pods that were just promised nodes."""
-        alike: dict[int, list[PodRecord]] = {}
-        signature, pods = None, list[PodRecord]()
-        for record in records:
-            if record.pod_signature is not signature:
-                signature = record.pod_signature
-                pods = alike.setdefault(id(signature), [])
-            pods.append(record)
-        for pods in alike.values():
-            labels, namespace = pods[0].pod_signature.labels, pods[0].namespace
+        for pods in alike:
+            labels, namespace = pods.pod_signature.labels, pods.records[0].namespace
             name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
             if not name:
                 continue
-            if not self._there.keys().isdisjoint([record.key for record in pods]):
-                for record in pods:
+            if not self._there.keys().isdisjoint([record.key for record in pods.records]):
+                for record in pods.records:
                     self.come(record, record.assumed)
                 continue
             home = (namespace, name)
-            self._there.update({record.key: (home, workload, record.assumed) for record in pods})
-            self.take(namespace, labels, Counter([record.assumed for record in pods]), 1)
+            self._there.update({record.key: (home, workload, record.assumed) for record in pods.records})
+            self.take(namespace, labels, Counter([record.assumed for record in pods.records]), 1)
 
     def leave(self, key: PodKey) -> None:
         """Count a pod no more."""

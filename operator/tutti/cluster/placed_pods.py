@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.columns import ResourceIndex, bounded, longer
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 from tutti.cluster.requests import Scored
 
 Hold = tuple[str, int]
@@ -30,7 +30,7 @@ class PodFollower(Protocol):
     def seen(self, record: PodRecord) -> None:
         """A pod has come, or something about it has changed: its place, its labels, whether it has ended."""
 
-    def seen_all(self, records: Sequence[PodRecord]) -> None:
+    def seen_all(self, alike: Sequence[AssumedAlike]) -> None:
         """All of these have got a place."""
 
     def gone(self, about: PodKey | Hold) -> None:
@@ -46,7 +46,7 @@ class Nobody:
     def seen(self, record: PodRecord) -> None:
         """Nothing."""
 
-    def seen_all(self, records: Sequence[PodRecord]) -> None:
+    def seen_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Nothing."""
 
     def gone(self, about: PodKey | Hold) -> None:
@@ -238,12 +238,12 @@ class PodColumns:
             else:
                 self._users[code] += 1
             codes.append(code)
-        slots = self._free_slots(records)
+        slots = np.array(self._free_slots(records), dtype=np.int64)
         self._shape[slots] = codes
         self._row[slots] = rows
         self._priority[slots] = [record.priority for record in records]
         self._leaving[slots] = [record.deleting for record in records]
-        self._started[slots] = np.inf
+        self._started[slots] = self._until[slots] = np.inf
         self._bound[slots] = False
 
     def expect(self, slots: Sequence[int], until: float) -> None:
@@ -313,7 +313,6 @@ class PodColumns:
         slots = [*again, *range(first, len(self.records))]
         for slot, record in zip(slots, records, strict=True):
             record.slot = slot
-        self._until[slots] = np.inf
         return slots
 
     def _use(self, held: Amounts, weight: Scored) -> int:

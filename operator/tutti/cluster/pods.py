@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, Amounts, parse_requests
@@ -183,6 +184,46 @@ class PodRecord:
                 counts[self.counted] -= 1
                 counts[now] += 1
                 self.counted = now
+
+
+class AssumedAlike(NamedTuple):
+    """Pods of one class that others see as the same and that have got room together: `records[i]` on row `rows[i]`."""
+
+    records: list[PodRecord]
+    rows: list[int]
+
+    @property
+    def pod_class(self) -> PodClass:
+        """What all of them ask for."""
+        return self.records[0].pod_class
+
+    @property
+    def pod_signature(self) -> PodSignature:
+        """What others see of each."""
+        return self.records[0].pod_signature
+
+    @property
+    def deleting(self) -> bool:
+        """Whether they are being deleted."""
+        return self.records[0].deleting
+
+
+def assumed_alike(records: Sequence[PodRecord], rows: Sequence[int]) -> list[AssumedAlike]:
+    """Return pods, `records[i]` on row `rows[i]`, by what they are alike in, each kind in the order of its first."""
+    found: dict[tuple[int, int, bool], AssumedAlike] = {}
+    mine, last = AssumedAlike([], []), None
+    for record, row in zip(records, rows, strict=True):
+        if (
+            last is None
+            or record.pod_class is not last.pod_class
+            or record.pod_signature is not last.pod_signature
+            or record.deleting is not last.deleting
+        ):
+            key = id(record.pod_class), id(record.pod_signature), record.deleting
+            mine, last = found.setdefault(key, AssumedAlike([], [])), record
+        mine.records.append(record)
+        mine.rows.append(row)
+    return list(found.values())
 
 
 def readable_amounts(quantities: Mapping[str, str | int | float]) -> tuple[Amounts, list[str]]:

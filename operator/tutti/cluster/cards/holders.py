@@ -17,7 +17,7 @@ from tutti.cluster.cards.columns import CardColumns, Grant
 from tutti.cluster.cards.fitting import choose_parts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.placed_pods import Hold
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 
 
 class CardHolders:
@@ -51,10 +51,11 @@ class CardHolders:
         if not marks:
             del self._earmarks[pod_class.signature, node]
 
-    def pledge(self, record: PodRecord) -> None:
-        """Give a pod what was kept for its class on the node where it is assumed."""
-        if record.pod_class.cards is not NO_CARDS:
-            self._hand_over(record.pod_class.signature, record.assumed, record.key)
+    def pledge(self, pods: AssumedAlike) -> None:
+        """Give pods what was kept for their class on the nodes where they are assumed."""
+        if pods.pod_class.cards is not NO_CARDS:
+            for record in pods.records:
+                self._hand_over(pods.pod_class.signature, record.assumed, record.key)
 
     def of(self, record: PodRecord) -> Grant | None:
         """Return what a pod has on its node."""

@@ -345,18 +345,30 @@ def _is_alike(one: PodClass, other: PodClass) -> bool:
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
 
-_RANKS = re.compile("([0-9]+)")
-_LONGEST_NUMBER = 20
+_NUMBERS = re.compile("[0-9]+")
+_DIGITS = "0123456789"
+_WIDTH = 21
+"""Of a number in a rank: no name of a pod that a controller made has so many digits."""
 
 
 def _by_rank(members: list[Member]) -> list[Member]:
     """Order p-2 before p-10, and a-10 before b-2, so that neighbouring ranks come to neighbouring places."""
     if len(members) < 2:  # noqa: PLR2004 - one needs no order
         return members
-    keys = [_RANKS.split(member.pod.name) for member in members]
-    for key in keys:
-        key[1::2] = [number.rjust(_LONGEST_NUMBER) for number in key[1::2]]
+    keys, heads = list[str](), dict[str, str]()
+    for member in members:
+        name = member.pod.name
+        head = name.rstrip(_DIGITS)  # most names of a gang have few that differ
+        wide = heads.get(head)
+        if wide is None:
+            wide = heads[head] = _NUMBERS.sub(_widened, head)
+        keys.append(wide + name[len(head) :].rjust(_WIDTH))
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
+
+
+def _widened(number: re.Match[str]) -> str:
+    """Return a number as wide as all others, so that it is compared as one."""
+    return number[0].rjust(_WIDTH)
 
 
 def _gathering(groups: Sequence[MemberGroup]) -> Explanation:

@@ -16,7 +16,7 @@ from tutti.api.throttles import CLUSTER_KIND, spec_of
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.placed_pods import Hold
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
 from tutti.cluster.signatures import selector_keys
 from tutti.quota.throttles import JUST_AFTER, NOTHING, Limits, Load, Throttle, load_of, throttle_of
 
@@ -166,28 +166,21 @@ class ThrottleBook:
         load = load_of(record.pod_class.requests) if keys else NOTHING
         self._count(record.key, ThrottledAs(keys, load, bool(record.node)) if keys else None)
 
-    def seen_all(self, records: Sequence[PodRecord]) -> None:
+    def seen_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Count pods that have got a place, those alike together."""
         if not self.throttles:
             return
-        alike: dict[tuple[int, int], list[PodRecord]] = {}
-        last, pods = None, list[PodRecord]()
-        for record in records:
-            if last is None or record.pod_signature is not last.pod_signature or record.pod_class is not last.pod_class:
-                pods = alike.setdefault((id(record.pod_signature), id(record.pod_class)), [])
-            last = record
-            pods.append(record)
-        for pods in alike.values():
-            keys = self.of(pods[0].namespace, pods[0].pod_signature.labels)
-            are_new = self._counted.keys().isdisjoint([one.key for one in pods])
+        for records, _ in alike:
+            keys = self.of(records[0].namespace, records[0].pod_signature.labels)
+            are_new = self._counted.keys().isdisjoint([one.key for one in records])
             if are_new and not keys:
                 continue
-            ours = [one.key for one in pods if not one.node and one.scheduler in self._schedulers]
-            if not are_new or len(ours) < len(pods):
-                for one in pods:
+            ours = [one.key for one in records if not one.node and one.scheduler in self._schedulers]
+            if not are_new or len(ours) < len(records):
+                for one in records:
                     self.seen(one)
                 continue
-            counted = ThrottledAs(keys, load_of(pods[0].pod_class.requests), is_used=False)
+            counted = ThrottledAs(keys, load_of(records[0].pod_class.requests), is_used=False)
             self._counted.update(dict.fromkeys(ours, counted))
             self._add(counted._replace(load=counted.load.times(len(ours))), 1)
 
