@@ -217,6 +217,11 @@ _NARROWING: Final = ("features", "at", "add_around")
 class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
     """A filter's state that can be narrowed to some rows."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether it will refuse what it refuses now, wherever it lets pods of the class go."""
+        ...
+
     def refused(self) -> Mask:
         """Return bool[rows]: which nodes are ruled out now, for whatever reason."""
         ...

@@ -317,21 +317,22 @@ class SequentialChoice:
         own = any(one.own for one in (*filters, *scorers))
         preferred = [(one, points[kinds.first]) for one, points in self.points]
         weights = [scorer.weight for scorer, _ in self.weighted]
+        allowed, settled = _allowed(filters, len(kinds)), False
         for _ in range(wanted):
-            open_ = kinds.sizes > 0
-            for one in filters:
-                open_ &= ~one.refused()
-            seen = open_.nonzero()[0]
+            seen = (allowed & (kinds.sizes > 0)).nonzero()[0]
             if not len(seen):
                 break
-            worth = kinds.top[seen]
-            if preferred:
-                worth = worth + preferred_scores(preferred, seen)
-            for scorer, weight in zip(scorers, weights, strict=True):
-                scores = scorer.scores(seen, kinds.sizes[seen])
-                if scores is not None:
-                    worth = worth + scores * weight
-            kind = kinds.best(seen, worth)
+            if len(seen) == 1:
+                kind = int(seen[0])
+            else:
+                worth = kinds.top[seen]
+                if preferred:
+                    worth = worth + preferred_scores(preferred, seen)
+                for scorer, weight in zip(scorers, weights, strict=True):
+                    scores = scorer.scores(seen, kinds.sizes[seen])
+                    if scores is not None:
+                        worth = worth + scores * weight
+                kind = kinds.best(seen, worth)
             row = kinds.take(kind)
             order.append(row)
             placed[row] += 1
@@ -342,9 +343,22 @@ class SequentialChoice:
                 scorers = [one.at(again) for one in scorers]
                 preferred = [(one, points[again]) for one, points in preferred]
             add_pod(now, [*filters, *scorers], around=own and not new)
+            if new or not settled:
+                allowed = _allowed(filters, len(kinds))
+                settled = len(seen) == 1 and all(one.settled for one in filters)
             if placed[row] < self.room[row]:
                 kinds.put(now, row, levels.of_next(row, int(placed[row])))
         return order
+
+
+def _allowed(filters: Sequence[NarrowableFilterState], count: int) -> Mask:
+    """Return bool[count]: which kinds no filter refuses now."""
+    if not filters:
+        return np.ones(count, dtype=np.bool_)
+    allowed = ~filters[0].refused()
+    for one in filters[1:]:
+        allowed &= ~one.refused()
+    return allowed
 
 
 def add_pod(row: int, states: Sequence[NarrowableFilterState | NarrowableScoreState], *, around: bool) -> None:

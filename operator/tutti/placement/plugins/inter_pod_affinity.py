@@ -111,6 +111,12 @@ class AffinityState:
                 out |= refused
         return out
 
+    @property
+    def settled(self) -> bool:
+        """Whether nobody is repelled by pods of the class, and those that these must be near are somewhere."""
+        repelled = any(one.step for one in (*self._apart, *self._existing))
+        return not repelled and not (self._near and self._is_first)
+
     def in_the_way(self, nodes: NodeColumns) -> Codes:
         """Return bool[codes]: those that the class keeps off, or that keep it off, where each node is a domain."""
         out = np.zeros(nodes.label_index.codes, dtype=np.bool_)
@@ -139,11 +145,16 @@ class AffinityState:
         out.changes_on_add = self.changes_on_add
         return out
 
+    @property
+    def _is_first(self) -> bool:
+        """Whether a pod that its own affinity means needs nobody, for there is none of them anywhere."""
+        return self._matches_itself and not any(one.counts.any() for one in self._near)
+
     def _lonely(self) -> Mask | None:
         """bool[rows]: nodes whose domains lack what the affinity wants; the first that wants its own needs no one."""
         if not self._near:
             return None
-        first = self._matches_itself and not any(one.counts.any() for one in self._near)
+        first = self._is_first
         lonely = np.zeros(self._rows, dtype=np.bool_)
         for one in self._near:
             lonely |= ~(one.domains.known if first else one.any_there())

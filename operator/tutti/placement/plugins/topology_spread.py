@@ -93,6 +93,11 @@ class SpreadState:
             out = over if out is None else out | over
         return np.zeros(self._rows, dtype=np.bool_) if out is None else out
 
+    @property
+    def settled(self) -> bool:
+        """Whether pods of the class are not counted."""
+        return not self.changes_on_add
+
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         for one in self._counted:
