@@ -24,6 +24,8 @@ from tutti_sim.children import ChildDied
 _BROKEN = 1
 _FAILED = 2
 _INTERRUPTED = 130
+_SAMPLES = "-f manifests/samples/two-queues.yaml -f manifests/samples/gang.yaml"
+"""A gang with queues and namespaces of its own, from the project's folder."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -129,6 +131,7 @@ class _Demo:
             self._playing = False
             kubectl = f"kubectl --kubeconfig {performance.kubeconfig}"
             self._show.say(f"The cluster goes on until Ctrl-C: {kubectl} get pods,podgroups -A")
+            self._show.say(f"Work of your own: {kubectl} apply {_SAMPLES}; or in namespace vision, with queue main")
             self._show.say(f"Its pages: {performance.pages}")
             await self._enough.wait()
         elif not self._as_json:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from tutti_sim.children import tail
 
+ROOT = Path(__file__).parents[2]
 DEMO = "from tutti.cli.main import main; main()"
 
 
@@ -114,6 +116,8 @@ async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
 async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Path):
     async with demo_with("--speed", "20", "--keep", directory=tmp_path) as demo:
         await line_with(b"The cluster goes on", demo)
+        said = (await line_with(b"Work of your own: ", demo)).decode().partition(": ")[2]
+        await starts(said.partition(";")[0].split())
         address = (await line_with(b"Its pages: ", demo)).decode().partition("Its pages: ")[2].strip()
         async with aiohttp.ClientSession() as session, session.get(address, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
@@ -123,6 +127,17 @@ async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Pat
 
     assert demo.returncode == 0
     assert processes_of(tmp_path) == []
+
+
+async def starts(command: list[str]) -> None:
+    """The gang that a command makes, as it is printed, gets its nodes."""
+    if shutil.which(command[0]) is None:
+        return
+    wait = ["wait", "-n", "team-a", "podgroup/trio", "--for=condition=Scheduled", "--timeout=60s"]
+    for one in (command, [*command[: command.index("apply")], *wait]):
+        process = await asyncio.create_subprocess_exec(*one, cwd=ROOT, stdout=PIPE, stderr=STDOUT)
+        out, _ = await process.communicate()
+        assert process.returncode == 0, out.decode()
 
 
 def logs_in(directory: Path) -> list[str]:
