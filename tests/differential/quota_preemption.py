@@ -99,7 +99,7 @@ def _as_cycle(case: Record) -> Record:
     asked = {**incoming, "localQueue": "asked", "queue": None, "podSets": pod_sets, "reclaimablePods": []}
     namespace = incoming["name"].rpartition("/")[0] or "default"
     return {
-        **case,
+        **_with_labels(case),
         "cohorts": case.get("cohorts", []),
         "localQueues": [{"name": f"{namespace}/asked", "clusterQueue": incoming["queue"]}],
         "workloads": [*({**one, "localQueue": ""} for one in case["admitted"]), asked],

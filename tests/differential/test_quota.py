@@ -56,6 +56,13 @@ def test_recorded_quota_decisions_are_met(topic):
     assert not failed, "\n".join(f"{case}: {text}" for case, text in failed.items())
 
 
+def test_what_was_drawn_at_random_is_decided_as_kueue_does():
+    found = dict(compare(HERE / "quota-random.jsonl"))
+    assert len(found) == 101
+    failed = {case: text for case, text in found.items() if text is not None}
+    assert not failed, "\n".join(f"{case}: {text}" for case, text in failed.items())
+
+
 def test_every_known_difference_is_of_a_case_that_there_is():
     recorded = {case for topic in TOPICS for case in asked(HERE / f"quota-{topic}.jsonl")}
     assert set(QUOTA) <= recorded
