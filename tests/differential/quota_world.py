@@ -297,7 +297,8 @@ def _tell_workload(scene: Scene, said: Record) -> None:
     if not door and said.get("queue"):
         door = f"door-to-{said['queue']}"
         _tell_door(scene, namespace, door, said["queue"])
-    spec: Record = {"podGroups": [_pod_group(said, pods) for pods in said["podSets"]]}
+    # A pod set without pods is no pod group: `tutti migrate` leaves it out as well.
+    spec: Record = {"podGroups": [_pod_group(said, pods) for pods in said["podSets"] if pods["count"]]}
     if door:
         spec["queueName"] = named(door)
     world.object("Workload", name, spec, namespace)
