@@ -201,3 +201,32 @@ def test_who_writes_his_claims_over_and_over_has_nobody_else_tried_again() -> No
     world.devices.free("mine-0")
     world.until(60)
     assert len(world.where("waits-")) == 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("12 / (device.attributes['gpu.example.com'].index - 1) != 0", "division by zero"),
+        ("device.attributes['gpu.example.com'].index != 1 || device.attributes['gpu.example.com'].none", "no such key"),
+        (
+            "device.attributes['gpu.example.com'].index != 1 || device.driver.matches(device.driver + '[')",
+            "error parsing regexp",
+        ),
+        ("lists.range(2000).map(x, x + device.attributes['gpu.example.com'].index).size() < 0", "0/1 nodes are"),
+    ],
+)
+def test_an_expression_that_raises_about_some_devices_or_is_long_is_told_to_its_pods_alone(
+    expression: str, told: str
+) -> None:
+    world = world_of(free=2)
+    selectors = [{"cel": {"expression": expression}}]
+    for number in range(3):
+        world.devices.make_claim(f"theirs-{number}", asks_for(2, selectors=selectors))
+        world.pod(f"theirs-{number}", gpus=0, device_claims=(f"theirs-{number}",))
+    world.devices.make_claim("honest", asks_for(2))
+    world.pod("honest", gpus=0, device_claims=("honest",))
+    world.until(60)
+
+    assert world.where() == {"honest": "n0"}
+    assert told in world.why("Pod", "theirs-0").message
+    assert not world.replay().differences

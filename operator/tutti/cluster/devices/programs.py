@@ -49,12 +49,16 @@ class PoolMatches(NamedTuple):
         selected: Those that it selects by all that it asks.
         tolerated: Those whose taints it tolerates.
         shared: Those that several may have.
+        untold: Those of which it cannot be told whether it selects them.
+        fault: Why not of the first of these, with {claim} for the claim, or "".
     """
 
     of_class: int
     selected: int
     tolerated: int
     shared: int
+    untold: int
+    fault: str
 
 
 class DeviceProgram:
@@ -260,13 +264,16 @@ class DeviceProgram:
         known = self._matches.get(key)
         if known is None:
             kinds = [self.projection.kind(device) for device in pool.devices]
-            selected = [self.selects(way, kind) is True for kind in kinds]
+            answers = [self.selects(way, kind) for kind in kinds]
+            selected = [one is True for one in answers]
             of_class = [mine or self._is_of_class(way, kind) for mine, kind in zip(selected, kinds, strict=True)]
             known = self._matches[key] = PoolMatches(
                 _bits(of_class),
                 _bits(selected),
                 _bits([is_tolerated(way, kind) for kind in kinds]),
                 _bits([kind.multiple for kind in kinds]),
+                _bits([isinstance(one, str) for one in answers]),
+                next((one for one in answers if isinstance(one, str)), ""),
             )
         return known
 

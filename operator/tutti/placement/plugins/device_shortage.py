@@ -133,6 +133,8 @@ class _Tally(NamedTuple):
         if not devices:
             return cls(f"no devices of class {name} are published for these nodes", wanted, 0)
         text = f"{match} of {counted(devices, 'device')} of class {name} {agreeing(match, ('matches', 'match'))}"
+        if told["untold"]:
+            text += _untold(program, way, told["untold"], _each_pool(nodes, among))
         text += f"; {taken} {agreeing(taken, IS)} taken"
         if told["spent"]:
             text += f"; {told['spent']} {agreeing(told['spent'], HAS)} too little left of capacity or counters"
@@ -162,10 +164,18 @@ def _count(
         new = _not_seen(pool, met) if pool.shared else -1
         told["of_class"] += (found.of_class & new).bit_count()
         told["match"] += (found.selected & new).bit_count()
+        told["untold"] += (found.untold & new).bit_count()
         told["taken"] += (found.selected & used & new).bit_count()
         told["spent"] += (spent & new).bit_count()
         told["tainted"] += (found.selected & ~found.tolerated & new).bit_count()
     return free
+
+
+def _untold(program: DeviceProgram, way: WayAsk, count: int, pools: Iterable[NodePool]) -> str:
+    """Say of how many devices it cannot be told whether they match, and why not of one."""
+    faults = (program.matches(way, pool).fault for pool in pools)
+    why = next((one for one in faults if one), "").removeprefix("claim {claim}: ")
+    return f"; of {count} it cannot be told ({plainly(why)})"
 
 
 def _unusable(nodes: NodeColumns, program: DeviceProgram, way: WayAsk, pools: Iterable[NodePool]) -> str:
