@@ -301,7 +301,7 @@ def _tell_workload(scene: Scene, said: Record) -> None:
     spec: Record = {"podGroups": [_pod_group(said, pods) for pods in said["podSets"] if pods["count"]]}
     if door:
         spec["queueName"] = named(door)
-    world.object("Workload", name, spec, namespace)
+    world.object("Workload", name, spec, namespace, uid=said.get("uid") or "")
     if said.get("evicted", {}) and said["evicted"].get("status"):
         _tell_conditions(scene, said, namespace, name)
     for pods in said["podSets"]:

@@ -18,7 +18,7 @@ CASES = {
     "cycle-fair": 14,
     "cycle-topology": 36,
     "entry-order": 2,
-    "fair-preemption": 21,
+    "fair-preemption": 22,
     "fair-preemption-generated": 106,
     "flavor-assignment": 40,
     "flavor-rank": 6,

@@ -401,13 +401,14 @@ class World:
         spec: dict[str, Any],
         namespace: str = "default",
         labels: dict[str, str] | None = None,
+        uid: str = "",
     ) -> None:
-        """Make an object of ours, or change its spec."""
+        """Make an object of ours, or change its spec; without `uid` it has the next number."""
         key = (kind, namespace if kind in NAMESPACED else "", name)
         before = self.objects.get(key)
         meta = {
             "name": name,
-            "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
+            "uid": before["metadata"]["uid"] if before else uid or f"uid-{next(self._uids)}",
             "generation": before["metadata"]["generation"] + 1 if before else 1,
             "labels": labels or {},
             "creationTimestamp": before["metadata"]["creationTimestamp"]
