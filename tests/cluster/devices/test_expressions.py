@@ -165,6 +165,41 @@ def test_what_goes_wrong_is_said_in_the_words_of_kubernetes(expression, message)
     assert message in str(caught.value)
 
 
+# Asked of Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/cel) about a device of the same attributes.
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (f'{OWN}.version.lowerAscii() == "a"', "no such overload: lowerAscii(kubernetes.Semver)"),
+        (f'{OWN}.index.substring(1, 2) == "a"', "no such overload: substring(int, int, int)"),
+        (f'{OWN}.healthy.indexOf("a") == 1', "no such overload: indexOf(bool, string)"),
+        (f'{OWN}.index.lastIndexOf("a") == 1', "no such overload: lastIndexOf(int, string)"),
+        (f"{OWN}.model.major() == 1", "no such overload: major(string)"),
+        (f'quantity({OWN}.index) == quantity("1")', "no such overload: quantity(int)"),
+        (f"size({OWN}.index) == 1", "no such overload: size"),
+        (f'{OWN}.index.startsWith("a")', "no such overload"),
+        (f'{OWN}.index.find("a") == "a"', "no such overload"),
+        (f"{OWN}.version < 1", "no such overload: _<_"),
+        (f"{OWN}.healthy + 1 == 2", "no such overload: _+_"),
+        (f"{OWN}.model - 1 == 2", "no such overload"),
+        (f'{OWN}.index + "a" == "b"', "no such overload"),
+        (f"-{OWN}.version == 1", "no such overload: -_"),
+        (f'semver("1.0.0") == {OWN}.model', "no such overload"),
+        (f"int({OWN}.model) == 1", "type conversion error from 'string' to 'int'"),
+        (f"bool({OWN}.model)", "type conversion error from 'string' to 'bool'"),
+        (
+            f'duration({OWN}.model) == duration("1s")',
+            "type conversion error from 'string' to 'google.protobuf.Duration'",
+        ),
+        ("[1][1] == 1", "index out of bounds: 1"),
+    ],
+)
+def test_a_call_that_does_not_suit_is_told_word_for_word(expression, message):
+    with pytest.raises(SelectorError) as caught:
+        holds(expression)
+
+    assert str(caught.value) == f"CEL runtime error: {message}"
+
+
 @pytest.mark.parametrize(
     "expression",
     [

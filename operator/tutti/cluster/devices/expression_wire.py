@@ -5,7 +5,7 @@ The format is that of google/api/expr/v1alpha1/checked.proto and syntax.proto, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tutti.cluster.devices.expression_functions import SAME
@@ -25,7 +25,7 @@ _VALUE, _REFERENCES, _TYPES, _EXPRESSION = 2, 2, 3, 4
 _KEY, _ENTRY = 1, 2
 _ID, _CALL = 2, 6
 _TARGET, _FUNCTION, _ARGUMENTS = 1, 2, 3
-_DYN: Final = 1
+_DYN, _MAP = 1, 7
 _PARTS: Final = {5: (1,), _CALL: (1, 3), 7: (1,), 8: (2,), 9: (2, 4, 5, 6, 7)}
 """Of what an Expr can be: the fields in which there are others."""
 _STRUCT: Final = 8
@@ -79,16 +79,18 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def with_own_equality(compiled: bytes) -> bytes:
-    """Return an expression whose `==` is ours (`SAME`) where the type of the left side is not known.
+    """Return an expression whose `==` is ours (`SAME`) where the type of the left side is not known, or may be our own.
 
     CEL's maps, which our own types are evaluated as, equal nothing else; our own types are not asked (cel-go, Equal).
     """
     whole = fields(compiled)
     raw = bytearray(part_of(whole, _VALUE))
     checked = fields(bytes(raw))
-    unknown = {fields(entry).get(_KEY, [0])[0] for entry in checked.get(_TYPES, ()) if _is_unknown(entry)}
+    types = {
+        fields(entry).get(_KEY, [0])[0]: fields(part_of(fields(entry), _ENTRY)) for entry in checked.get(_TYPES, ())
+    }
     changed: set[int] = set()
-    for identity, at in list(_equations(bytes(raw), unknown)):
+    for identity, at in list(_equations(bytes(raw), types)):
         raw[at : at + len(_OWN_EQUALS)] = _OWN_EQUALS
         changed.add(identity)
     if not changed:
@@ -101,12 +103,8 @@ def with_own_equality(compiled: bytes) -> bytes:
     return _delimited(1, part_of(whole, 1)) + _delimited(_VALUE, bytes(kept))
 
 
-def _is_unknown(entry: bytes) -> bool:
-    return _DYN in fields(part_of(fields(entry), _ENTRY))
-
-
-def _equations(raw: bytes, unknown: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield the number of each `==` whose left side is of unknown type, and where its name stands."""
+def _equations(raw: bytes, types: Mapping[int, Message]) -> Iterator[tuple[int, int]]:
+    """Yield the number of each `==` that is to be ours, and where its name stands."""
     waiting = [(begin, end) for field, _, begin, end in _spans(raw, 0, len(raw)) if field == _EXPRESSION]
     while waiting:
         node = list(_spans(raw, *waiting.pop()))
@@ -116,7 +114,7 @@ def _equations(raw: bytes, unknown: set[int]) -> Iterator[tuple[int, int]]:
                 continue
             parts = list(_spans(raw, begin, end))
             if field == _CALL:
-                yield from ((identity, at) for at in _equation(raw, parts, unknown))
+                yield from ((identity, at) for at in _equation(raw, parts, types))
             inner = [(at, stop) for number, value, at, stop in parts if value is None and number in _PARTS[field]]
             if field == _STRUCT:
                 inner = [
@@ -128,10 +126,13 @@ def _equations(raw: bytes, unknown: set[int]) -> Iterator[tuple[int, int]]:
             waiting += inner
 
 
-def _equation(raw: bytes, parts: list[tuple[int, int | None, int, int]], unknown: set[int]) -> Iterator[int]:
+def _equation(raw: bytes, parts: list[tuple[int, int | None, int, int]], types: Mapping[int, Message]) -> Iterator[int]:
+    """Yield where the name of an `==` stands, if its left side is of unknown type, or a map and its right side is."""
     name = next((at, end) for field, _, at, end in parts if field == _FUNCTION)
-    left = next(((at, end) for field, _, at, end in parts if field == _ARGUMENTS), None)
-    if left is not None and raw[slice(*name)] == _EQUALS and fields(raw[slice(*left)]).get(_ID, [0])[0] in unknown:
+    if raw[slice(*name)] != _EQUALS:
+        return
+    sides = [types.get(fields(raw[at:end]).get(_ID, [0])[0], {}) for field, _, at, end in parts if field == _ARGUMENTS]
+    if _DYN in sides[0] or (_MAP in sides[0] and _DYN in sides[1]):
         yield name[0]
 
 

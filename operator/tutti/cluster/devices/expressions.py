@@ -11,17 +11,16 @@ it comes to at most about a device of that size (`expression_costs.py`). Beyond 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from tutti.api.devices import AttributeValue
-from tutti.cluster.devices.expression_costs import MOST_COST, MOST_ROUNDS, SMALLEST, DeviceSizes, cost_of
+from tutti.cluster.devices.expression_costs import MOST_COST, SMALLEST, DeviceSizes, cost_of
 from tutti.cluster.devices.expression_environment import CHECKED, EVALUATED
+from tutti.cluster.devices.expression_errors import not_bool, too_complex, worded
 from tutti.cluster.devices.expression_functions import quantity_map, version_map
 from tutti.cluster.devices.expression_texts import as_checked, as_evaluated, unknown_name
-from tutti.cluster.devices.expression_values import TYPE_NAMES, ObjectMap, SelectorError
+from tutti.cluster.devices.expression_values import ObjectMap, SelectorError
 from tutti.cluster.devices.expression_wire import with_own_equality
 
 LONGEST_EXPRESSION: Final = 10 * 1024
@@ -145,7 +144,7 @@ class Expressions:
             return f"CEL compile error: {program}"
         cost = self.cost(expression, device)
         if cost > MOST_COST:
-            return f"CEL runtime error: {_too_complex(cost)}"
+            return f"CEL runtime error: {too_complex(cost)}"
         seen = self._maps.get(device)
         if seen is None:
             seen = self._maps[device] = device.as_map()
@@ -153,12 +152,12 @@ class Expressions:
             result = program.eval(data={"device": seen})
             kind, value = result.type().name(), result.value()
         except RuntimeError as error:
-            return f"CEL runtime error: {_worded(str(error))}"
+            return f"CEL runtime error: {worded(str(error))}"
         except TypeError:  # so the runtime hands over an optional value
             kind, value = "optional_type", None
         if isinstance(value, bool):
             return value
-        return f"CEL runtime error: {_worded(str(value)) if kind == 'ERROR' else _not_bool(kind, value)}"
+        return f"CEL runtime error: {worded(str(value)) if kind == 'ERROR' else not_bool(kind, value)}"
 
     def _program(self, expression: str) -> _Compiled:
         known = self._compiled.get(expression)
@@ -170,30 +169,6 @@ class Expressions:
         else:
             self._compiled.move_to_end(expression)
         return known
-
-
-_CONVERSIONS: Final[Mapping[str, str]] = {
-    "int": "unsupported type conversion from 'int' to bool",
-    "uint": "unsupported type conversion from 'uint' to bool",
-    **{name: f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'" for name in TYPE_NAMES.values()},
-}
-"""What kube-scheduler says of results of these kinds (cel-go, common/types; apiserver, pkg/cel)."""
-
-
-def _not_bool(kind: str, value: object) -> str:
-    """Return what kube-scheduler says of a result that is neither true nor false."""
-    name = kind.lower()
-    if isinstance(value, dict):
-        name = next((said for key, said in TYPE_NAMES.items() if key in value), name)
-    why = _CONVERSIONS.get(name, f"unsupported native conversion from {name} to 'bool'")
-    return f"CEL result of type {name} could not be converted to bool: {why}"
-
-
-_NO_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "?(?P<key>.*?)"?\.?', re.DOTALL)
-_NO_OVERLOAD: Final = re.compile(r"UNKNOWN: No matching overloads? found.*|.*\bno such overload\b.*", re.DOTALL)
-_TOO_MANY_ROUNDS: Final = "Iteration budget exceeded"
-_BY_ZERO: Final = ("divide by zero", "modulus by zero")
-_STATUS: Final = re.compile(r"^[A-Z_]+: ")
 
 
 def _compile(expression: str) -> _Compiled:
@@ -209,17 +184,17 @@ def _compile(expression: str) -> _Compiled:
         if result not in ("BOOL", "DYN"):
             return _Compiled(f"must evaluate to bool or the unknown type, not {result.lower()}")
         forms = [checked.serialize()]
-        cost, too_complex = _weighed(forms[0])
-        if too_complex:
-            return _Compiled(too_complex)
+        cost, refusal = _weighed(forms[0])
+        if refusal:
+            return _Compiled(refusal)
         evaluated = EVALUATED.compile(as_evaluated(expression)).serialize()
     except (RuntimeError, ValueError) as error:
-        return _Compiled(_worded(str(error)).partition("\n")[0])
+        return _Compiled(worded(str(error)).partition("\n")[0])
     if "bind" in expression:  # what stands there several times is worked out as often
         forms.append(evaluated)
-        again, too_complex = _weighed(evaluated)
-        if too_complex:
-            return _Compiled(too_complex)
+        again, refusal = _weighed(evaluated)
+        if refusal:
+            return _Compiled(refusal)
         cost = max(cost, again)
     return _Compiled(EVALUATED.deserialize(with_own_equality(evaluated)), tuple(forms), cost)
 
@@ -228,22 +203,4 @@ def _weighed(form: bytes) -> tuple[int, str]:
     """Return what an expression costs at most, and what is wrong with it if that is too much about any device."""
     cost = cost_of(form)
     least = cost_of(form, SMALLEST) if cost > MOST_COST else cost
-    return cost, _too_complex(least) if least > MOST_COST else ""
-
-
-def _too_complex(cost: int) -> str:
-    return f"too complex, exceeds cost limit: it may take {cost} steps, and {MOST_COST} is the most"
-
-
-def _worded(text: str) -> str:
-    """Return the runtime's complaint in the words of CEL's other implementations, which users know."""
-    missing = _NO_KEY.fullmatch(text)
-    if missing is not None:
-        return f"no such key: {missing['key']}"
-    if text.endswith(_BY_ZERO):
-        return _BY_ZERO[text.endswith(_BY_ZERO[1])].replace("divide", "division")
-    if _TOO_MANY_ROUNDS in text:
-        return f"too complex, exceeds cost limit: its loops go round more than {MOST_ROUNDS} times together"
-    if _NO_OVERLOAD.fullmatch(text):
-        return "no such overload"
-    return _STATUS.sub("", text)
+    return cost, too_complex(least) if least > MOST_COST else ""
