@@ -365,3 +365,17 @@ def test_an_answer_of_an_earlier_life_is_not_taken():
     assert world.where() == {}
     tell(world, "n1", ask=new)
     assert world.where() == {"a": "n1"}
+
+
+def test_the_condition_of_a_gang_says_that_an_extender_is_asked_until_the_last_has_answered():
+    world = extended(FILTER, SCORE)
+    world.gang("g", 2)
+    world.run()
+    asking = world.condition("PodGroup", "g", "Scheduled")
+    assert (asking["status"], asking["reason"]) == ("False", "WaitingForExtender")
+    assert asking["message"] == "an HTTP extender has been asked about its pods"
+    tell(world, "n0", "n1")
+    assert world.condition("PodGroup", "g", "Scheduled") == asking
+    tell(world, scores={"n0": 1})
+    assert world.condition("PodGroup", "g", "Scheduled")["reason"] == "Scheduled"
+    assert world.replay().differences == []

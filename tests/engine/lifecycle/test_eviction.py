@@ -621,3 +621,16 @@ def test_a_member_that_ended_before_it_was_seen_on_its_node_has_left():
     world.run()
     count = world.engine.state.counts.of("cq")
     assert (count.leaving, count.admitted, count.pending) == (0, 0, 0)
+
+
+def test_a_gang_that_leaves_before_all_of_it_was_bound_does_not_say_that_it_is_being_bound(world):
+    world.gang("g", 2, queue="queue")
+    world.hold_binds = world.hold_evictions = True
+    world.run()
+    world.answer(world.pending_binds[0])
+    world.run()
+    assert world.condition("PodGroup", "g", "Scheduled")["reason"] == "Binding"
+    stop(world, "ClusterQueue", "cq", "HoldAndDrain")
+    world.run()
+    said = world.condition("PodGroup", "g", "Scheduled")
+    assert (said["status"], said["reason"]) == ("False", "ClusterQueueStopped")

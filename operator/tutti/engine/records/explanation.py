@@ -38,6 +38,12 @@ IN_LINE = "InLine"
 ASKING = "WaitingForExtender"
 """The reason of who waits for the answer of an HTTP extender."""
 
+PASSING = {
+    ASKING: "an HTTP extender has been asked about its pods",
+    IN_LINE: "it has not been looked at yet",
+}
+"""Reasons that last for a moment, with what is said of them to those who were told nothing else."""
+
 WAITING_FOR_OTHERS = "WaitingForWorkloads"
 """The reason of who starts after others that may end yet."""
 

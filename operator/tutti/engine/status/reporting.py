@@ -27,9 +27,8 @@ from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import (
-    ASKING,
     AWAITING_DEVICES,
-    IN_LINE,
+    PASSING,
     PATIENT,
     REFRESH_SECONDS,
     Explanation,
@@ -42,9 +41,6 @@ from tutti.engine.status import StatusState, pod_conditions, queue_statuses, sta
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
 from tutti.engine.status.statuses import PositionReport, reported_start
 from tutti.engine.status.workload_conditions import report_gang_condition
-
-PASSING = (ASKING, IN_LINE)
-"""Reasons that are not written: they last for a moment."""
 
 
 def count(state: StatusState, workload: Workload) -> None:

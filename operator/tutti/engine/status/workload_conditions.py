@@ -17,7 +17,7 @@ from tutti.api.conditions import Json, Status, condition_json
 from tutti.api.messages import HAS, agreeing
 from tutti.engine.lifecycle.member_loss import describe_degraded
 from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.explanation import PASSING, EvictionReason, Gate
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.status import StatusState
@@ -55,20 +55,20 @@ def _condition(kind: str, so: bool, reason: str, message: str = "") -> Said:
 
 
 def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
-    why, tally, ended = workload.reported_explanation, workload.counts(), workload.phase is Phase.FINISHED
+    tally, ended = workload.counts(), workload.phase is Phase.FINISHED
     admitted = workload.phase in ADMITTED or ended
     if workload.key[0] == "Workload":
-        reason, message = ("Admitted", "") if admitted else _reason(why)
+        reason, message = ("Admitted", "") if admitted else _reason(workload)
         leaving = workload.phase is Phase.LEAVING
         so = admitted or leaving or workload.held_since is not None
         yield _condition("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
         yield _condition("Admitted", admitted, reason, message)
     elif workload.round or "QuotaReserved" in told:  # of a gang, where quota may be held without nodes
         so = admitted or workload.phase is Phase.LEAVING or workload.held_since is not None
-        reason, message = _reason(why)
+        reason, message = _reason(workload)
         yield _condition("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
     scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
-    reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(why)
+    reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(workload)
     yield _condition("Scheduled", scheduled, reason, message)
     ready = scheduled and workload.ready
     if workload.degraded_since is not None:
@@ -137,8 +137,20 @@ def _together(workload: Workload, tally: MemberCounts, required: int) -> str:
     return f"all required members have had a node; {have} one now"
 
 
-def _reason(why: Explanation | None) -> tuple[str, str]:
-    return ("Binding", "its members are being bound") if why is None else (why.reason, why.plain)
+def _reason(workload: Workload) -> tuple[str, str]:
+    """Return why a workload is not admitted or scheduled: what it was told, or where that is nothing yet, its state.
+
+    What is over in a moment is said without numbers: these would be written again with each try.
+    """
+    why, now = workload.reported_explanation, workload.explanation
+    if why is not None:
+        return why.reason, why.plain
+    if workload.phase is Phase.LEAVING:
+        evicted = workload.evicted
+        return ("Leaving", "its members are leaving") if evicted is None else (evicted.reason, evicted.message)
+    if now is not None and now.reason in PASSING:
+        return now.reason, PASSING[now.reason]
+    return "Binding", "its members are being bound"
 
 
 SCHEDULED = (Phase.SCHEDULED, Phase.FINISHED)
