@@ -2,11 +2,13 @@
 
 Of each page how long it takes to make, how large it is (as sent, and packed), and how large the message after one pod
 has gone is; how long pictures take that are carried on from one to the next, the first and those after a change, while
-everybody is tried beside and after that; and what the process holds in memory.
+everybody is tried beside and after that; what the process holds in memory; and how long it takes to try out what would
+help one gang.
 """
 
 from __future__ import annotations
 
+import gc
 import gzip
 import itertools
 import json
@@ -22,12 +24,15 @@ import msgspec
 
 from tests.cli.views import scene
 from tutti.api.configuration import TuttiConfiguration
+from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.views.configuration import KnownConfiguration
 from tutti.cli.views.listing import Listed
 from tutti.engine.records.observations import AnyObservation, PodGone, PodSeen
 from tutti.web.access import EVERYTHING
 from tutti.web.addresses import made_page, page_address
-from tutti.web.documents import change_of
+from tutti.web.documents import PageDocument, change_of
+from tutti.web.pages.asking import PageRequest
+from tutti.web.pages.workload import remedies_document
 from tutti.web.picture import Picture
 from tutti.web.standing import KeptAnswers
 
@@ -106,6 +111,17 @@ def carried_on(known: KnownConfiguration, seen: Sequence[AnyObservation], lost: 
     return found | ({"whileTried": statistics.median(beside)} if beside else {})
 
 
+def tried_out(picture: Picture, name: str) -> tuple[float, PageDocument]:
+    """Return how long it takes to try what would help a gang that waits, and what is told of it.
+
+    Memory is walked as seldom as in the process of pages.
+    """
+    gc.set_threshold(*GC_THRESHOLDS)
+    names = {"namespace": "vision", "name": name}
+    found: tuple[float, PageDocument] = timed(lambda: remedies_document(PageRequest(picture, EVERYTHING, names, {})))
+    return found
+
+
 def main(nodes: int, workloads: int) -> None:
     """Measure, and print it as JSON."""
     seen = list(scene.told(list(objects(nodes, workloads))).listed.seen)
@@ -127,8 +143,11 @@ def main(nodes: int, workloads: int) -> None:
         change = msgspec.json.encode(change_of(page, made_page(second, address, EVERYTHING)))
         pages[path] = {"ms": millis, "bytes": len(body), "packed": len(gzip.compress(body)), "change": len(change)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    millis, found = tried_out(first, f"gang-{workloads * 9 // 10}")
+    remedies = {"ms": millis, "told": found.summary}
     figures = {"nodes": nodes, "workloads": workloads, "load": os.getloadavg()[0], "pictureMs": times}
-    sys.stdout.write(json.dumps(figures | {"peakMiB": peak, "pages": pages}, indent=2) + "\n")
+    figures |= {"peakMiB": peak, "pages": pages, "remedies": remedies}
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

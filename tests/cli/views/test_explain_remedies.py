@@ -10,6 +10,7 @@ from tests.cli.views import scene
 from tests.cli.views.explaining import GANG, alone, flavored, helps, kind, message, of, verdicts, without
 from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
 from tutti.cli.views.command_line import plain
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.remedies import why_no_remedy
 from tutti.engine.records.explanation import Explanation, Gate
@@ -141,6 +142,18 @@ def test_quota_alone_that_does_not_help_is_told_with_what_comes_then():
 
     assert remedy.what == "the quota of ClusterQueue vision in a100 is raised: nvidia.com/gpu from 16 to 56"
     assert remedy.then.startswith("0/8 nodes are available in flavor a100: ")
+
+
+def test_a_change_that_does_not_help_is_tried_once():
+    """Each try is an engine that is told the whole cluster: here of lent quota that is taken back, and of more quota."""
+    made = [*without("train-2"), *(pod("vision", f"train-2-{n}", 8, gang="train-2") for n in range(5))]
+    asked = told([*made, group("vision", "train-2", 5)])
+    asked.known = lambda key: asked.decided(asked.listed.seen)[0].workloads[key].explanation
+
+    (remedy,) = explanation_of(asked, asked.stock().state, ("PodGroup", "vision", "train-2")).remedies
+
+    assert remedy.then
+    assert asked.effort.tried == 2
 
 
 def test_members_that_are_missing_are_told_with_what_comes_then():

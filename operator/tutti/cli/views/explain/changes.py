@@ -85,14 +85,22 @@ class Change:
 
 def helpful_changes(case: UnplacedWorkload, ideas: Iterable[Change], *, good: int, most: int) -> list[Remedy]:
     """Try at most so many ideas in order, and return the first few after which the workload would be placed."""
+    return helpful(tried_changes(case, ideas, good=good, most=most))
+
+
+def tried_changes(case: UnplacedWorkload, ideas: Iterable[Change], *, good: int, most: int) -> list[Remedy]:
+    """Try at most so many ideas in order, until enough are found to help, and return what came of each that was."""
     found: list[Remedy] = []
     for idea in islice(ideas, most):
-        remedy = try_change(case, idea)
-        if not remedy.then:
-            found.append(remedy)
-        if len(found) == good:
+        found.append(try_change(case, idea))
+        if len(helpful(found)) == good:
             break
     return found
+
+
+def helpful(tried: Iterable[Remedy]) -> list[Remedy]:
+    """Return those after which the workload would be placed."""
+    return [one for one in tried if not one.then]
 
 
 def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:

@@ -16,7 +16,14 @@ from tutti.api.messages import agreeing, counted, escape_controls, shortened
 from tutti.api.network import GROUP_LABEL
 from tutti.api.resources import format_amount
 from tutti.cli.views.explain import changes, node_changes
-from tutti.cli.views.explain.changes import Change, UnplacedWorkload, helpful_changes, try_change
+from tutti.cli.views.explain.changes import (
+    Change,
+    UnplacedWorkload,
+    helpful,
+    helpful_changes,
+    tried_changes,
+    try_change,
+)
 from tutti.cli.views.explain.gates import node_shortage
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.moves import helpful_moves
@@ -221,9 +228,9 @@ def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
             found = [
                 *remedies_by_ends(case, *users_of_quota(case)),
                 *helpful_changes(case, changes.reclaim_lent_quota(case), good=1, most=1),
-                *helpful_changes(case, changes.raise_quota(case), good=_GOOD, most=_MOST),
             ]
-            return tuple(found) or _first_steps(case, changes.raise_quota(case))
+            raised = tried_changes(case, changes.raise_quota(case), good=_GOOD, most=_MOST)
+            return tuple([*found, *helpful(raised)] or raised)
         case Gate.PLACEMENT:
             return tuple(_about_nodes(case))
         case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
