@@ -116,3 +116,22 @@ def test_the_gang_may_come_back_under_its_name():
     world.run()
     assert len(world.where()) == 2
     assert ("PodGroup", "default", "job") in world.objects
+
+
+def test_members_made_anew_for_another_queue_are_admitted_there_whatever_was_written_for_those_before():
+    """What is written for a gang of annotations is there to be read by people; it took part in the choice of the queue."""
+    world = World()
+    world.flavor()
+    world.node("n1")
+    world.queue("full", 0, local="training")
+    world.queue("free", 8, local="other")
+    for name in ("a", "b"):
+        member(world, name, queue="training")
+    world.run()
+    for before, after in (("a", "c"), ("b", "d")):
+        world.delete(before)
+        member(world, after, queue="other")
+        world.run()
+    assert set(world.where()) == {"c", "d"}
+    assert (world.used("full"), world.used("free")) == (0, 2)
+    assert world.replay().differences == []

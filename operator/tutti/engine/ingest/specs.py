@@ -218,7 +218,7 @@ def _read_pod_group(
         promise_nothing(workload)  # what runs of it goes on
     else:
         workload.problem = _missing(state, workload)
-    said = None if written is None or (owned and not own) else written.spec
+    said = written.spec if own and written is not None else None
     _read_wishes(state, workload, gang.spec if gang is not None else said)
     if owned and not own:
         keep_in_domains(workload, answers)
