@@ -320,6 +320,7 @@ class World:
         owner: OwnerReference | None = None,
         labels: dict[str, str] | None = None,
         guaranteed: bool = False,
+        restart_policy: str = "",
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus), **(extended or {})}
@@ -339,6 +340,7 @@ class World:
                 node_name=node,
                 priority=priority,
                 preemption_policy="" if preempts else "Never",
+                restart_policy=restart_policy,
                 node_selector=selector or {},
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],

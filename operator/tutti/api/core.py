@@ -250,6 +250,7 @@ class PodSpec(View, frozen=True):
     priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
+    restart_policy: str = ""
     scheduling_gates: list[SchedulingGate] = []
     containers: list[Container] = []
     init_containers: list[Container] = []
@@ -322,6 +323,11 @@ class Pod(View, frozen=True):
     def terminated(self) -> bool:
         """Whether it has succeeded or failed, and so holds no resources any more."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether it would run for ever, and ends because it is being deleted, whatever its containers say of that."""
+        return self.metadata.deletion_timestamp is not None and self.spec.restart_policy == "Always"
 
     @property
     def ready(self) -> bool:

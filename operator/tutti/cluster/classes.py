@@ -406,6 +406,7 @@ def _placement_spec(spec: PodSpec, *, keep_limits: bool) -> PodSpec:
         priority=None,
         priority_class_name="",
         preemption_policy="",
+        restart_policy="",
         scheduling_gates=[],
         scheduling_group=None,
         workload_ref=None,

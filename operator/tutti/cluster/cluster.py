@@ -312,7 +312,7 @@ class Cluster:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or pod.terminated != record.terminated or node != record.node:
             self._uncharge(record)
-            record.phase, record.held, record.weight, record.node = pod.status.phase, held, weight, node
+            record.phase, record.held, record.weight, record.node = record.phase_after(pod), held, weight, node
             if node or pod.terminated:
                 record.assumed = ""
             self._recharge(record)

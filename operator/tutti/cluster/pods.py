@@ -156,13 +156,22 @@ class PodRecord:
 
     def follow(self, pod: Pod) -> None:
         """Take over what the API server says of the pod, all but its place and what others see of it."""
-        self.phase = pod.status.phase
+        self.phase = self.phase_after(pod)
         self.priority = pod.spec.priority or 0
         self.scheduler = pod.spec.scheduler_name
         self.generation = pod.metadata.generation
         self.gated = bool(pod.spec.scheduling_gates)
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
+
+    def phase_after(self, pod: Pod) -> str:
+        """Return its phase by what the API server says now.
+
+        Whose containers ended well because they were told to (kubelet 1.27 and later call it Succeeded) has not done
+        what it was for, and somebody makes it anew.
+        """
+        phase = pod.status.phase
+        return "Failed" if phase == "Succeeded" and self.phase != phase and pod.told_to_end else phase
 
     def join(self, phase_counts: PhaseCounts) -> None:
         """Have it counted in a set of pods."""

@@ -190,6 +190,64 @@ def test_a_rival_without_a_queue_does_not_take_the_room_either():
     assert "g-1-again" in world.where()
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("successor", "run", "end", "gone"),
+        ("successor", "run", "end", "run", "gone"),
+        ("end", "run", "successor", "gone"),
+        ("end", "run", "gone", "successor"),
+        ("end", "restart", "gone", "successor"),
+    ],
+    ids="-".join,
+)
+def test_a_member_that_is_deleted_is_missed_however_it_ends(steps, phase):
+    # A Deployment's pod whose containers end well when they are told to is Succeeded by the kubelet (1.27 and later).
+    world = World()
+    for index in range(2):
+        world.node(f"n{index}", gpus=2)
+    world.pod_group("g", 2)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g", gpus=2, restart_policy="Always")
+    world.run()
+    world.start("g-0", "g-1")
+    world.pod("rival", gpus=2)
+    world.run()
+    world.begin_deleting("g-1")
+    for step in steps:
+        if step == "successor":
+            world.pod("g-1-again", group="g", gpus=2, restart_policy="Always")
+        elif step == "end":
+            world.finish("g-1", phase=phase)
+        elif step == "gone":
+            world.delete("g-1")
+        elif step == "restart":
+            world.restart()
+        else:
+            world.run()
+    world.until(3)
+    assert set(world.where()) == {"g-0", "g-1-again"}
+
+
+def test_who_has_succeeded_before_it_is_deleted_is_not_missed():
+    world = World()
+    world.node("n0", gpus=2)
+    world.pod_group("g", 2)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g", restart_policy="Always")
+    world.run()
+    world.finish("g-1")
+    world.run()
+    world.begin_deleting("g-1")
+    world.run()
+    world.delete("g-1")
+    world.run()
+    world.pod("rival")
+    world.run()
+    assert set(world.where()) == {"g-0", "rival"}
+
+
 def test_a_rival_that_is_more_important_may_take_the_room():
     world = running(quota=100)
     world.delete("g-1")
