@@ -265,9 +265,8 @@ class Cluster:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names = self.nodes.names
         for record, row in zip(records, rows, strict=True):
-            record.assumed = names[row]
+            record.reserve(names[row])
             self._occupants.add(record.assumed, record)
-            record.recount()
         alike = assumed_alike(records, rows)
         for pods in alike:
             self.nodes.label_index.add_all(pods.pod_signature, pods.rows, leaving=pods.deleting)

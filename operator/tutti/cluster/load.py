@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.core import PodSpec
 from tutti.cluster.classes import PodClass
 from tutti.cluster.expected_use import CPU, MEMORY, NAMES, Estimates, ExpectedUse, FreshColumn, expected_use
 from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
@@ -33,6 +34,7 @@ USED: Final = {"cpu-used": CPU, "memory-used": MEMORY}
 Floats = NDArray[np.float64]
 
 _NEVER: Final = -math.inf
+_MOST_SPECS: Final = 1024
 
 
 class LoadColumns:
@@ -60,6 +62,7 @@ class LoadColumns:
         self._reports: dict[str, tuple[float, dict[str, float]]] = {}
         self._values: dict[str, Floats] = {}
         self._names: dict[int, str] = {}
+        self._uses: dict[int, tuple[PodSpec, ExpectedUse]] = {}  # by the identity of the spec that is kept beside
         self._there: dict[str, dict[PodKey, ExpectedUse]] = {}
         self._came: dict[str, dict[PodKey, float]] = {}  # those of them that no measurement holds, and since when
         self.measured_at = np.zeros(0)
@@ -127,7 +130,16 @@ class LoadColumns:
 
     def use_of(self, pod_class: PodClass) -> ExpectedUse:
         """Return what is expected of one pod of a class."""
-        return pod_class.keep("expected use", 0, lambda: expected_use(pod_class.spec, self.estimates))
+        return pod_class.keep("expected use", 0, lambda: self._expected(pod_class.spec))
+
+    def _expected(self, spec: PodSpec) -> ExpectedUse:
+        """Return what is expected of a pod of a spec; classes that differ in labels share theirs."""
+        known = self._uses.get(id(spec))
+        if known is None or known[0] is not spec:
+            if len(self._uses) >= _MOST_SPECS:
+                self._uses.clear()
+            known = self._uses[id(spec)] = spec, expected_use(spec, self.estimates)
+        return known[1]
 
     def take(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass, sign: int) -> None:
         """Count `counts[i]` pods of a class on row `rows[i]` while a transaction is open, or no more."""

@@ -185,6 +185,17 @@ class PodRecord:
             self.phase_counts.counts[self.counted] -= 1
             self.phase_counts = None
 
+    def reserve(self, node: str) -> None:
+        """Note that room is reserved for it on a node."""
+        self.assumed = node
+        if self.phase_counts is None or self.counted is not PodPhase.WAITING:
+            self.recount()
+            return
+        counts = self.phase_counts.counts  # who waited does nothing but hold its room now
+        counts[PodPhase.WAITING] -= 1
+        counts[PodPhase.RESERVED] += 1
+        self.counted = PodPhase.RESERVED
+
     def recount(self) -> None:
         """Have it counted as what it is doing now, because something about it has changed."""
         if self.phase_counts is not None:
