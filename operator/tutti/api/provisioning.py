@@ -202,6 +202,7 @@ def _as_placed(spec: PodSpec) -> PodSpec:
         spec,
         priority=None,
         preemption_policy="",
+        restart_policy="",
         containers=[_requested(one) for one in spec.containers],
         init_containers=[_requested(one) for one in spec.init_containers],
     )
