@@ -6,9 +6,11 @@ Whoever meddles plays by hand on real objects; claims are named, so that it take
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiException
 
 from e2e.harness.devices import (
     change_status,
@@ -131,7 +133,10 @@ def gave_up(story: Story) -> bool:
 
 
 def attach(story: Story) -> bool:
-    """The driver says of all devices that are allocated by now that it has attached them."""
+    """The driver says of all devices that are allocated by now that it has attached them.
+
+    Whether it did: a claim that got other devices since it was read is the next turn's.
+    """
     condition = {"type": READY, "status": "True", "reason": "Attached", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     for claim in claims(story):
         status = claim.get("status", {})
@@ -139,7 +144,12 @@ def attach(story: Story) -> bool:
         if chosen and not status.get("devices"):
             of = [{name: one[name] for name in ("driver", "pool", "device")} for one in chosen]
             said = [{**one, "conditions": [condition]} for one in of]
-            change_status(story, claim["metadata"]["name"], devices=said)
+            try:
+                change_status(story, claim["metadata"]["name"], claim["metadata"]["resourceVersion"], devices=said)
+            except ApiException as problem:
+                if problem.status != HTTPStatus.CONFLICT:
+                    raise
+                return False
     return True
 
 

@@ -89,10 +89,14 @@ def make_claim(story: Story, name: str, device_class: str, count: int = 1) -> No
     _claims(story).create_namespaced_custom_object(*VERSION, story.namespace, "resourceclaims", body)
 
 
-def change_status(story: Story, name: str, **status: Any) -> None:
-    """Write some fields of what a claim says of its devices and users; None takes one away."""
+def change_status(story: Story, name: str, seen: str | None = None, **status: Any) -> None:
+    """Write some fields of what a claim says of its devices and users; None takes one away.
+
+    Raises ``ApiException`` with status 409 if the claim was ``seen`` in an older version than it has by now.
+    """
     where = (*VERSION, story.namespace, "resourceclaims", name)
-    _claims(story).patch_namespaced_custom_object_status(*where, {"status": status})
+    body = {"metadata": {"resourceVersion": seen}, "status": status} if seen else {"status": status}
+    _claims(story).patch_namespaced_custom_object_status(*where, body)
 
 
 def remove_claim(story: Story, name: str) -> None:
