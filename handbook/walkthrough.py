@@ -10,12 +10,21 @@ import contextlib
 import os
 import re
 import secrets
-import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_SECONDS = 240
+_END_OF_GROUP = """
+cat > /dev/null  # nothing is written: it ends when the other end of its pipe is closed, or whoever held that is gone
+kill -TERM -- "-$1" || exit 0
+for _ in {1..50}; do
+  kill -0 -- "-$1" || exit 0
+  sleep 0.1  # a group has no event that tells of its end
+done
+kill -KILL -- "-$1"
+"""
+"""What ends all processes of the group `$1` once its standard input ends, and by force those that do not within 5 s."""
 _BLOCK = re.compile(r"^```sh\n(?P<command>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 _CHANGING = (
     (re.compile(r"\b\d+(?:\.\d+)?(?:s|m|m\d+s)(?![\w/])"), "<age>"),
@@ -90,15 +99,23 @@ class Shell:
 
 @contextlib.asynccontextmanager
 async def shell(folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Shell]:
-    """A shell in a folder, with variables beside ours; whatever it has started ends with it."""
+    """A shell in a folder, with variables beside ours; whatever it has started ends with it, or with us.
+
+    A block may wait in a loop, or have started a cluster. A process beside it ends all that, as soon as we let go of a
+    pipe; so it also does where we are killed and can end nothing.
+    """
     process = await asyncio.create_subprocess_exec(
         "bash", "--noprofile", "--norc", "-euo", "pipefail",
         cwd=folder, env={**os.environ, **environment}, start_new_session=True, limit=2**20,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
+    ending = await asyncio.create_subprocess_exec(
+        "bash", "-c", _END_OF_GROUP, "bash", str(process.pid), start_new_session=True,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ending.stdin is not None
     try:
         yield Shell(process)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        await process.wait()
+        ending.stdin.close()
+        await asyncio.gather(ending.wait(), process.wait())

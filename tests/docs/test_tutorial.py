@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +54,46 @@ async def test_blocks_share_one_shell(tmp_path: Path) -> None:
     async with shell(tmp_path, {"GREETING": "hello"}) as running:
         await running.run("name=world")
         assert await running.run('echo "$GREETING $name"; echo again >&2') == "hello world\nagain\n"
+
+
+WAITS = """
+import asyncio
+from pathlib import Path
+from handbook.walkthrough import shell
+
+async def wait():
+    async with shell(Path(), {}) as running:
+        print(await running.run("sleep 1000 & echo $$ $!"), end="", flush=True)
+        await running.run("until false; do sleep 0.1; done")
+
+asyncio.run(wait())
+"""
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_a_page_has_started_ends_with_whoever_runs_the_page(ended_by: signal.Signals) -> None:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", WAITS], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as us,
+        contextlib.ExitStack() as opened,
+    ):
+        assert us.stdout is not None
+        started = [os.pidfd_open(int(pid)) for pid in us.stdout.readline().split()]
+        for one in started:
+            opened.callback(os.close, one)
+        us.send_signal(ended_by)
+        for one in started:
+            assert select.select([one], [], [], 30)[0]
+    assert len(started) == 2
+
+
+async def test_what_does_not_end_when_asked_is_made_to(tmp_path: Path) -> None:
+    async with shell(tmp_path, {}) as running:
+        deaf = int(await running.run("(trap '' TERM; exec sleep 1000) & echo $!"))
+        ended = os.pidfd_open(deaf)
+    assert select.select([ended], [], [], 30)[0]
+    os.close(ended)
 
 
 def test_what_is_printed_replaces_what_the_page_said_and_nothing_else() -> None:
