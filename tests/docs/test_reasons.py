@@ -22,14 +22,10 @@ def test_every_reason_of_every_gate_has_a_line_that_says_what_helps() -> None:
     assert [(gate, reason) for gate, reason, means, helps in ROWS if len(helps) < len("time") or helps == means] == []
 
 
-UNSAID = {("Checks", "QuotaGivenBack")}
-"""Told in no test of the engine: it is over in a moment."""
-
-
 def test_every_reason_has_an_example_that_an_engine_says_in_a_test_that_there_is() -> None:
     """Whether it still says so, that test looks itself (`tests/engine/conftest.py`)."""
     shown = examples()
-    assert shown.keys() == reasons.waiting() - UNSAID
+    assert shown.keys() == reasons.waiting()
     for one in shown.values():
         file, _, name = one.test.partition("::")
         assert re.search(rf"def {re.escape(name.partition('[')[0])}\(", (ROOT / file).read_text()), one.test

@@ -447,6 +447,21 @@ def test_quota_is_given_back_when_the_pods_go():
     world.delete("w-0", "w-1")
     world.run()
     assert world.used("cq") == 0
+    (told,) = world.events("QuotaGivenBack")
+    assert told.note == "the quota that it held is given back: none of its pods is there any more"
+
+
+def test_who_needs_more_quota_than_is_held_is_told_that_the_checks_are_asked_anew():
+    world = checked()
+    world.pod("w-2", workload="w")
+    world.run()
+    world.workload("w", {"count": 3}, queueName="queue")
+    world.run()
+    (told,) = world.events("QuotaGivenBack", "w")
+    assert told.note == "the quota that it held is given back: pod group main needs another number of members now"
+    assert world.used("cq") == 3
+    assert world.status("Workload", "w")["checksRound"] == 2
+    assert world.why("Workload", "w").reason == "ChecksPending"
 
 
 def test_quota_is_given_back_when_the_workload_is_deleted_or_made_anew():

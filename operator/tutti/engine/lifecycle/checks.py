@@ -51,6 +51,7 @@ ASKED = "quota is reserved; the check has yet to answer"
 """What we say of a check in its place, until it answers: nothing that anybody has to be told again."""
 CHECKS_PENDING = "ChecksPending"
 NO_NODES_YET = "ChecksPassed"
+GIVEN_BACK = "QuotaGivenBack"
 
 MOST_NAMED = 3
 """How many checks a message names."""
@@ -139,7 +140,8 @@ def _go_on_checking(state: LifecycleState, workload: Workload) -> None:
         give_back_all(state, workload)
         transit(workload, Transition.GIVE_BACK)
         workload.deadline = None
-        explain(workload, Explanation(Gate.CHECKS, "QuotaGivenBack", f"the quota that it held is given back: {wrong}"))
+        explain(workload, None)  # what it waits for then is found in this turn; that a round is over is told for itself
+        state.announce(workload, "Normal", GIVEN_BACK, f"the quota that it held is given back: {wrong}")
         state.touch(workload.key)
         return
     found = answers(workload)
