@@ -244,6 +244,11 @@ def with_nodes(seen: Seen, which: Collection[str], change: Callable[[Node], Node
     ]
 
 
+def cordoned(node: Node) -> Node:
+    """Return a node that takes no more pods."""
+    return changed(node, spec=changed(node.spec, unschedulable=True))
+
+
 def with_object(seen: Seen, kind: str, namespace: str, name: str, change: Callable[[dict[str, Any]], None]) -> Seen:
     """Change an object of ours; `change` is given a copy of the document."""
     out: list[AnyObservation] = []

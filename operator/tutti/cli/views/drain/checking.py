@@ -1,21 +1,16 @@
 """A drain, tried out: an engine is told that the node is cordoned and that its pods wait for another.
 
 What is evicted follows `kubectl drain` (1.36, kubectl/pkg/drain/filters.go): not the pods of DaemonSets, nor static
-ones; a pod that nothing controls is gone for good. Pods of other schedulers are placed by the same filters as ours,
-once ours have their nodes: which of the two schedulers would be faster, nobody knows.
+ones; a pod that nothing controls is gone for good.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
-from tutti.api.configuration import Conventions
 from tutti.api.core import Pod
-from tutti.api.frameworks.kinds import GANG_ANNOTATION
 from tutti.api.messages import agreeing, counted
-from tutti.api.model import GROUP
 from tutti.api.owners import controller_of
 from tutti.cli.views.drain.trial import (
     NOBODY_MAKES_THEM,
@@ -27,13 +22,10 @@ from tutti.cli.views.drain.trial import (
     GangCourse,
     NodeDrain,
     PodFate,
-    cordoned,
-    note_placement,
     try_drain,
 )
 from tutti.cli.views.drawing import first_few
-from tutti.cli.views.pod_copies import with_claims
-from tutti.cli.views.what_if import ObservedCluster, changed, key_of, successors, with_nodes, without_pods
+from tutti.cli.views.what_if import ObservedCluster, key_of
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.gang_membership import SCALE_DOWN_ANNOTATIONS, SCALE_DOWN_MARK, scale_down_annotations
@@ -45,7 +37,6 @@ _LETS_GO: Mapping[str, tuple[str, str]] = MappingProxyType({"false": ("", "true"
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
 _NOT_BEGUN = "Pending"
-_ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
 
 
 def check_drain(asked: ObservedCluster, state: PreemptionState, name: str) -> Drain:
@@ -118,44 +109,12 @@ def _tried(
     asked: ObservedCluster, state: PreemptionState, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]
 ) -> DrainTrial:
     """Place what is made in place of pods: first those of ours, then those of others."""
-    ours, others = _split(state, leaving)
     pods = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
     groups = {key: group[0] for key, group in state.pod_group_of.items() if group[0][0] != "Pod"}
     makes = {key_of(pod) for pod in pods if drained_fate(pod) is PodFate.MOVES}
-    mine, theirs = _split(state, coming)
-    first = try_drain(NodeDrain(asked, name, ours, mine), groups, makes)
-    if not theirs:
-        return first
-    gone = without_pods(with_nodes(asked.listed.seen, (name,), cordoned), {key_of(pod) for pod in (*ours, *others)})
-    scheduler = next(iter(state.profiles))
-    foreign = [_as_ours(pod, scheduler) for pod in theirs]
-    seen = asked.listed.seen
-    new = [one for pod in foreign for one in with_claims(seen, pod, successors(pod, 1))]
-    settled = [one for pod in mine for one in with_claims(seen, pod, [_on(pod, first.to.get(key_of(pod), ""))])]
-    plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
-    placed, _ = plain.decided([*gone, *settled, *new])
-    for pod in foreign:
-        note_placement(placed, pod, first)
-    return first
-
-
-def _split(state: PreemptionState, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
-    """Return those of ours, and those of other schedulers."""
-    ours = [pod for pod in pods if key_of(pod) in state.members]
-    return ours, [pod for pod in pods if key_of(pod) not in state.members]
-
-
-def _on(pod: Pod, node: str) -> PodSeen:
-    """Return what is made in place of a pod, on the node where it goes."""
-    (new,) = successors(pod, 1)
-    return PodSeen(changed(new.pod, spec=changed(new.pod.spec, node_name=node)))
-
-
-def _as_ours(pod: Pod, scheduler: str) -> Pod:
-    labels = {name: value for name, value in pod.metadata.labels.items() if GROUP not in name}
-    spec = changed(pod.spec, scheduler_name=scheduler, scheduling_group=None, workload_ref=None)
-    annotations = {**pod.metadata.annotations, GANG_ANNOTATION: "Apart"}  # whoever places them knows of no gang
-    return changed(pod, metadata=changed(pod.metadata, labels=labels, annotations=annotations), spec=spec)
+    ours = [pod for pod in coming if key_of(pod) in state.members]
+    others = [pod for pod in coming if key_of(pod) not in state.members]
+    return try_drain(NodeDrain(asked, name, leaving, ours, others), groups, makes)
 
 
 def _leaver(state: PreemptionState, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:

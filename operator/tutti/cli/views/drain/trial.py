@@ -1,8 +1,8 @@
 """A drain, told to an engine in the order in which it happens, and what becomes of the gangs that it breaks.
 
 First the node is cordoned and its pods are gone, so that the engine keeps for the gangs what they have lost; then their
-successors are there. For gangs that are not whole then, time passes until their windows are over: they are taken out,
-and their members are made again.
+successors are there, and after ours those of other schedulers. For gangs that are not whole then, time passes until
+their windows are over: they are taken out, and their members are made again.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tutti.api.core import Node, Pod
+from tutti.api.core import Pod
 from tutti.cli.views.degraded import KeptQuota, quota_kept_for
+from tutti.cli.views.drain.carrying import decide_and_carry_out
+from tutti.cli.views.drain.others import left_by, place_others, settled, with_placed
 from tutti.cli.views.pod_copies import claims_left_by, with_claims
-from tutti.cli.views.what_if import ObservedCluster, changed, key_of, node_of, successors, waits_for
+from tutti.cli.views.what_if import ObservedCluster, cordoned, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at
 from tutti.engine.records.decisions import AnyDecision, Evict
+from tutti.engine.records.device_observations import DeviceClaimSeen
 from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.observations import NodeGone, NodeSeen, PodGone, PodSeen
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -183,14 +186,16 @@ class NodeDrain:
     Attributes:
         asked: Who can be asked.
         node: The one that is drained.
-        leaving: The pods of ours that leave.
-        coming: Those of them in whose place others are made.
+        leaving: The pods that leave, whoever has scheduled them.
+        coming: Those of ours in whose place others are made.
+        others: The same of other schedulers.
     """
 
     asked: ObservedCluster
     node: str
     leaving: Sequence[Pod]
     coming: Sequence[Pod]
+    others: Sequence[Pod]
 
     def begun(self) -> Engine:
         """Return an engine that has seen the pods go and not come again yet."""
@@ -210,12 +215,13 @@ class NodeDrain:
         """Have an engine see pods go, and the claims that they leave."""
         for pod in pods:
             engine.observe(PodGone(*key_of(pod), pod.metadata.uid))
-        for claim in claims_left_by(self.asked.listed.seen, pods):
+        claims = [DeviceClaimSeen(one) for one in engine.state.cluster.nodes.devices.book.claims.values()]
+        for claim in claims_left_by(claims, pods):
             engine.observe(claim)
 
 
 def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Collection[PodKey]) -> DrainTrial:
-    """Try a drain of pods of ours.
+    """Try a drain: who is made in place of pods of ours has nodes first, then who is made in place of others.
 
     Args:
         scene: The drain.
@@ -228,10 +234,12 @@ def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Coll
     for key in gangs:
         found.courses[key] = _course(engine.state, key, asked.at)
     scene.come(engine, scene.coming)
-    decisions = engine.decide(asked.at)
+    decisions = decide_and_carry_out(engine, asked.at)
     for pod in scene.coming:
         note_placement(engine.state, pod, found)
     found.taken_out = _taken_out(decisions)
+    if scene.others:
+        _place_others(scene, engine, decisions, found)
     broken = [key for key in gangs if _is_broken(engine.state, key)]
     _pass_time(scene, engine, broken, found, makes)
     if any(not found.courses[key].at_once for key in broken):
@@ -239,9 +247,15 @@ def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Coll
     return found
 
 
-def cordoned(node: Node) -> Node:
-    """Return a node that takes no more pods."""
-    return changed(node, spec=changed(node.spec, unschedulable=True))
+def _place_others(scene: NodeDrain, engine: Engine, decisions: Iterable[AnyDecision], found: DrainTrial) -> None:
+    """Place who is made in place of pods of others by what ours have left, and have an engine see them."""
+    asked = scene.asked
+    left = left_by(asked, scene.node, scene.leaving)
+    state = place_others(asked, with_placed(asked, left, scene.coming, engine, decisions), scene.others, engine.state)
+    for pod in scene.others:
+        note_placement(state, pod, found)
+    for one in settled(asked, scene.others, state):
+        engine.observe(one)
 
 
 def _course(state: LifecycleState, key: WorkloadKey, now: float) -> GangCourse:

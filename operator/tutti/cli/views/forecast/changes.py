@@ -17,7 +17,7 @@ from tutti.api.messages import counted
 from tutti.api.model import API_VERSION
 from tutti.api.quantity import QuantityError, parse_quantity
 from tutti.cli.views.drain.checking import drained_fate
-from tutti.cli.views.drain.trial import PodFate, cordoned
+from tutti.cli.views.drain.trial import PodFate
 from tutti.cli.views.explain.wanted import WantedError, pods_of_workloads, wanted_in_file
 from tutti.cli.views.manifests import ManifestError, documents_of
 from tutti.cli.views.what_if import (
@@ -25,6 +25,7 @@ from tutti.cli.views.what_if import (
     Seen,
     changed,
     claims_of,
+    cordoned,
     key_of,
     nodes_like,
     reports_like,
