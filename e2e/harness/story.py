@@ -172,7 +172,7 @@ class Story:
             client.AppsV1Api(self.api).create_namespaced_deployment(self.namespace, deployment)
         else:
             template = {"metadata": {"labels": labels}, "spec": {**pod, "restartPolicy": "OnFailure"}}
-            body = {"parallelism": size, "completions": size, "backoffLimit": 100, "template": template}
+            body = {"parallelism": size, "completions": size, "backoffLimit": 1000, "template": template}
             client.BatchV1Api(self.api).create_namespaced_job(
                 self.namespace, {"metadata": {"name": name}, "spec": body}
             )
@@ -226,10 +226,11 @@ class Story:
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         """Let the work of pods come to an end, with success or without.
 
-        A real kubelet that reads such a phase of a pod that runs ends the containers, and then says what came of them:
-        with a pretended runtime, success. It looks at a pod whose annotations change; what changes in the status alone
-        it may write over instead, and is told again. No kubelet says so while containers run, and until they have
-        ended it takes nobody in their place: so the operator does not get to see it before.
+        A real kubelet that reads of a pod that runs that it has succeeded ends the containers, and then says what came
+        of them: with a pretended runtime, success. It looks at a pod whose annotations change; what changes in the
+        status alone it may write over instead, and is told again. A failure of its own making is that of a pod that
+        has run for longer than it may. No kubelet says so while containers run, and until they have ended it takes
+        nobody in their place: so the operator does not get to see it before.
         """
         if not self.cluster.replica_sets:
             for pod in pods:
@@ -255,6 +256,9 @@ class Story:
             running.send_signal(signal.SIGCONT)
 
     def _say(self, pod: str, phase: str) -> None:
+        if phase == "Failed" and self.cluster.replica_sets:
+            self.core.patch_namespaced_pod(pod, self.namespace, {"spec": {"activeDeadlineSeconds": 1}})
+            return
         told = {"annotations": {"e2e.tutti.dev/told": str(next(self._told))}}
         self.core.patch_namespaced_pod_status(pod, self.namespace, {"metadata": told, "status": {"phase": phase}})
 

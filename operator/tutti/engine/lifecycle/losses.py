@@ -57,6 +57,16 @@ def note_losses(state: LifecycleState, workload: Workload) -> None:
             note_loss(state, member)
 
 
+def note_brought(state: LifecycleState, workload: Workload) -> None:
+    """Note how many members a gang had that has just started, and what it has lost of them while it was bound.
+
+    A kubelet may refuse some, as for what another scheduler has put there meanwhile, before the last one is bound.
+    """
+    for group in workload.groups.values():
+        group.had = max(group.had, min(group.min_count, group.brought))
+    note_losses(state, workload)
+
+
 def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
 

@@ -382,7 +382,10 @@ def _is_empty(tally: MemberCounts) -> bool:
 
 def _scheduled(state: LifecycleState, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
+    was_bound = workload.phase is Phase.BINDING
     transit(workload, Transition.COMPLETE)
+    if was_bound:
+        losses.note_brought(state, workload)
     explain(workload, None)
     if not (
         binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)

@@ -299,6 +299,11 @@ class MemberGroup:
         return replace(known[1], succeeded=known[1].succeeded + self.ended) if self.ended else known[1]
 
     @property
+    def brought(self) -> int:
+        """How many members have been bound this time, even if some have failed since."""
+        return sum([bool(member.pod.node) and not member.over for member in self.members.values()])
+
+    @property
     def missing(self) -> int:
         """How many members it has too few that have a node or are to have one."""
         return max(0, self.min_count - self.counts().placed - self.counts().reserved)

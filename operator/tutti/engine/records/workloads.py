@@ -412,7 +412,4 @@ class Workload:
     @property
     def brought_together(self) -> bool:
         """Whether every group's required members have been bound this time, even if some have failed since."""
-        return bool(self.groups) and all(
-            sum(bool(m.pod.node) and not m.over for m in g.members.values()) >= g.min_count
-            for g in self.groups.values()
-        )
+        return bool(self.groups) and all(group.brought >= group.min_count for group in self.groups.values())
