@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import yaml
 
-from e2e.harness.controllers import LWS, lws_leader, lws_leaders, lws_workers
+from e2e.harness.controllers import LWS, deployment_pods, lws_leader, lws_leaders, lws_workers
 from e2e.harness.frameworks import QUEUE, TEMPLATE, Made, Player
 from e2e.harness.plays import KUEUE, LWS_KIND, leader_worker_set
 from e2e.harness.story import Story
@@ -140,12 +140,7 @@ def test_the_pods_of_a_deployment_start_alone_and_in_its_queue(story: Story) -> 
     player = Player(story)
     story.queue(QUEUE, 2)
     story.start_operator()
-    manifest = deployment(3)
-    owner = player.make(manifest)
-    replica_set = {**manifest, "kind": "ReplicaSet", "metadata": {"name": "web-5d4f8c7b9"}}
-    owner = player.make(replica_set, owner)
-    for _ in range(3):
-        player.pod(f"web-5d4f8c7b9-{player.suffix()}", manifest["spec"]["template"], owner)
+    deployment_pods(player, deployment(3))
     player.wait_bound(2)
     player.wait_waiting("WaitingForQuota")
     assert player.sizes() == []

@@ -68,6 +68,11 @@ class Cluster:
         """Whether somebody makes the pods of Deployments, and a service account for each namespace."""
         return self.kind in {"kubelets", "node", "kind"}
 
+    @property
+    def stateful_sets(self) -> bool:
+        """Whether somebody makes the pods of StatefulSets; elsewhere that is left to stories."""
+        return self.kind == "kind"
+
 
 def unavailable(kind: str) -> str:
     """Why a kind of cluster cannot run here, in words; "" where nothing is known against it."""

@@ -52,6 +52,20 @@ def job_complete(player: Player, job: Made) -> None:
     player.status(job, {**times, "conditions": conditions, "succeeded": job["spec"]["completions"]})
 
 
+# ---- apps/v1
+
+
+def deployment_pods(player: Player, manifest: Made) -> None:
+    """A Deployment, and the pods of its ReplicaSet: those of the cluster's own controllers, where it has them."""
+    owner, name = player.make(manifest), manifest["metadata"]["name"]
+    if player.story.cluster.replica_sets:
+        player.adopt(f"{name}-", manifest["spec"]["replicas"])
+        return
+    owner = player.make({**manifest, "kind": "ReplicaSet", "metadata": {"name": f"{name}-5d4f8c7b9"}}, owner)
+    for _ in range(manifest["spec"]["replicas"]):
+        player.pod(f"{name_of(owner)}-{player.suffix()}", manifest["spec"]["template"], owner)
+
+
 # ---- JobSet
 
 

@@ -100,7 +100,10 @@ class Kubelets:
 
 @contextlib.contextmanager
 def managed(server: Server, assets: Path) -> Iterator[None]:
-    """A kube-controller-manager, which soon notices that a node is silent, and marks as many as are."""
+    """A kube-controller-manager, which soon notices that a node is silent, and marks as many as are.
+
+    StatefulSets are left to stories: those of job frameworks have pods that the frameworks' webhooks complete.
+    """
     kubeconfig = str(server.kubeconfig_of("system:kube-controller-manager"))
     (port,) = free_ports(1)
     command = [
@@ -108,6 +111,7 @@ def managed(server: Server, assets: Path) -> Iterator[None]:
         "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,
         "--authorization-kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", str(port),
         "--cert-dir", str(server.folder / "manager"), "--leader-elect=false", "--use-service-account-credentials",
+        "--controllers", "*,-statefulset-controller",
         "--service-account-private-key-file", str(server.folder / "sa.key"),
         "--root-ca-file", str(server.certificate), "--enable-hostpath-provisioner",
         "--node-monitor-period", "1s", "--node-monitor-grace-period", f"{GRACE_SECONDS}s", "--node-eviction-rate", "10",
