@@ -291,6 +291,8 @@ def main() -> None:
     options = parser.parse_args()
     gc.set_threshold(100_000, 50, 1000)  # as in the operator
     chosen = {name: one for name, one in MEASURES.items() if options.only in name}
+    if not chosen:
+        parser.error(f"no measure has {options.only!r} in its name; there are {', '.join(MEASURES)}")
     found: dict[str, dict[str, float | str]] = {}
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(chosen))

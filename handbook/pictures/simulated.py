@@ -177,7 +177,12 @@ ELASTIC: Final = (
     EXAMPLES / "campus.swf", "--cluster", EXAMPLES / "cpus.yaml", "--cluster", EXAMPLES / "users.yaml",
     "--queue", "*=batch", "--cpus-per-pod", 8,
 )  # fmt: skip
-SIZES: Final = {"whole": "with all pods", "first": "elastic, in turn", "second": "elastic, by speed"}
+SIZES: Final = {
+    "whole": "with all pods",
+    "first": "elastic, in turn",
+    "second": "elastic, by speed that jobs say",
+    "learned": "elastic, by speed that is learned (`--silent`)",
+}
 
 
 def elastic() -> Figures:
@@ -185,10 +190,13 @@ def elastic() -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         jobs, rigid = Path(folder) / "jobs.csv", Path(folder) / "rigid.csv"
         whole = simulated(*ELASTIC, "--jobs", rigid)
-        answer = simulated(*ELASTIC, "--elastic", 0.25, "--against", EXAMPLES / "by-speed.yaml", "--jobs", jobs)
+        by_speed = ("--elastic", 0.25, "--against", EXAMPLES / "by-speed.yaml", "--jobs")
+        answer = simulated(*ELASTIC, *by_speed, jobs)
         stays = {"whole": _waits(rigid, "first", "stay"), **{run: _waits(jobs, run, "stay") for run in answer["runs"]}}
         mean = {"whole": _mean_stay(rigid, "first"), **{run: _mean_stay(jobs, run) for run in answer["runs"]}}
-    runs = {"whole": whole["runs"]["first"], **answer["runs"]}
+        silent = simulated(*ELASTIC, "--silent", *by_speed, jobs)["runs"]["second"]
+        mean["learned"] = _mean_stay(jobs, "second")
+    runs = {"whole": whole["runs"]["first"], **answer["runs"], "learned": silent}
     figures = {
         run: {
             "wait": one["all"]["wait"]["mean"], "slowdown": one["all"]["slowdown"]["mean"], "stay": mean[run],
@@ -207,7 +215,7 @@ def _mean_stay(jobs: Path, run: str) -> float:
 
 def draw_elastic(found: Figures) -> Made:
     """Return the picture and the table of that page."""
-    lines = [Line(name, found["stays"][run]) for run, name in SIZES.items()]
+    lines = [Line(name, found["stays"][run]) for run, name in SIZES.items() if run in found["stays"]]
     picture = drawn(
         Plot("jobs that had ended so long after they were submitted", "submission to end", "% of jobs", lines, 100.0)
     )

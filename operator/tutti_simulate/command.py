@@ -137,6 +137,7 @@ def _power(_: click.Context, parameter: click.Parameter, value: str | None) -> P
 @click.option("--parallel", default="0.7:0.99", show_default=True, metavar="PART[:PART]",
               help="The part of a job's work that all of its pods share (--elastic); of two, each job has one between "
               "them. Jobs then say how fast they are with how many pods.")  # fmt: skip
+@click.option("--silent", is_flag=True, help="Jobs do not say that, and queues learn it from those that have ended.")
 @click.option("--progress", metavar="PART[:PART]",
               help="How much progress jobs say that they still make (order Progress); of two, each makes "
               "one between them.")  # fmt: skip
@@ -172,6 +173,7 @@ def command(
     speeds: dict[str, str],
     elastic: float | None,
     parallel: str,
+    silent: bool,
     progress: str | None,
     cluster: tuple[Path, ...],
     live: bool,
@@ -215,7 +217,9 @@ def command(
         said = None if progress is None else SaidProgress(parts_of(progress))
     except ValueError as error:
         fail(f"--progress {error}", USAGE)
-    rules = replace(rules, elastic=None if elastic is None else Elastic(elastic, parts), progress=said)
+    if silent and elastic is None:
+        fail("--silent is about elastic jobs: say by --elastic with how few of their pods they run", USAGE)
+    rules = replace(rules, elastic=None if elastic is None else Elastic(elastic, parts, silent), progress=said)
     asked = _Asked(
         trace, kind, cluster, live, against, queues, shares, part, speed_up, most, cpus_per_pod, rules, power, pictures,
         jobs, journal, seed, unseen, Lesson(goal, rounds, draws, hidden, seed=seed),

@@ -23,10 +23,12 @@ class Elastic:
     Attributes:
         part: The part of its pods that each needs at least, 0 to 1.
         parallel: The lowest and the highest part of its work that all pods share, 0 to 1.
+        silent: Whether jobs keep that to themselves, so that queues can only learn it from those that have ended.
     """
 
     part: float
     parallel: Range
+    silent: bool = False
 
     def least(self, job: TraceJob) -> int:
         """Return how many pods a job needs at least; all of them where it has pods of several kinds."""

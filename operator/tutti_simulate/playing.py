@@ -52,7 +52,7 @@ class Rules:
         resumes: Whether a job that was taken out goes on where it was; it begins anew where not.
         limits: Whether the engine is told how long jobs said that they may run.
         speeds: How fast they run in which flavor, which they say then.
-        elastic: With how few of their pods they run, and how fast then, which they say as well; None: with all alone.
+        elastic: With how few of their pods they run, and how fast then; None: with all alone.
         progress: How much they say that they still make; None: they do not say.
     """
 
@@ -244,7 +244,7 @@ class _Play:
             notes[PROGRESS] = self._rules.progress.told(job)
         least, elastic = job.size, self._rules.elastic
         if elastic is not None and (least := elastic.least(job)) < job.size:
-            notes[SPEED_BY_MEMBERS] = elastic.told(job)
+            notes |= {} if elastic.silent else {SPEED_BY_MEMBERS: elastic.told(job)}
             limit = None if limit is None else max(limit, job.seconds or 0.0) / elastic.pace(job, least)
         if limit is not None or len(job.pods) > 1:
             key: WorkloadKey = ("Workload", space, name)

@@ -374,7 +374,8 @@ class VirtualCluster:
         if workload is None or self._runs.get(key) != run:
             return
         self.ends(key)
-        learns = self.engine.state.catalog.by_run_time and not self.habits.keeps
+        catalog = self.engine.state.catalog
+        learns = (catalog.by_run_time or catalog.by_speed) and not self.habits.keeps
         for pod in [self._pods[one.pod.key] for one in workload.members() if one.pod.key in self._pods]:
             if not (self.habits.keeps or learns):
                 self._delete(pod)
