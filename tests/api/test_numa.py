@@ -66,6 +66,11 @@ CONFIGURATIONS = [
     ([], [("topologyManagerMaxNUMANodes", "1")], ("none", False, 8)),
     ([], [("topologyManagerMaxNUMANodes", "x")], ("none", False, 8)),
     ([], [("topologyManagerMaxNUMANodes", "5000")], ("none", False, 1024)),
+    # updateFromAttributes goes through them in order: of what stands there twice, the last counts that it knows
+    ([], [("topologyManagerPolicy", "restricted"), ("topologyManagerPolicy", "none")], ("none", False, 8)),
+    ([], [("topologyManagerPolicy", "restricted"), ("topologyManagerPolicy", "nonsense")], ("restricted", False, 8)),
+    ([], [("topologyManagerScope", "pod"), ("topologyManagerScope", "none")], ("none", True, 8)),
+    ([], [("topologyManagerMaxNUMANodes", "16"), ("topologyManagerMaxNUMANodes", "1")], ("none", False, 16)),
 ]
 
 

@@ -84,6 +84,7 @@ def world(case: Case, allocatable: dict[str, str]) -> tuple[Cluster, PodClass]:
     spec = PodSpec(
         containers=[_container(one) for one in pod["containers"]],
         init_containers=[_container(one) for one in pod["initContainers"]],
+        overhead=pod.get("overhead") or {},
     )
     return cluster, cluster.classes.of(spec)
 

@@ -8,10 +8,17 @@ from pathlib import Path
 from tests.differential.throttles import asked, compare
 
 RECORDED = Path(__file__).parent / "throttles.jsonl.gz"
+DRAWN = Path(__file__).parent / "throttles-random.jsonl"
 
 
 def test_every_recorded_decision_is_met():
     assert [(case, difference) for case, difference in compare(RECORDED) if difference is not None] == []
+
+
+def test_what_was_drawn_at_random_is_decided_as_kube_throttler_does():
+    found = dict(compare(DRAWN))
+    assert len(found) == 110
+    assert {case: difference for case, difference in found.items() if difference is not None} == {}
 
 
 def test_most_are_asked_of_a_whole_engine():

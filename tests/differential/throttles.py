@@ -29,7 +29,9 @@ Case = dict[str, Any]
 
 _API = f"{GROUP}/{VERSION}"
 _CLUSTER, _NAMESPACED = "ClusterThrottle", "Throttle"
-_ENOUGH = {"cpu": "1000", "memory": "1000Gi", "pods": "1000", "nvidia.com/gpu": "1000"}
+_ENOUGH = {"cpu": "1000", "memory": "1000Gi", "ephemeral-storage": "1000Gi", "pods": "1000"} | {
+    f"{vendor}.com/gpu": "1000" for vendor in ("amd", "nvidia")
+}
 
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:

@@ -130,12 +130,13 @@ class NodeTopology(msgspec.Struct, frozen=True, omit_defaults=True):
 def read_topology(found: NodeResourceTopology, api_version: str) -> NodeTopology:
     """Read a report; whatever stands in it, nothing is raised."""
     meta = found.metadata
-    attributes = {
-        one["name"]: one["value"]
+    written = [
+        (one["name"], one["value"])
         for one in islice(_mappings(found.attributes), _MOST_ATTRIBUTES)
         if isinstance(one.get("name"), str) and isinstance(one.get("value"), str)
-    }
-    policy, pod_scope, most = _configuration(found.topology_policies, attributes)
+    ]
+    attributes = dict(written)
+    policy, pod_scope, most = _configuration(found.topology_policies, written)
     zones: tuple[ZoneReport, ...] = ()
     problem = ""
     try:
@@ -161,19 +162,19 @@ class _ReportError(ValueError):
     """What in a report cannot be right; the message says where, and what would be."""
 
 
-def _configuration(policies: object, attributes: Mapping[str, str]) -> tuple[str, bool, int]:
-    """Return policy, whether the scope is the pod, and how many NUMA nodes count; what is none of them is ignored."""
+def _configuration(policies: object, attributes: Iterable[tuple[str, str]]) -> tuple[str, bool, int]:
+    """Return policy, whether the scope is the pod, and how many NUMA nodes count; of each the last that is one."""
     first = next(iter(policies), None) if isinstance(policies, list) else None
     policy, pod_scope = _POLICIES.get(first, (NONE, False)) if isinstance(first, str) else (NONE, False)
-    said = attributes.get("topologyManagerPolicy")
-    if said in (NONE, BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE):
-        policy = said
-    scope = attributes.get("topologyManagerScope")
-    if scope in ("container", "pod"):
-        pod_scope = scope == "pod"
-    number = _INTEGER.fullmatch(attributes.get("topologyManagerMaxNUMANodes", ""))
-    most = min(int(number[1]), _HIGHEST_MOST) if number is not None else 0
-    return policy, pod_scope, most if most > 1 else _DEFAULT_MOST
+    most = _DEFAULT_MOST
+    for name, value in attributes:
+        if name == "topologyManagerPolicy" and value in (NONE, BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE):
+            policy = value
+        elif name == "topologyManagerScope" and value in ("container", "pod"):
+            pod_scope = value == "pod"
+        elif name == "topologyManagerMaxNUMANodes" and (number := _INTEGER.fullmatch(value)) and int(number[1]) > 1:
+            most = min(int(number[1]), _HIGHEST_MOST)
+    return policy, pod_scope, most
 
 
 def _zones(raw: object) -> Iterator[ZoneReport]:

@@ -6,16 +6,16 @@ that its users have are read unchanged. What a tenant may write is bounded here,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
 
 from tutti.api import resources
 from tutti.api.core import View
-from tutti.api.kinds.temporary_quotas import Moment, seconds_of
 from tutti.api.messages import shortened
 from tutti.api.resources import Amounts
 from tutti.api.selectors import LabelSelector
@@ -111,18 +111,46 @@ def spec_of(raw: dict[str, Any]) -> ThrottleSpec | str:
         return shortened(f"spec cannot be read: {error}")
 
 
-_MOMENT = TypeAdapter[str](Moment)
+_INSTANT = re.compile(
+    r"([0-9]{4})(-[0-9]{2}-[0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,32}))?"
+    r"(?:Z|([+-])([01][0-9]|2[0-4]):([0-5][0-9]|60))",
+    re.ASCII,
+)
+_NO_TIME = datetime.min.replace(tzinfo=UTC).timestamp()
+"""What Go writes of a time that nobody has set."""
+_SAME_YEAR, _ERA_SECONDS = "0400", 146_097 * 86_400
+"""In that year the calendar begins again, so many seconds later; so is the year 0 counted, which `datetime` has not."""
 
 
 def instant(text: str) -> float | None:
-    """Return a time as Unix seconds; None for "", which stands for no bound.
+    """Return a time as Unix seconds; None for "", and for the beginning of the year 1: they stand for no bound.
+
+    What Go's time.Parse takes by RFC 3339 is taken, which is what kube-throttler reads it with: an hour may have one
+    digit, a fraction any number of them, and a zone be up to 24 hours and 60 minutes away
+    (temporary_threshold_override.go).
 
     Raises:
-        ValueError: It is no RFC 3339 time.
+        ValueError: It is no such time.
     """
     if not text:
         return None
+    found = _INSTANT.fullmatch(text)
+    at = None if found is None else _seconds(*found.groups(default=""))
+    if at is None:
+        raise ValueError(f"{shortened(text)!r} is no time; write one such as 2026-12-24T18:00:00+01:00")
+    return None if at == _NO_TIME else at
+
+
+def _seconds(
+    year: str, day: str, hour: str, minute: str, second: str, fraction: str, sign: str, *zone: str
+) -> float | None:
+    """Return the Unix seconds of the parts of a time; None where there is no such day or hour."""
+    is_year_0 = int(year) == 0
     try:
-        return seconds_of(_MOMENT.validate_python(text))
-    except ValidationError as error:
-        raise ValueError(f"{shortened(text)!r} is no time; write one such as 2026-12-24T18:00:00+01:00") from error
+        clock = time(int(hour), int(minute), int(second), int(fraction.ljust(6, "0")[:6]), UTC)
+        at = datetime.combine(date.fromisoformat((_SAME_YEAR if is_year_0 else year) + day), clock)
+    except ValueError:
+        return None
+    hours, minutes = (int(one or 0) for one in zone)
+    east = (hours * 60 + minutes) * (-60 if sign == "-" else 60)
+    return at.timestamp() - east - is_year_0 * _ERA_SECONDS

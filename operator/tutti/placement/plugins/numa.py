@@ -83,9 +83,9 @@ class NumaAlignment:
 
 
 def _is_aligned(pod_class: PodClass) -> bool:
-    """Whether the kubelet may align pods of a class: not those that ask for no cpu or memory, and no devices."""
+    """Whether the kubelet may align pods of a class: not those that ask for no cpu or memory, and name no devices."""
     asked = zone_needs(pod_class)
     parts = (*(amounts for amounts, _ in asked.init), *asked.containers)
     return any(
-        amount and (name in ("cpu", "memory") or not is_native(name)) for part in parts for name, amount in part.items()
+        (amount and name in ("cpu", "memory")) or not is_native(name) for part in parts for name, amount in part.items()
     )

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from tutti.api.resources import Amounts
+from tutti.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts
 from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.numa import NO_ZONE, UNKNOWN, NumaColumns
@@ -35,6 +35,9 @@ MOST_STEPS: Final = 8192
 """So many containers are put in the zones of a node, one after another: of pods that have hundreds, fewer pods."""
 MOST_COMBINATIONS: Final = 1024
 """So many sets of zones of one size are looked at; eight zones have 70 of four."""
+
+_ALWAYS_OFFERED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+"""Resources that every node counts as offering some of, if only none."""
 
 FITS, WHOLE, INIT, SIDECAR, CONTAINER = range(5)
 """What finds no zone: the pod as a whole, an init container, a sidecar, or a container."""
@@ -159,7 +162,9 @@ class ZoneSearch:
                 counted.append((self._numa.column_of[name], amount, told))
                 continue
             somewhere = np.asarray(listed.any(axis=1), dtype=np.bool_)
-            has = somewhere if there is None else somewhere | (offered[self.rows, there] > 0)
+            has = np.full(len(self.rows), name in _ALWAYS_OFFERED)
+            if there is not None:
+                has |= offered[self.rows, there] > 0
             open_ = ~somewhere & may_be_outside_zones(name)
             able &= (listed | open_[:, None]) & has[:, None]
             limited |= ~open_ | ~has

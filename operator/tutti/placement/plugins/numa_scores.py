@@ -107,8 +107,9 @@ class NumaScore:
         fractions = np.stack(parts)
         apart = fractions - fractions.sum(axis=0) / len(parts)
         squares = (apart * apart).sum(axis=0) - apart.sum(axis=0) ** 2 / len(parts)
-        scores: Scores = ((1.0 - squares / (len(parts) - 1)) * MAX_SCORE).astype(np.int64)
-        return np.where((fractions > 1).any(axis=0), 0, scores)
+        fits = (fractions <= 1).all(axis=0)
+        scores: Scores = (np.where(fits, 1.0 - squares / (len(parts) - 1), 0.0) * MAX_SCORE).astype(np.int64)
+        return scores
 
 
 def _column(numa: NumaColumns, free: Counts, name: str) -> Counts:
