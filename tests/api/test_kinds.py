@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from tests.api.manifests import RIGHT, WRONG, manifest
@@ -105,6 +107,12 @@ def test_a_kind_that_is_not_ours_and_an_object_without_metadata_are_named():
         parse_object("PodGroup", {})
     with pytest.raises(ObjectError, match=r"PodGroup ns/a: spec"):
         parse_object("PodGroup", {"metadata": {"name": "a", "namespace": "ns"}, "spec": "gang"})
+
+
+def test_what_is_left_out_is_the_same_default_for_all_objects():
+    first, second = (parse_object("PodGroup", manifest("PodGroup", "{schedulingPolicy: {basic: {}}}")) for _ in range(2))
+    assert first.status is second.status
+    assert deepcopy(first) is first
 
 
 def test_objects_cannot_be_changed_by_accident():

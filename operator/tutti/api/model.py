@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import msgspec
 from pydantic import (
@@ -57,6 +57,8 @@ LABEL_PATTERN = (
 )
 """Qualified name: what a label key or the name of a resource may be."""
 
+_Read = TypeVar("_Read", bound=BaseModel)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRule:
@@ -78,10 +80,17 @@ class ValidationRule:
         return entry | {"fieldPath": self.path} if self.path else entry
 
 
+def _itself(value: _Read, memo: dict[int, Any] | None = None) -> _Read:
+    """Copy what nobody changes: pydantic copies a default in depth for each object that leaves the field out."""
+    del memo
+    return value
+
+
 class Model(BaseModel):
     """A part of what users write; an unknown field is an error, and `RULES` are checked after the fields."""
 
     model_config = STRICT
+    __deepcopy__ = _itself
     RULES: ClassVar[tuple[ValidationRule, ...]] = ()
 
     @model_validator(mode="after")
@@ -105,6 +114,7 @@ class Lenient(BaseModel):
     """A part that controllers write: what is not known here is left alone, since a newer version may know it."""
 
     model_config = LENIENT
+    __deepcopy__ = _itself
 
 
 class Metadata(Lenient):
@@ -207,6 +217,7 @@ class Object(BaseModel):
     """The frame of a kind: what it is called, whether it lives in a namespace, how `kubectl get` shows it."""
 
     model_config = STRICT
+    __deepcopy__ = _itself
     KIND: ClassVar[str]
     PLURAL: ClassVar[str]
     SHORT_NAMES: ClassVar[tuple[str, ...]] = ()
