@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
@@ -135,3 +136,33 @@ def test_members_made_anew_for_another_queue_are_admitted_there_whatever_was_wri
     assert set(world.where()) == {"c", "d"}
     assert (world.used("full"), world.used("free")) == (0, 2)
     assert world.replay().differences == []
+    assert world.objects["PodGroup", "default", "job"]["spec"]["queueName"] == "training"
+    assert world.status("PodGroup", "job")["queueName"] == "other"
+
+
+@pytest.mark.parametrize(("later", "told"), [("other", "other"), ("", None)])
+def test_the_pod_group_says_in_which_queue_its_gang_is_by_now(later: str, told: str | None):
+    world = World()
+    world.flavor()
+    world.queue("full", 0, local="training")
+    member(world, "a", queue="training")
+    world.run()
+    assert world.status("PodGroup", "job")["queueName"] == "training"
+    member(world, "a", queue=later)
+    world.run()
+    assert world.status("PodGroup", "job").get("queueName") == told
+
+
+def test_the_pod_group_of_a_workload_says_in_which_queue_that_is():
+    world = World()
+    world.flavor()
+    world.queue("full", 0, local="training")
+    world.workload("w", {"count": 1}, queueName="training")
+    world.object("PodGroup", "part", {"schedulingPolicy": {"basic": {}}, "workloadRef": {"name": "w", "podGroup": "main"}})
+    world.pod("w-0", workload="w")
+    world.run()
+    assert world.status("PodGroup", "part")["queueName"] == "training"
+    spec = world.objects["Workload", "default", "w"]["spec"]
+    world.object("Workload", "w", {**spec, "queueName": "none"})
+    world.run()
+    assert world.status("PodGroup", "part")["queueName"] == "none"

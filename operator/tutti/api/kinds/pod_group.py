@@ -130,6 +130,8 @@ class PodGroupStatus(Written):
 
     phase: Annotated[str, Field(max_length=63)] = ""
     """How far it has come, in one word."""
+    queue_name: Name = ""
+    """The LocalQueue it waits or runs in: its Workload's, or what its pods name where it was made for them."""
     members: Count = 0
     """How many pods belong to it."""
     pending: Count = 0
@@ -174,7 +176,7 @@ class PodGroup(Object):
     SHORT_NAMES: ClassVar = ("pg",)
     NAMESPACED: ClassVar = True
     COLUMNS: ClassVar = (
-        PrinterColumn("Queue", ".spec.queueName"),
+        PrinterColumn("Queue", ".status.queueName"),
         PrinterColumn("Position", ".status.pendingReason.position", "integer"),
         PrinterColumn("Min", ".spec.schedulingPolicy.gang.minCount", "integer"),
         PrinterColumn("Members", ".status.members", "integer"),

@@ -57,6 +57,7 @@ def status_of(
             "pendingReason": pending,
             **_started(workload, told),
             **_group_admission(workload, told),
+            **_queue(workload, told),
         }
     wanted |= _ended_before(workload, told) | _provisioning(workload, told)
     state.queue_positions.note(workload, pending)
@@ -73,7 +74,8 @@ def part_status_of(
     """
     told = workload.group_status.get(found.metadata.uid) or as_found(found)
     pending = _pending(state, workload, told.get("pendingReason"), place)
-    wanted = _pod_group_status(workload.phase, group.counts(), (), told) | {"pendingReason": pending}
+    wanted = _pod_group_status(workload.phase, group.counts(), (), told) | _queue(workload, told)
+    wanted["pendingReason"] = pending
     conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
     workload.group_status[found.metadata.uid], news = _changed_status(state, told, wanted, conditions)
     return news
@@ -168,6 +170,11 @@ def _workload_status(state: StatusState, workload: Workload, told: dict[str, Any
     ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
     said = {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran}
     return said | _kept(workload.losses, told)
+
+
+def _queue(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what a PodGroup says of its queue, whoever named it."""
+    return {"queueName": workload.queue or None} if workload.queue or told.get("queueName") else {}
 
 
 def _ended_before(workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
