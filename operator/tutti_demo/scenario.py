@@ -17,13 +17,15 @@ from tutti.api.model import API_VERSION
 
 GPU = "nvidia.com/gpu"
 COHORT = "lab"
-FLAVOR = "gpu"
+FLAVOR = "a100-sxm"
 LOCAL_QUEUE = "main"
 PLATFORM = "platform"
 """The namespace of work outside of any queue: no quota is counted for it."""
 
 NODES = 20
 GPUS_PER_NODE = 8
+QUOTA_PER_GPU = ((GPU, 1, ""), ("cpu", 8, ""), ("memory", 64, "Gi"))
+"""What a queue has for each of its GPUs: as nodes do, so that pods may ask for cpu and memory as pods do elsewhere."""
 PAIR = 2
 """How many nodes the gangs of the first act are pinned to."""
 
@@ -293,8 +295,16 @@ def pod(job: Job, name: str, *, pinned_to: Sequence[str] = ()) -> Document:
 
 
 def _queues(team: Team) -> list[Document]:
-    quota = {"name": GPU, "nominalQuota": team.nominal, "borrowingLimit": team.borrowing_limit}
-    group = {"coveredResources": [GPU], "flavors": [{"name": FLAVOR, "resources": [quota]}]}
+    quotas = [
+        {
+            "name": name,
+            "nominalQuota": f"{team.nominal * each}{unit}",
+            "borrowingLimit": f"{team.borrowing_limit * each}{unit}",
+        }
+        for name, each, unit in QUOTA_PER_GPU
+    ]
+    covered = [name for name, *_ in QUOTA_PER_GPU]
+    group = {"coveredResources": covered, "flavors": [{"name": FLAVOR, "resources": quotas}]}
     cluster_queue = {"cohortName": COHORT, "namespaceSelector": {}, "resourceGroups": [group]}
     return [
         _ours("ClusterQueue", team.name, cluster_queue),

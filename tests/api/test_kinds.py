@@ -110,7 +110,9 @@ def test_a_kind_that_is_not_ours_and_an_object_without_metadata_are_named():
 
 
 def test_what_is_left_out_is_the_same_default_for_all_objects():
-    first, second = (parse_object("PodGroup", manifest("PodGroup", "{schedulingPolicy: {basic: {}}}")) for _ in range(2))
+    first, second = (
+        parse_object("PodGroup", manifest("PodGroup", "{schedulingPolicy: {basic: {}}}")) for _ in range(2)
+    )
     assert first.status is second.status
     assert deepcopy(first) is first
 

@@ -174,12 +174,12 @@ def test_a_single_pod_says_itself_why_it_waits():
     [
         (Why("Placement", "Unschedulable", "0/20 nodes are available", room="10 of 12"), "room for 10 of 12 pods"),
         (
-            Why("Quota", "WaitingForQuota", "ClusterQueue vision: needs 32 nvidia.com/gpu in gpu; 16 free"),
+            Why("Quota", "WaitingForQuota", "ClusterQueue vision: needs 32 nvidia.com/gpu in a100-sxm; 16 free"),
             "needs 32 GPUs; 16 free",
         ),
         (Why("Queue", "BehindHead", "ClusterQueue vision is StrictFIFO"), "ClusterQueue vision is StrictFIFO"),
         (
-            Why("Placement", "Unschedulable", "0/2 nodes are available in flavor gpu: 2 full."),
+            Why("Placement", "Unschedulable", "0/2 nodes are available in flavor a100-sxm: 2 full."),
             "0/2 nodes are available: 2 full.",
         ),
     ],

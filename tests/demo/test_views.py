@@ -43,7 +43,9 @@ def second_act() -> Picture:
                 picture.see_pod(observed.pod(job, index, node=node, phase="Running"), at=110.0)
         elif job.name == "train-3":
             observed.arrive(picture, job, at=111.0)
-    message = "ClusterQueue vision: needs 32 nvidia.com/gpu in gpu; 16 free now (0 of its own 64, 16 of 16 to borrow)"
+    message = (
+        "ClusterQueue vision: needs 32 nvidia.com/gpu in a100-sxm; 16 free now (0 of its own 64, 16 of 16 to borrow)"
+    )
     picture.see_why("vision", "train-3", Why("Quota", "WaitingForQuota", message), at=112.0)
     return picture
 

@@ -70,7 +70,7 @@ def test_a_queue_is_read_with_its_usage_of_gpus_only():
         "admittedWorkloads": 3,
         "flavorsUsage": [
             {
-                "name": "gpu",
+                "name": "a100-sxm",
                 "resources": [
                     {"name": "cpu", "total": "9"},
                     {"name": "nvidia.com/gpu", "total": "80", "borrowed": "16"},

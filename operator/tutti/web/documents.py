@@ -30,7 +30,7 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True):
         href: Where it leads, a path of these pages; "" for nowhere.
         at: A moment, Unix seconds: shown as how long ago, or how soon, that is; the text stands before it.
         bar: Parts of a bar, from the left; None for none, and `mark` where its own ends, in percent.
-        dots: Members bound, waiting and not there; None for none.
+        dots: Members that have a node, have succeeded, have failed, wait and are not there; None for none.
     """
 
     text: str = ""
@@ -39,7 +39,7 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float | None = None
     bar: tuple[BarPart, ...] | None = None
     mark: float | None = None
-    dots: tuple[int, int, int] | None = None
+    dots: tuple[int, int, int, int, int] | None = None
 
 
 Cells = tuple[PageCell, ...]

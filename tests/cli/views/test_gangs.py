@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.views import scene
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.gangs import FITS, draw_gangs, gangs, member_dots
+from tutti.cli.views.gangs import FITS, MemberMarks, draw_gangs, drawn_members, gangs, member_marks
 
 
 def test_gangs_are_told_with_what_they_wait_for_and_pods_by_themselves_are_none():
@@ -53,15 +53,26 @@ def test_one_that_fits_waits_for_nothing_but_the_operator():
 
 
 @pytest.mark.parametrize(
-    ("bound", "there", "required", "drawn"),
+    ("marks", "drawn"),
     [
-        (0, 0, 2, "··"),
-        (2, 3, 3, "●●○"),
-        (3, 3, 2, "●●●"),
-        (1, 2, 4, "●○··"),
-        (100, 200, 400, "●●●●○○○○········"),
-        (0, 0, 0, "·"),
+        ((0, 0, 0, 0, 2), "··"),
+        ((2, 0, 0, 1, 0), "●●○"),
+        ((3, 0, 0, 0, 0), "●●●"),
+        ((1, 0, 0, 1, 2), "●○··"),
+        ((1, 2, 1, 0, 0), "●✓✓✗"),
+        ((100, 0, 0, 100, 200), "●●●●○○○○········"),
+        ((0, 0, 0, 0, 0), "·"),
     ],
 )
-def test_members_are_dots(bound: int, there: int, required: int, drawn: str):
-    assert member_dots(bound, there, required).plain == drawn
+def test_members_are_marks(marks: tuple[int, ...], drawn: str):
+    assert drawn_members(MemberMarks(*marks)).plain == drawn
+
+
+def test_members_that_have_ended_are_not_marked_as_those_that_wait():
+    made = scene.objects()
+    for one in made:
+        if (one["kind"], one["metadata"]["name"]) in (("Pod", "tune-0"), ("Pod", "tune-1")):
+            one["status"] = {"phase": "Succeeded" if one["metadata"]["name"] == "tune-0" else "Failed"}
+    (found,) = gangs(scene.told(made), namespace="speech")
+
+    assert member_marks(found) == MemberMarks(bound=1, succeeded=1, failed=1, waiting=0, missing=0)

@@ -158,7 +158,9 @@ def test_the_pod_group_of_a_workload_says_in_which_queue_that_is():
     world.flavor()
     world.queue("full", 0, local="training")
     world.workload("w", {"count": 1}, queueName="training")
-    world.object("PodGroup", "part", {"schedulingPolicy": {"basic": {}}, "workloadRef": {"name": "w", "podGroup": "main"}})
+    world.object(
+        "PodGroup", "part", {"schedulingPolicy": {"basic": {}}, "workloadRef": {"name": "w", "podGroup": "main"}}
+    )
     world.pod("w-0", workload="w")
     world.run()
     assert world.status("PodGroup", "part")["queueName"] == "training"

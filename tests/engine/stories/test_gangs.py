@@ -317,7 +317,7 @@ def test_a_bare_pod_is_placed_like_a_gang_of_one():
     world.run()
     assert world.where() == {"p": "n1"}
     (event,) = world.events("Scheduled")
-    assert (event.kind, event.note) == ("Pod", "Successfully assigned 1 pod of Pod/default/p to n1")
+    assert (event.kind, event.note) == ("Pod", "Successfully assigned Pod/default/p to n1")
 
 
 def test_two_groups_of_unequal_pods_never_share_a_verdict():

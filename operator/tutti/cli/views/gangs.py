@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -29,6 +30,7 @@ class GangView(msgspec.Struct, frozen=True, rename="camel"):
         required: How many members must run together.
         members: How many there are, those that have ended included.
         bound: How many have a node.
+        succeeded: How many have ended well, and `failed` how many have not.
         nodes: How many nodes these are on.
         since: Since when it waits, or was created, Unix seconds.
         gate: Where it waits, or "".
@@ -52,6 +54,24 @@ class GangView(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     why: str = ""
     degraded: DegradedGang | None = None
+    succeeded: int = 0
+    failed: int = 0
+
+
+class MemberMarks(NamedTuple):
+    """How many members of a gang are marked how: those that have a node, have ended, wait, or are not there."""
+
+    bound: int
+    succeeded: int
+    failed: int
+    waiting: int
+    missing: int
+
+
+def member_marks(one: GangView) -> MemberMarks:
+    """Return how the members of a gang are marked."""
+    waiting = max(0, one.members - one.bound - one.succeeded - one.failed)
+    return MemberMarks(one.bound, one.succeeded, one.failed, waiting, max(0, one.required - one.members))
 
 
 def gangs(
@@ -140,6 +160,8 @@ def _gang(
         "" if why is None else why.reason,
         FITS if fits else "" if why is None else why.plain,
         None if lacks is None else waiting_for(lacks, why),
+        tally.succeeded,
+        tally.failed,
     )
 
 
@@ -179,7 +201,7 @@ def draw_gangs(found: Sequence[GangView], now: float, page: PageWidth = WIDE) ->
             one.namespace,
             one.name,
             one.cluster_queue or one.queue or Text("-", QUIET),
-            member_dots(one.bound, one.members, one.required),
+            drawn_members(member_marks(one)),
             *((str(one.required), str(one.bound)) if counts else ()),
             Text(phase, style),
             ago(now - one.since),
@@ -196,12 +218,16 @@ def _why(one: GangView, now: float) -> str:
     )
 
 
-def member_dots(bound: int, there: int, required: int) -> Text:
-    """Return a dot for each member: bound, waiting, or not there yet; one for several where there are many."""
-    most = max(there, required, 1)
-    scale = max(1, -(-most // _DOTS))
-    full, some, missing = (-(-count // scale) for count in (bound, there - bound, most - there))
-    return Text.assemble(("●" * full, GOOD), ("○" * some, WAITS), ("·" * missing, QUIET))
+_MARKS = (("●", GOOD), ("✓", QUIET), ("✗", BAD), ("○", WAITS), ("·", QUIET))
+"""How each of `MemberMarks` looks."""
+
+
+def drawn_members(marks: MemberMarks) -> Text:
+    """Return a mark for each member, or for several where there are many."""
+    counts = marks if sum(marks) else marks._replace(missing=1)
+    scale = -(-sum(counts) // _DOTS)
+    drawn = zip(counts, _MARKS, strict=True)
+    return Text.assemble(*((mark * -(-count // scale), style) for count, (mark, style) in drawn))
 
 
 @click.command("gangs")

@@ -397,7 +397,7 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
         bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]
         nodes, count = sorted(set(bound)), len(bound)
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
-        pods = "1 pod" if count == 1 else f"all {count} pods"
+        whole = "" if workload.key[0] == "Pod" else "1 pod of " if count == 1 else f"all {count} pods of "
         state.reached(workload, LifecycleStep.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
-        state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
+        state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {whole}{workload.name} to {where}")
     _reconcile_scheduled(state, workload)

@@ -65,6 +65,7 @@ def nodes_page(asked: PageRequest) -> PageDocument:
     return PageDocument("Nodes", total, tuple(sections), tuple(filters), asked.problems())
 
 
+_MODELS_NOTE = "A hole is what is free on one node. Of pods that fit: how many, if each asked for so many."
 _BOXES_NOTE = "A square is a node: empty, in part used, full (a cross), or closed to pods (struck out)."
 
 
@@ -74,7 +75,7 @@ def _models_section(offer: Top) -> PageSection:
         numbers=("Used", "Of", "Free", "Largest hole"),
     )  # fmt: skip
     rows = tuple(_model_row(one) for one in offer.models)
-    return PageSection("models", "table", "Models", rows, titles, empty="No node offers any of that.")
+    return PageSection("models", "table", "Models", rows, titles, _MODELS_NOTE, "No node offers any of that.")
 
 
 def _model_row(one: ModelUse) -> PageRow:

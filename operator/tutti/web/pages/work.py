@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tutti.api.messages import counted
 from tutti.cli.views.degraded import degraded_end, degraded_members
-from tutti.cli.views.gangs import GangView
+from tutti.cli.views.gangs import GangView, member_marks
 from tutti.web.documents import (
     Cells,
     PageCell,
@@ -56,9 +56,9 @@ def gangs_page(asked: PageRequest) -> PageDocument:
         numbers=("Needs", "Has nodes"),
     )  # fmt: skip
     rows = tuple(_gang_row(asked, one) for one in shown)
-    note = ""
+    note = _MEMBERS_NOTE
     if len(chosen) > len(shown):
-        note = f"{first + 1} to {first + len(shown)} of {len(chosen)}; the fields above find others."
+        note += f" {first + 1} to {first + len(shown)} of {len(chosen)}; the fields above find others."
     section = PageSection("gangs", "table", "Gangs", rows, titles, note, "There are no gangs to show.")
     waiting = sum(bool(one.why) for one in mine)
     spaces = {one.namespace for one in mine}
@@ -80,6 +80,7 @@ def _number(text: str) -> int:
 
 
 _DIGITS = 9
+_MEMBERS_NOTE = "Members: ● on its node, ✓ succeeded, ✗ failed, ○ without a node, · not made yet."
 
 
 def _is_in(one: GangView, state: str) -> bool:
@@ -100,14 +101,14 @@ def _gang_row(asked: PageRequest, one: GangView) -> PageRow:
     if lacks is not None:
         why = f"{degraded_members(lacks, now)}; {lacks.waits_for}; {degraded_end(lacks, now)}"
     queue = one.cluster_queue or one.queue
-    there = max(one.members, one.required)
     words = f"{one.bound} of {one.members} members on {counted(one.nodes, 'node')}"
-    dots = one.bound, max(0, one.members - one.bound), max(0, there - one.members)
+    words += f", {one.succeeded} succeeded" if one.succeeded else ""
+    words += f", {one.failed} failed" if one.failed else ""
     cells: tuple[Cells, ...] = (
         said(one.namespace),
         said(one.name, href=workload_link(one.kind, one.namespace, one.name)),
         said(queue, href=queue_link(one.cluster_queue) if one.cluster_queue else "") if queue else said("-", "quiet"),
-        (PageCell(words, dots=dots),),
+        (PageCell(words, dots=member_marks(one)),),
         said(one.required),
         said(one.bound),
         said("Degraded", "bad") if lacks is not None else said(one.phase, _TONES.get(one.phase, "")),

@@ -285,7 +285,7 @@ def _timeline_section(asked: PageRequest, workload: Workload, found: ExplainedWo
     names = frozenset({found.name, *pods})
     entries: dict[tuple[float, str], tuple[str, str, Tone]] = {}
     if workload.created:
-        entries[workload.created, "created"] = "Created", "", ""
+        entries[workload.created, ""] = "Created", "", ""
     for at, what, why, tone in _conditions(asked, found):
         entries[at, what] = what, why, tone
     for event in _merged(about(asked.picture.events, found.namespace, names)):

@@ -82,19 +82,15 @@ function bar(cell) {
 }
 
 const DOTS = 16;
+// Of members that have a node, have succeeded, have failed, wait, and are not there.
+const MEMBERS = [["●", "good"], ["✓", "quiet"], ["✗", "bad"], ["○", "waits"], ["·", "quiet"]];
 const LONGEST_WORD = 24;
 const PROSE = 48;
 
 function dots(cell) {
-  const [bound, waiting, missing] = cell.dots;
-  const scale = Math.max(1, Math.ceil((bound + waiting + missing) / DOTS));
-  const many = (count) => Math.ceil(count / scale);
+  const scale = Math.max(1, Math.ceil(cell.dots.reduce((sum, count) => sum + count) / DOTS));
   const made = element("span", { class: "dots", role: "img", "aria-label": cell.text, title: cell.text });
-  made.append(
-    element("span", { class: "good" }, "●".repeat(many(bound))),
-    element("span", { class: "waits" }, "○".repeat(many(waiting))),
-    element("span", { class: "quiet" }, "·".repeat(many(missing))),
-  );
+  MEMBERS.forEach(([mark, tone], at) => made.append(element("span", { class: tone }, mark.repeat(Math.ceil(cell.dots[at] / scale)))));
   return made;
 }
 
