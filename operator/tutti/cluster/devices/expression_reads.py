@@ -6,6 +6,7 @@ An expression is evaluated once for each distinct device, as far as it looks at 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from tutti.cluster.devices.expression_texts import BY_DOMAIN, tokens_of
@@ -38,6 +39,7 @@ _PLAIN_CALLS: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=512)  # those of classes are asked for with each claim's own
 def names_read(expression: str) -> frozenset[str] | None:
     """Return the names of attributes and capacities that an expression may look at; None where that cannot be told.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -33,10 +34,11 @@ _LONGEST_WRITTEN: Final = 16 * 1024
 _BEFORE_NAME, _PLAIN = frozenset("(,"), frozenset(".[]()?")
 
 
-def tokens_of(expression: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=64)  # of one expression they are asked for again and again while it is compiled
+def tokens_of(expression: str) -> Sequence[tuple[str, str]]:
     """Return the tokens of an expression: each one's kind and what stands there; comments are left out."""
     every = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression)]
-    return [one for one in every if one[0] != "comment"]
+    return tuple([one for one in every if one[0] != "comment"])
 
 
 class _Text:

@@ -83,12 +83,12 @@ def with_own_equality(compiled: bytes) -> bytes:
 
     CEL's maps, which our own types are evaluated as, equal nothing else; our own types are not asked (cel-go, Equal).
     """
+    if _EQUALS not in compiled:
+        return compiled
     whole = fields(compiled)
     raw = bytearray(part_of(whole, _VALUE))
-    checked = fields(bytes(raw))
-    types = {
-        fields(entry).get(_KEY, [0])[0]: fields(part_of(fields(entry), _ENTRY)) for entry in checked.get(_TYPES, ())
-    }
+    entries = map(fields, fields(bytes(raw)).get(_TYPES, ()))
+    types = {entry.get(_KEY, [0])[0]: part_of(entry, _ENTRY) for entry in entries}
     changed: set[int] = set()
     for identity, at in list(_equations(bytes(raw), types)):
         raw[at : at + len(_OWN_EQUALS)] = _OWN_EQUALS
@@ -103,7 +103,7 @@ def with_own_equality(compiled: bytes) -> bytes:
     return _delimited(1, part_of(whole, 1)) + _delimited(_VALUE, bytes(kept))
 
 
-def _equations(raw: bytes, types: Mapping[int, Message]) -> Iterator[tuple[int, int]]:
+def _equations(raw: bytes, types: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
     """Yield the number of each `==` that is to be ours, and where its name stands."""
     waiting = [(begin, end) for field, _, begin, end in _spans(raw, 0, len(raw)) if field == _EXPRESSION]
     while waiting:
@@ -126,12 +126,13 @@ def _equations(raw: bytes, types: Mapping[int, Message]) -> Iterator[tuple[int, 
             waiting += inner
 
 
-def _equation(raw: bytes, parts: list[tuple[int, int | None, int, int]], types: Mapping[int, Message]) -> Iterator[int]:
+def _equation(raw: bytes, parts: list[tuple[int, int | None, int, int]], types: Mapping[int, bytes]) -> Iterator[int]:
     """Yield where the name of an `==` stands, if its left side is of unknown type, or a map and its right side is."""
     name = next((at, end) for field, _, at, end in parts if field == _FUNCTION)
     if raw[slice(*name)] != _EQUALS:
         return
-    sides = [types.get(fields(raw[at:end]).get(_ID, [0])[0], {}) for field, _, at, end in parts if field == _ARGUMENTS]
+    numbers = (fields(raw[at:end]).get(_ID, [0])[0] for field, _, at, end in parts if field == _ARGUMENTS)
+    sides = [fields(types.get(number, b"")) for number in numbers]
     if _DYN in sides[0] or (_MAP in sides[0] and _DYN in sides[1]):
         yield name[0]
 

@@ -91,9 +91,11 @@ class DeviceLedger:
             at = positions.get(name)
             if at is not None:
                 mask |= 1 << at
+        if not shares:
+            return mask, ()
         listed = (*pool.devices, *pool.others)
         parts = []
-        for name, one in (shares or {}).items():
+        for name, one in shares.items():
             at = positions.get(name)
             if at is not None:
                 parts.append((at, tuple(one.consumed.get(capacity.name, 0) for capacity in listed[at].capacities)))

@@ -85,6 +85,22 @@ class DeviceColumns:
         return next((program.at(row) for program, where in self.programs if where[row]), None)
 
 
+class _Asked(NamedTuple):
+    """Who was asked last, and when.
+
+    Attributes:
+        needs: What for.
+        setting: What there was: versions of nodes, of rows and of what drivers publish, how many rows, and what time.
+        stamp: Of the rows: with another one something else is taken.
+        asked: The programs that were asked, and where; another list when they have been brought up to date.
+    """
+
+    needs: DeviceNeeds
+    setting: tuple[float, ...]
+    stamp: int
+    asked: list[tuple[DeviceProgram, Mask]]
+
+
 class DeviceState:
     """Everything about devices.
 
@@ -106,7 +122,7 @@ class DeviceState:
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
         self._islands = DeviceIslands(self.rows)
-        self._last: tuple[DeviceNeeds, tuple[float, ...], list[tuple[DeviceProgram, Mask]]] | None = None
+        self._last: _Asked | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
         self.quota = DeviceQuota(self.catalog, self._expressions)
@@ -324,10 +340,14 @@ class DeviceState:
         """
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        stamp = (nodes.version, count, self.rows.stamp, self.catalog.version, self.book.now)
+        setting = (nodes.version, count, self.rows.version, self.catalog.version, self.book.now)
         last = self._last
-        if last is not None and last[0] is needs and last[1] == stamp and pods == 1:
-            return last[2]
+        if last is not None and last.needs is needs and last.setting == setting and pods == 1:
+            if last.stamp != self.rows.stamp:  # only what is taken is another
+                for program, _ in last.asked:
+                    program.refresh(program.projection, self.rows, count, self.book.now)
+                last = self._last = _Asked(needs, setting, self.rows.stamp, list(last.asked))
+            return last.asked
         out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
@@ -336,7 +356,7 @@ class DeviceState:
                 program.refresh(projection, self.rows, count, self.book.now)
                 out.append((program, where))
         if pods == 1:
-            self._last = None if needs.extended else (needs, stamp, out)
+            self._last = None if needs.extended else _Asked(needs, setting, self.rows.stamp, out)
         return out
 
     def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool, pods: int) -> DeviceProgram:
@@ -344,6 +364,7 @@ class DeviceState:
         if known is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
+                self._last = None
             known = DeviceProgram(claims, self._expressions, tight=tight, pods=pods)
             self._programs[claims, tight, pods] = known
         return known
@@ -360,6 +381,7 @@ class DeviceState:
         if known is None:
             if len(self._projections) >= _MOST_PROJECTIONS:
                 self._projections.clear()
+                self._last = None
                 self.rows.forget_projections()
             self._numbers += 1
             known = DeviceProjection(self._numbers, seen, compared, width=width)
