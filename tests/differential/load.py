@@ -39,6 +39,8 @@ from tutti.placement.plugins.measured_load import MeasuredLoad
 
 Case = dict[str, Any]
 NODE = "n"
+NO_MODEL = {"another": {"k0": 0, "k1": 0, "k2": 0}}
+"""A model of no node that there is, since a profile has one at least."""
 AT = 1_000_000.0
 """When nodes are measured."""
 FIRST = np.ones(1, dtype=np.int64)
@@ -117,7 +119,7 @@ def by_commitment(case: Case) -> Case:
 def by_power(case: Case) -> Case:
     models = [
         {"value": "" if name == NODE else name, "k0": one["k0"], "k1": one["k1"], "k2": one["k2"]}
-        for name, one in case["args"]["nodePowerModel"].items()
+        for name, one in (case["args"]["nodePowerModel"] or NO_MODEL).items()
     ]
     settings = {"policy": "Peaks", "power": {"nodeLabel": "kind", "models": models}}
     first = next(

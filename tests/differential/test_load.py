@@ -14,6 +14,7 @@ from tests.differential.load import ANSWERS, compare
 from tests.differential.records import cases
 
 RECORDED = Path(__file__).parent / "load.jsonl.gz"
+DRAWN = Path(__file__).parent / "load-random.jsonl"
 
 
 def test_all_cases_are_looked_at():
@@ -29,6 +30,13 @@ def test_all_cases_are_looked_at():
 
 def test_recorded_answers_are_given():
     different = {case: why for case, why in compare(RECORDED) if why is not None}
+    assert not different, "\n".join(f"{case}: {why}" for case, why in different.items())
+
+
+def test_what_was_drawn_at_random_is_answered_as_trimaran_does():
+    found = dict(compare(DRAWN))
+    assert len(found) == 112
+    different = {case: why for case, why in found.items() if why is not None}
     assert not different, "\n".join(f"{case}: {why}" for case, why in different.items())
 
 

@@ -281,8 +281,7 @@ def normalised_watts(raw: Floats, least: float, most: float) -> Floats:
     """Return 0..MAX_SCORE: most where least is drawn (Peaks, whose numbers are whole and 1e15 times as large)."""
     if most == least:
         return np.full(raw.shape, float(MAX_SCORE) if most else 0.0)
-    part = np.clip((raw - least) / (most - least), 0, 1)
-    return MAX_SCORE - np.trunc(MAX_SCORE * part)
+    return MAX_SCORE - np.trunc(np.clip(MAX_SCORE * (raw - least) / (most - least), 0, MAX_SCORE))
 
 
 def utilization(
