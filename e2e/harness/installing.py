@@ -34,6 +34,12 @@ class Administrator:
         environment = {**self._environment, **environment}
         return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
 
+    def begin(self, *command: str) -> subprocess.Popen[str]:
+        """Begin a command against the cluster, while the story goes on."""
+        return subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
     def apply(self, *what: str) -> None:
         """Apply manifests, and wait until our kinds are served."""
         self.kubectl("apply", "--server-side", "--force-conflicts", *what)

@@ -110,15 +110,20 @@ class Story:
             self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, body)
 
     def remove(self, kind: str, name: str) -> None:
-        """Delete an object of one of our kinds, whatever holds it."""
+        """Delete an object of one of our kinds, whatever holds it: what is being deleted gets no finalizer any more."""
         bare = {"metadata": {"finalizers": None}}
         if kind in NAMESPACED:
             where = (GROUP, VERSION, self.namespace, PLURALS[kind], name)
-            self.custom.patch_namespaced_custom_object(*where, bare)
-            self.custom.delete_namespaced_custom_object(*where)
+            delete, patch = self.custom.delete_namespaced_custom_object, self.custom.patch_namespaced_custom_object
         else:
-            self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, bare)
-            self.custom.delete_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name)
+            where = (GROUP, VERSION, PLURALS[kind], name)
+            delete, patch = self.custom.delete_cluster_custom_object, self.custom.patch_cluster_custom_object
+        delete(*where)
+        try:
+            patch(*where, bare)
+        except client.ApiException as gone:
+            if gone.status != HTTPStatus.NOT_FOUND:
+                raise
 
     def queue(self, name: str, gpus: int, **spec: Any) -> None:
         """A ClusterQueue with so many GPUs and plenty of the rest, and a LocalQueue of the same name to it."""
