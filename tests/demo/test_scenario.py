@@ -11,6 +11,7 @@ from tutti.api.core import Pod
 from tutti.api.kinds import KINDS
 from tutti_demo.performance import operator_configuration
 from tutti_demo.scenario import (
+    GPU,
     GPUS_PER_NODE,
     NODES,
     PAIR,
@@ -128,3 +129,11 @@ def test_the_operator_is_given_a_valid_configuration():
     configuration = load_configuration(operator_configuration())
     assert not configuration.leader_election.enabled
     assert configuration.profiles[0].scoring_strategy.type == "MostAllocated"
+
+
+def test_work_of_ones_own_that_asks_for_cpu_and_memory_has_quota_of_them_in_every_queue():
+    queues = [one for one in fixtures(compose()) if one["kind"] == "ClusterQueue"]
+    assert queues
+    for queue in queues:
+        (group,) = queue["spec"]["resourceGroups"]
+        assert {"cpu", "memory", GPU} == set(group["coveredResources"])
