@@ -11,9 +11,9 @@ from tests.drawing import examples
 from tests.placement.scenes import LABELS, node, one_after_another, pod, service, specs, with_packing
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place_ask
+from tutti.placement.node_kinds import MOST_KINDS, NodeKinds
 from tutti.placement.plugins.node_resources import AllocationScore
 from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.sequential import MOST_KINDS, NodeKinds
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -77,7 +77,30 @@ def test_rows_are_of_one_kind_where_all_features_agree():
     assert kinds is not None
     assert len(kinds) == 3
     by_first = {
-        int(first): (int(size), int(top), int(row))
-        for first, size, top, row in zip(kinds.first, kinds.sizes, kinds.top, kinds.row, strict=True)
+        int(first): (int(size), kinds.row(kind))
+        for kind, (first, size) in enumerate(zip(kinds.first, kinds.sizes, strict=True))
     }
-    assert by_first == {0: (2, 7, 1), 2: (2, 3, 2), 4: (1, 9, 4)}
+    assert by_first == {0: (2, 1), 2: (2, 2), 4: (1, 4)}
+
+
+@pytest.mark.parametrize(
+    ("more", "first"),
+    [(None, 0), ([0, 0, 0], 0), ([0, 2, 0], 0), ([0, 3, 0], 1), ([0, 0, 1], 4), ([0, 2, 1], 4)],
+)
+def test_of_kinds_worth_the_same_the_one_with_the_lowest_row_is_best(more, first):
+    kinds = NodeKinds.of(np.arange(5), np.array([5, 3, 5, 3, 5]), [np.array([0, 1, 0, 1, 2])], wanted=5)
+    assert kinds is not None
+    best = kinds.best(np.arange(3), None if more is None else np.array(more))
+    assert int(kinds.first[best]) == first
+
+
+def test_a_kind_without_room_is_there_no_more_and_one_with_its_first_row_is():
+    kinds = NodeKinds.of(np.arange(2), np.array([5, 7]), [np.array([0, 0])], wanted=5)
+    assert kinds is not None
+    more, new = kinds.branch(0)
+    assert (more, new, kinds.there.tolist()) == (1, True, [True, False])
+    assert kinds.move(0, more, 3)
+    assert (kinds.row(more), kinds.there.tolist()) == (1, [True, True])
+    assert not kinds.move(0, 0, 4)
+    assert kinds.move(0, 0, None)
+    assert kinds.there.tolist() == [False, True]

@@ -17,12 +17,13 @@ class Domains:
     """One topology key over all rows.
 
     Attributes:
-        codes: int32[rows], the domain of each row, -1 where it has none.
+        codes: int32[rows], the domain of each row, -1 where it has none; int64 of chosen rows, for what is looked up
+            by these again and again.
         size: How many domains there may be.
         whole: Whether it is known that every row has one.
     """
 
-    codes: NDArray[np.int32]
+    codes: NDArray[np.int32] | NDArray[np.int64]
     size: int
     whole: bool = False
 
@@ -40,7 +41,7 @@ class Domains:
 
     def at(self, rows: NDArray[np.int64]) -> Domains:
         """Return the domains of these rows only."""
-        codes = self.codes[rows]
+        codes = self.codes[rows].astype(np.int64)
         return Domains(codes, self.size, whole=bool((codes >= 0).all()))
 
     def sum(self, rows: NDArray[np.int32], amounts: Counts) -> Counts:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import islice
 
 import numpy as np
 
@@ -32,146 +30,13 @@ from tutti.placement.framework import (
     is_narrowable_score,
     scaled,
 )
+from tutti.placement.node_kinds import NodeKinds
 from tutti.placement.plugins.accelerator_packing import Gathering
-
-
-@dataclass(slots=True)
-class NodeKinds:
-    """The rows where pods of a class may go, by kind.
-
-    Attributes:
-        first: int64[kinds], the row that stands for each kind.
-        sizes: int64[kinds], how many rows of each still have room.
-        top: int64[kinds], the best score by fill of each.
-        row: int64[kinds], the lowest row that has it.
-    """
-
-    first: Rows
-    sizes: Counts
-    top: Scores
-    row: Rows
-    _heaps: list[list[tuple[int, int]]]
-    _origin: list[tuple[int, int]]
-    _branches: dict[tuple[int, int], int]
-
-    @classmethod
-    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features], *, wanted: int) -> NodeKinds | None:
-        """Sort rows into kinds; None where there are more than are worth telling apart.
-
-        Args:
-            rows: int64[k], in order.
-            fill: int64[k], their scores by how full they are.
-            features: int64[rows] each, at least 0; rows that are equal in all of them are of one kind.
-            wanted: How many rows will be taken out at most; of each kind so many of the best are kept.
-        """
-        at, kind, sizes = _told_apart(rows, features)
-        if len(sizes) > MOST_KINDS:
-            return None
-        order = _by_kind_and_fill(kind, len(sizes), fill)
-        ends, kept = np.cumsum(sizes).tolist(), np.minimum(sizes, wanted).tolist()
-        spans = [(end - size, most) for end, size, most in zip(ends, sizes.tolist(), kept, strict=True)]
-        if len(rows) > sum(kept):
-            order = np.concatenate([order[begin : begin + most] for begin, most in spans])
-        pairs = iter(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
-        heaps = [list(islice(pairs, most)) for most in kept]
-        tops = np.array([heap[0] for heap in heaps], dtype=np.int64).reshape(-1, 2)
-        origin = [(kind, 0) for kind in range(len(heaps))]
-        branches = {one: kind for kind, one in enumerate(origin)}
-        return cls(rows[at], sizes, -tops[:, 0], tops[:, 1], heaps, origin, branches)
-
-    def kept(self) -> Rows:
-        """Return int64[m]: the rows that may be taken out, in order."""
-        return np.sort(np.array([row for heap in self._heaps for _, row in heap], dtype=np.int64))
-
-    def __len__(self) -> int:
-        return len(self._heaps)
-
-    def best(self, kinds: Rows, worth: Scores) -> int:
-        """Return which of some kinds has the row that is worth most; the lowest row of several."""
-        first = worth.argmax()
-        tied = worth == worth[first]
-        if np.count_nonzero(tied) == 1:
-            return int(kinds[first])
-        same = kinds[tied]
-        return int(same[self.row[same].argmin()])
-
-    def take(self, kind: int) -> int:
-        """Take out the best row of a kind, for as long as it changes."""
-        _, row = heappop(self._heaps[kind])
-        self.sizes[kind] -= 1
-        self._renew(kind)
-        return row
-
-    def put(self, kind: int, row: int, fill: int) -> None:
-        """Put a row into a kind, with its score by fill."""
-        heappush(self._heaps[kind], (-fill, row))
-        self.sizes[kind] += 1
-        self._renew(kind)
-
-    def branch(self, kind: int) -> tuple[int, bool]:
-        """Return the kind of rows like those of a kind with one pod more on them, and whether it is new."""
-        origin, more = self._origin[kind]
-        known = self._branches.get((origin, more + 1))
-        if known is not None:
-            return known, False
-        new = len(self)
-        self._branches[origin, more + 1] = new
-        self._origin.append((origin, more + 1))
-        self._heaps.append([])
-        self.first = np.append(self.first, self.first[kind])
-        self.sizes = np.append(self.sizes, 0)
-        self.top, self.row = np.append(self.top, 0), np.append(self.row, 0)
-        return new, True
-
-    def _renew(self, kind: int) -> None:
-        heap = self._heaps[kind]
-        if heap:
-            fill, self.row[kind] = heap[0]
-            self.top[kind] = -fill
-
-
-def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts, Counts]:
-    """Return int64[kinds], where in `rows` each kind is first; int64[k], the kind of each; int64[kinds], how many."""
-    code, bound = np.zeros(len(rows), dtype=np.int64), 1
-    dense = _DENSE * len(rows) + MOST_KINDS
-    for column in features:
-        mine = column[rows]
-        size = int(mine.max(initial=0)) + 1
-        if size == 1:
-            continue
-        if bound * size > dense:
-            values, code = np.unique(code, return_inverse=True)
-            bound = len(values)
-        code, bound = code * size + mine, bound * size
-    if bound > dense:
-        _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-        return at, kind, sizes
-    counts = np.bincount(code, minlength=bound)
-    there = counts > 0
-    kind = (np.cumsum(there) - 1)[code]
-    at = np.empty(int(np.count_nonzero(there)), dtype=np.int64)
-    at[kind[::-1]] = np.arange(len(rows) - 1, -1, -1)  # of several, the last that is written stays
-    return at, kind, counts[there]
-
-
-def _by_kind_and_fill(kind: Counts, kinds: int, fill: Scores) -> Rows:
-    """Return int64[k], the order by kind, then by fill from the highest, then as they are."""
-    least, most = int(fill.min(initial=0)), int(fill.max(initial=0))
-    width = most - least + 1
-    if kinds * width <= np.iinfo(np.uint16).max:  # small numbers are sorted by radix
-        return np.argsort((kind * width + (most - fill)).astype(np.uint16), kind="stable")
-    return np.lexsort((-fill, kind))
-
 
 Points = Sequence[tuple[NodeScorer, Scores]]
 WeightedScorers = Sequence[tuple[InterPodScorer, PreScoreState]]
 
-MOST_KINDS = 1024
-"""With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
-
 _DEPTH = 4
-_DENSE = 4
-"""Features are numbered by counting where there are no more numbers than so many for each row."""
 _FIRST = np.array([1], dtype=np.int64)
 
 
@@ -184,15 +49,31 @@ class AllocationScores:
     """
 
     ask: Callable[[Rows, Counts], Scores]
+    _nth: Counts
+    _later: Callable[[], Rows] | None
     _known: Scores
     _where: dict[int, int]
     _deeper: dict[int, list[int]]
 
     @classmethod
-    def of(cls, rows: Rows, ask: Callable[[Rows, Counts], Scores], *, most: int) -> AllocationScores:
-        """Ask for the first few of each row at once; `most` is the most pods that any of them could take."""
+    def of(
+        cls,
+        rows: Rows,
+        ask: Callable[[Rows, Counts], Scores],
+        *,
+        most: int,
+        later: Callable[[], Rows] | None = None,
+    ) -> AllocationScores:
+        """Ask for the first few of each row at once.
+
+        Args:
+            rows: int64[k], those that are likely to be reached.
+            ask: As above.
+            most: The most pods that any of them could take.
+            later: Gives all rows that may be reached, where these are not all; asked for once one of the others is.
+        """
         nth = np.arange(1, min(_DEPTH, max(1, most)) + 1, dtype=np.int64)
-        return cls(ask, ask(rows, nth), {row: at for at, row in enumerate(rows.tolist())}, {})
+        return cls(ask, nth, later, ask(rows, nth), _places(rows), {})
 
     @property
     def first(self) -> Scores:
@@ -203,6 +84,9 @@ class AllocationScores:
     def of_next(self, row: int, placed: int) -> int:
         """Return the score of the next pod on a row that has been given so many."""
         if placed < len(self._known):
+            if row not in self._where and self._later is not None:
+                rows = self._later()
+                self._known, self._where = self.ask(rows, self._nth), _places(rows)
             return int(self._known[placed, self._where[row]])
         known = self._deeper.get(row, [])
         if placed >= len(known):
@@ -246,7 +130,8 @@ class SequentialChoice:
         kinds = NodeKinds.of(rows, self.fill(rows, _FIRST)[0], features, wanted=wanted)
         if kinds is None:
             return None
-        levels = AllocationScores.of(kinds.kept(), self.fill, most=int(self.room.max()))
+        few = 2 * (1 + wanted // len(kinds))
+        levels = AllocationScores.of(kinds.kept(few), self.fill, most=int(self.room.max()), later=kinds.kept)
         at = kinds.first
         return self._place(wanted, kinds, levels, [one.at(at) for one in filters], [one.at(at) for one in scorers])
 
@@ -313,29 +198,24 @@ class SequentialChoice:
         scorers: list[NarrowableScoreState],
     ) -> list[int]:
         order: list[int] = []
-        placed = np.zeros(len(self.room), dtype=np.int64)
+        placed: dict[int, int] = {}
         own = any(one.own for one in (*filters, *scorers))
         preferred = [(one, points[kinds.first]) for one, points in self.points]
-        weights = [scorer.weight for scorer, _ in self.weighted]
-        allowed, settled = _allowed(filters, len(kinds)), False
-        for _ in range(wanted):
-            seen = (allowed & (kinds.sizes > 0)).nonzero()[0]
-            if not len(seen):
-                break
-            if len(seen) == 1:
-                kind = int(seen[0])
-            else:
-                worth = kinds.top[seen]
-                if preferred:
-                    worth = worth + preferred_scores(preferred, seen)
+        weights = [np.array(scorer.weight) for scorer, _ in self.weighted]
+        allowed, settled = _allowed(filters, len(kinds)), not filters
+        seen = (allowed & kinds.there).nonzero()[0]
+        while len(order) < wanted and len(seen):
+            kind = int(seen[0])
+            if len(seen) > 1:
+                more = preferred_scores(preferred, seen) if preferred else None
                 for scorer, weight in zip(scorers, weights, strict=True):
                     scores = scorer.scores(seen, kinds.sizes[seen])
                     if scores is not None:
-                        worth = worth + scores * weight
-                kind = kinds.best(seen, worth)
-            row = kinds.take(kind)
+                        more = scores * weight if more is None else more + scores * weight
+                kind = kinds.best(seen, more)
+            row = kinds.row(kind)
             order.append(row)
-            placed[row] += 1
+            there = placed[row] = placed.get(row, 0) + 1
             now, new = kinds.branch(kind) if own else (kind, False)
             if new:
                 again = np.append(np.arange(len(kinds) - 1), kind)
@@ -343,12 +223,19 @@ class SequentialChoice:
                 scorers = [one.at(again) for one in scorers]
                 preferred = [(one, points[again]) for one, points in preferred]
             add_pod(now, [*filters, *scorers], around=own and not new)
+            changed = kinds.move(kind, now, levels.of_next(row, there) if there < self.room[row] else None)
             if new or not settled:
                 allowed = _allowed(filters, len(kinds))
-                settled = len(seen) == 1 and all(one.settled for one in filters)
-            if placed[row] < self.room[row]:
-                kinds.put(now, row, levels.of_next(row, int(placed[row])))
+                settled = all(one.settled for one in filters)
+                changed = True
+            if changed:
+                seen = (allowed & kinds.there).nonzero()[0]
         return order
+
+
+def _places(rows: Rows) -> dict[int, int]:
+    """Return where in a sequence each of some rows is."""
+    return {row: at for at, row in enumerate(rows.tolist())}
 
 
 def _allowed(filters: Sequence[NarrowableFilterState], count: int) -> Mask:

@@ -81,6 +81,11 @@ class TopologySpread:
         """The topology key."""
         return self.constraint.topology_key
 
+    @property
+    def most_beside(self) -> int:
+        """How many more than the emptiest a domain may have for one more pod of the class to go there."""
+        return self.constraint.max_skew - int(self.matches_itself)
+
     def at(self, rows: NDArray[np.int64]) -> TopologySpread:
         """Return the constraint on these rows only."""
         return replace(self, domains=self.domains.at(rows))

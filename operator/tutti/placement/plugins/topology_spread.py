@@ -25,8 +25,51 @@ from tutti.placement.plugins.spread_constraints import (
     with_all_keys,
 )
 
+Codes = NDArray[np.int32] | NDArray[np.int64]
+
 SKEWED = "node(s) didn't match pod topology spread constraints"
 NO_KEY = f"{SKEWED} (missing required label)"
+
+_MAX = np.array(MAX_SCORE)  # numpy would make an array of a number in each step
+_HALF = np.array(0.5)
+
+
+@dataclass(slots=True)
+class _Filling:
+    """How many pods of one constraint are in each domain, and how many in the emptiest of those looked at.
+
+    Attributes:
+        counts: int64[domains].
+        looked_at: int64[k], the domains whose emptiest counts.
+        least: What the emptiest has; 0 where there are fewer domains than asked for.
+    """
+
+    counts: Counts
+    looked_at: Counts
+    least: int = 0
+    _emptiest: int = 0
+
+    @classmethod
+    def of(cls, counts: Counts, looked_at: Counts, min_domains: int) -> _Filling:
+        """Begin with so many pods in each domain."""
+        out = cls(counts, looked_at)
+        if len(looked_at) >= min_domains:
+            out._find_least()
+        return out
+
+    def add(self, code: int) -> None:
+        """Count one more pod in one of the domains that are looked at."""
+        before = self.counts[code]
+        self.counts[code] = before + 1
+        if self._emptiest and before == self.least:
+            self._emptiest -= 1
+            if not self._emptiest:
+                self._find_least()
+
+    def _find_least(self) -> None:
+        mine = self.counts[self.looked_at]
+        self.least = int(mine.min())
+        self._emptiest = int(np.count_nonzero(mine == self.least))
 
 
 @dataclass(slots=True)
@@ -34,24 +77,22 @@ class _StrictCounts:
     """The pods of one constraint: how many in each domain, over the nodes that are looked at."""
 
     spread: TopologySpread
-    counts: Counts
+    filling: _Filling
     looked_at: Mask
-    domains: np.typing.NDArray[np.int64]
 
     def at(self, rows: Rows) -> _StrictCounts:
         """Return the same of these rows only."""
-        return _StrictCounts(self.spread.at(rows), self.counts, self.looked_at[rows], self.domains)
+        return _StrictCounts(self.spread.at(rows), self.filling, self.looked_at[rows])
 
-    def least(self) -> int:
-        """Return the count of the emptiest domain; 0 where there are fewer domains than asked for."""
-        if len(self.domains) < (self.spread.constraint.min_domains or 1):
-            return 0
-        return int(self.counts[self.domains].min())
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        if self.spread.counts_itself and self.looked_at[row]:
+            self.filling.add(self.spread.domains.codes[row])
 
     def too_many(self) -> Mask:
         """bool[rows]: nodes where one more pod would make the skew too large."""
-        room = self.least() + self.spread.constraint.max_skew - int(self.spread.matches_itself)
-        over: Mask = self.spread.domains.spread(self.counts) > room
+        spread, filling = self.spread, self.filling
+        over: Mask = spread.domains.spread(filling.counts) > filling.least + spread.most_beside
         return over
 
 
@@ -101,8 +142,7 @@ class SpreadState:
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         for one in self._counted:
-            if one.spread.counts_itself and one.looked_at[row]:
-                one.counts[one.spread.domains.codes[row]] += 1
+            one.add(row)
 
     def add_around(self, row: int) -> None:
         """Count one more pod of the class near a row; its own is not special."""
@@ -140,15 +180,20 @@ def _count_strictly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpr
     rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     inside = looked_at[rows]
     per_domain = spread.domains.sum(rows[inside], counts[inside])
-    return _StrictCounts(spread, per_domain, looked_at, np.unique(spread.domains.codes[looked_at]).astype(np.int64))
+    domains = np.flatnonzero(np.bincount(spread.domains.codes[looked_at]))
+    return _StrictCounts(spread, _Filling.of(per_domain, domains, spread.constraint.min_domains or 1), looked_at)
 
 
 @dataclass(slots=True)
 class _SoftCounts:
-    """The pods of one constraint: per domain, or for hostnames per row."""
+    """The pods of one constraint.
+
+    Attributes:
+        counts: float64[domains], how many are in each, or for hostnames float64[rows]; weighed in each step.
+    """
 
     spread: TopologySpread
-    counts: Counts
+    counts: NDArray[np.float64]
     looked_at: Mask
     per_row: bool
     all_known: bool
@@ -162,31 +207,55 @@ class _SoftCounts:
     def features(self) -> Sequence[Features]:
         """Numbers from 0 on for each row, by which rows are alike."""
         if self.per_row:
-            return self.counts, self.spread.domains.known
+            return self.counts.astype(np.int64), self.spread.domains.known
         return self.spread.domains.codes + 1, self.looked_at
 
     def add(self, row: int, *, around: bool) -> None:
         """Count one more pod of the class on a row, or only around it."""
-        code = self.spread.domains.codes[row]
         if not self.spread.counts_itself:
             return
         if self.per_row:
             self.counts[row] += not around
-        elif self.looked_at[row] and code >= 0:
-            self.counts[code] += 1
+        elif self.looked_at[row]:
+            code = self.spread.domains.codes[row]
+            if code >= 0:
+                self.counts[code] += 1
 
-    def points(self, rows: Rows, *, size: int) -> NDArray[np.float64]:
-        """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
-        codes = self.spread.domains.codes
-        weight, fixed = np.log(float(size + 2)), float(self.spread.constraint.max_skew - 1)
-        if not self.per_row and self.spread.domains.whole:
-            of_known: NDArray[np.float64] = self.counts[codes[rows]] * weight + fixed
-            return of_known
-        if not self.per_row:
-            of_domains: NDArray[np.float64] = np.append(self.counts * weight + fixed, 0.0)
-            return of_domains[codes[rows]]
-        of_rows: NDArray[np.float64] = self.counts[rows] * weight + fixed
-        return of_rows if self.all_known else np.where(codes[rows] >= 0, of_rows, 0.0)
+    def size(self, rows: Rows, many: Counts | None) -> int:
+        """Return how many domains there are to choose from; nodes without one count as one together."""
+        if self.per_row:
+            return len(rows) if many is None else int(many.sum())
+        seen = np.zeros(self.spread.domains.size + 1, dtype=np.bool_)
+        seen[self.spread.domains.codes[rows]] = True
+        return int(np.count_nonzero(seen))
+
+    def points(self, rows: Rows, codes: Codes, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64[k]: more for more pods around rows int64[k] in domains int[k]; nothing without a domain."""
+        whole = self.all_known if self.per_row else self.spread.domains.whole
+        out: NDArray[np.float64] = self.counts[rows if self.per_row else codes] * weight
+        if self.spread.constraint.max_skew > 1:
+            out += float(self.spread.constraint.max_skew - 1)
+        return out if whole else np.where(codes >= 0, out, 0.0)
+
+
+def _weight(size: int) -> NDArray[np.float64]:
+    """Return float64[], what a pod counts among so many domains (scoring.go, topologyNormalizingWeight)."""
+    return np.asarray(np.log(float(size + 2)))
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What follows from which rows are asked about, kept while these are the same.
+
+    Attributes:
+        rows: int64[k].
+        keyed: bool[k], which of them have all keys; None where all have.
+        parts: Of each constraint int[m], the domains of those that have, and float64[], what a pod counts.
+    """
+
+    rows: Rows
+    keyed: Mask | None
+    parts: list[tuple[Codes, NDArray[np.float64]]]
 
 
 class SoftSpreadState:
@@ -198,6 +267,7 @@ class SoftSpreadState:
     def __init__(self, counted: list[_SoftCounts], keyed: Mask) -> None:
         self._counted = counted
         self._keyed = keyed
+        self._asked: _Asked | None = None
         self.own = any(one.per_row and one.spread.counts_itself for one in counted)
 
     @classmethod
@@ -213,23 +283,37 @@ class SoftSpreadState:
 
         Each row stands for `many` rows: int64[len(rows)], one each where nothing is said.
         """
-        keyed = self._keyed[rows]
-        if len(rows) and keyed.all():
-            return self._of_keyed(rows, many)
+        if not len(rows):
+            return np.zeros(0, dtype=np.int64)
+        asked = self._asked
+        if asked is None or asked.rows is not rows:
+            asked = self._asked = self._about(rows)
+        if asked.keyed is None:
+            return self._of_keyed(asked, rows, many)
         out = np.zeros(len(rows), dtype=np.int64)
-        if keyed.any():
-            out[keyed] = self._of_keyed(rows[keyed], None if many is None else many[keyed])
+        if asked.keyed.any():
+            out[asked.keyed] = self._of_keyed(asked, rows[asked.keyed], None if many is None else many[asked.keyed])
         return out
 
-    def _of_keyed(self, rows: Rows, many: Counts | None) -> Scores:
-        points = np.zeros(len(rows), dtype=np.float64)
-        for one in self._counted:
-            points += one.points(rows, size=_size(one, rows, many))
-        raw = np.floor(points + 0.5).astype(np.int64)
-        low, high = int(raw.min()), int(raw.max())
+    def _about(self, rows: Rows) -> _Asked:
+        keyed = self._keyed[rows]
+        mine = rows if keyed.all() else rows[keyed]
+        parts = [(one.spread.domains.codes[mine], _weight(one.size(mine, None))) for one in self._counted]
+        return _Asked(rows, None if mine is rows else keyed, parts)
+
+    def _of_keyed(self, asked: _Asked, rows: Rows, many: Counts | None) -> Scores:
+        points = [
+            one.points(rows, codes, _weight(one.size(rows, many)) if one.per_row else weight)
+            for one, (codes, weight) in zip(self._counted, asked.parts, strict=True)
+        ]
+        total = points[0]
+        for more in points[1:]:
+            total = total + more
+        raw = (total + _HALF).astype(np.int64)  # none is below 0
+        low, high = int(raw[raw.argmin()]), int(raw[raw.argmax()])
         if high == 0:
             return np.full(len(rows), MAX_SCORE, dtype=np.int64)
-        scores: Scores = MAX_SCORE * (high + low - raw) // high
+        scores: Scores = _MAX * (high + low - raw) // high
         return scores
 
     def add(self, row: int) -> None:
@@ -273,7 +357,7 @@ class PreferredSpread:
 def _count_softly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
     rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     if spread.key == HOSTNAME:
-        per_row = np.zeros(len(nodes), dtype=np.int64)
+        per_row = np.zeros(len(nodes), dtype=np.float64)
         np.add.at(per_row, rows, counts)
         return _SoftCounts(
             spread, per_row, keyed, per_row=True, all_known=bool(spread.domains.known[nodes.present].all())
@@ -282,14 +366,9 @@ def _count_softly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySprea
     looked_at = keyed if included is None else keyed & included
     inside = looked_at[rows]
     return _SoftCounts(
-        spread, spread.domains.sum(rows[inside], counts[inside]), looked_at, per_row=False, all_known=False
+        spread,
+        spread.domains.sum(rows[inside], counts[inside]).astype(np.float64),
+        looked_at,
+        per_row=False,
+        all_known=False,
     )
-
-
-def _size(one: _SoftCounts, scored: Rows, many: Counts | None) -> int:
-    """Return how many domains there are to choose from; nodes without one count as one together."""
-    if one.per_row:
-        return len(scored) if many is None else int(many.sum())
-    seen = np.zeros(one.spread.domains.size + 1, dtype=np.bool_)
-    seen[one.spread.domains.codes[scored]] = True
-    return int(np.count_nonzero(seen))

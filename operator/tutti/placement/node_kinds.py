@@ -1,0 +1,179 @@
+"""Nodes that no filter or score between pods can tell apart, kept together with the best of each kind at hand.
+
+Rows of one kind differ only in how full they are. So each kind keeps its rows sorted by that score, and a step of a
+choice (`sequential.py`) looks at one row of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+from itertools import islice
+
+import numpy as np
+
+from tutti.placement.framework import Counts, Features, Mask, Rows, Scores
+
+MOST_KINDS = 1024
+"""With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
+
+_DENSE = 4
+"""Features are numbered by counting where there are no more numbers than so many for each row."""
+
+
+@dataclass(slots=True)
+class NodeKinds:
+    """The rows where pods of a class may go, by kind.
+
+    Attributes:
+        first: int64[kinds], the row that stands for each kind.
+        sizes: int64[kinds], how many rows of each still have room.
+        there: bool[kinds], which have any.
+    """
+
+    first: Rows
+    sizes: Counts
+    there: Mask
+    _ranks: Scores
+    _span: int
+    _spans: Counts
+    _heaps: list[list[tuple[int, int]]]
+    _origin: list[tuple[int, int]]
+    _branches: dict[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features], *, wanted: int) -> NodeKinds | None:
+        """Sort rows into kinds; None where there are more than are worth telling apart.
+
+        Args:
+            rows: int64[k], in order.
+            fill: int64[k], their scores by how full they are.
+            features: int64[rows] each, at least 0; rows that are equal in all of them are of one kind.
+            wanted: How many rows will be taken out at most; of each kind so many of the best are kept.
+        """
+        at, kind, sizes = _told_apart(rows, features)
+        if len(sizes) > MOST_KINDS:
+            return None
+        order = _by_kind_and_fill(kind, len(sizes), fill)
+        ends, kept = np.cumsum(sizes).tolist(), np.minimum(sizes, wanted).tolist()
+        spans = [(end - size, most) for end, size, most in zip(ends, sizes.tolist(), kept, strict=True)]
+        if len(rows) > sum(kept):
+            order = np.concatenate([order[begin : begin + most] for begin, most in spans])
+        pairs = iter(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
+        heaps = [list(islice(pairs, most)) for most in kept]
+        span = int(rows.max(initial=0)) + 1
+        ranks = np.array([_rank(heap, span) for heap in heaps], dtype=np.int64)
+        origin = [(kind, 0) for kind in range(len(heaps))]
+        branches = {one: kind for kind, one in enumerate(origin)}
+        return cls(rows[at], sizes, sizes > 0, ranks, span, np.array(span), heaps, origin, branches)
+
+    def kept(self, few: int | None = None) -> Rows:
+        """Return int64[m]: the rows that may still be taken out, in order; or few of each kind, the best at first."""
+        return np.sort(np.array([row for heap in self._heaps for _, row in heap[:few]], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self._heaps)
+
+    def best(self, kinds: Rows, more: Scores | None) -> int:
+        """Return which of some kinds has the row that is worth most; the lowest row of several.
+
+        Args:
+            kinds: int64[k], those that have rows.
+            more: int64[k], what they are worth beside the score by fill; None where all are worth the same.
+        """
+        ranks = self._ranks[kinds]
+        if more is not None:
+            ranks += more * self._spans
+        return int(kinds[ranks.argmax()])
+
+    def row(self, kind: int) -> int:
+        """Return the row that is the best of a kind by fill; the lowest of several."""
+        return self._heaps[kind][0][1]
+
+    def move(self, kind: int, now: int, fill: int | None) -> bool:
+        """Take the best row of a kind for one of another, or of the same, with another score by fill.
+
+        Args:
+            kind: Which kind it is of.
+            now: Which it is of from now on.
+            fill: Its score; None where it has no room left.
+
+        Returns:
+            Whether any kind has its first row by that, or has lost its last.
+        """
+        heap = self._heaps[kind]
+        if now == kind and fill is not None:
+            heapreplace(heap, (-fill, heap[0][1]))
+            self._ranks[kind] = _rank(heap, self._span)
+            return False
+        _, row = heappop(heap)
+        self.sizes[kind] -= 1
+        changed = not self.sizes[kind]
+        if heap:
+            self._ranks[kind] = _rank(heap, self._span)
+        if fill is not None:
+            heappush(self._heaps[now], (-fill, row))
+            self.sizes[now] += 1
+            changed = changed or self.sizes[now] == 1
+            self._ranks[now] = _rank(self._heaps[now], self._span)
+        if changed:
+            self.there = self.sizes > 0
+        return bool(changed)
+
+    def branch(self, kind: int) -> tuple[int, bool]:
+        """Return the kind of rows like those of a kind with one pod more on them, and whether it is new."""
+        origin, more = self._origin[kind]
+        known = self._branches.get((origin, more + 1))
+        if known is not None:
+            return known, False
+        new = len(self)
+        self._branches[origin, more + 1] = new
+        self._origin.append((origin, more + 1))
+        self._heaps.append([])
+        self.first = np.append(self.first, self.first[kind])
+        self.sizes, self.there = np.append(self.sizes, 0), np.append(self.there, [False])
+        self._ranks = np.append(self._ranks, 0)
+        return new, True
+
+
+def _rank(heap: list[tuple[int, int]], span: int) -> int:
+    """Return a number that is higher for a higher score by fill of the first row, and for the lower row of two alike.
+
+    Scores are at most a few million (a weight by 100), and rows fewer than a million: this fits into 64 bits.
+    """
+    fill, row = heap[0]
+    return -fill * span - row
+
+
+def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts, Counts]:
+    """Return int64[kinds], where in `rows` each kind is first; int64[k], the kind of each; int64[kinds], how many."""
+    code, bound = np.zeros(len(rows), dtype=np.int64), 1
+    dense = _DENSE * len(rows) + MOST_KINDS
+    for column in features:
+        mine = column[rows]
+        size = int(mine.max(initial=0)) + 1
+        if size == 1:
+            continue
+        if bound * size > dense:
+            values, code = np.unique(code, return_inverse=True)
+            bound = len(values)
+        code, bound = code * size + mine, bound * size
+    if bound > dense:
+        _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        return at, kind, sizes
+    counts = np.bincount(code, minlength=bound)
+    there = counts > 0
+    kind = (np.cumsum(there) - 1)[code]
+    at = np.empty(int(np.count_nonzero(there)), dtype=np.int64)
+    at[kind[::-1]] = np.arange(len(rows) - 1, -1, -1)  # of several, the last that is written stays
+    return at, kind, counts[there]
+
+
+def _by_kind_and_fill(kind: Counts, kinds: int, fill: Scores) -> Rows:
+    """Return int64[k], the order by kind, then by fill from the highest, then as they are."""
+    least, most = int(fill.min(initial=0)), int(fill.max(initial=0))
+    width = most - least + 1
+    if kinds * width <= np.iinfo(np.uint16).max:  # small numbers are sorted by radix
+        return np.argsort((kind * width + (most - fill)).astype(np.uint16), kind="stable")
+    return np.lexsort((-fill, kind))
