@@ -33,7 +33,7 @@ PENDING = {
 CONDITION = {"type": "Scheduled", "status": "False", "reason": WHY["reason"], "message": WHY["message"]}
 STATUS = {
     "podgroup.scheduling.tutti.dev/trio -n team-a": {
-        "phase": "Waiting", "members": 3, "pending": 3, "pendingReason": PENDING,
+        "phase": "Waiting", "queueName": "training", "members": 3, "pending": 3, "pendingReason": PENDING,
         "conditions": [{**CONDITION, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     },
     "workload.scheduling.tutti.dev/train -n team-a": {"pending": PENDING},
