@@ -23,7 +23,7 @@ NAMESPACE = "research"
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story, Story]]:
     """A story on each of two clusters."""
     kind = request.config.getoption("--cluster")
-    if kind not in ("embedded", "envtest"):
+    if kind not in ("embedded", "envtest", "kubelets"):
         pytest.skip("two clusters are had where they cost little")
     folders = [tmp_path / name for name in ("east", "west")]
     for folder in folders:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from e2e.harness.story import PAUSE, Story
 from tutti.api.quantity import parse_quantity
 
@@ -31,6 +33,8 @@ def degraded(story: Story) -> tuple[str, str]:
 
 
 def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew(story: Story) -> None:
+    if not story.cluster.kubelets:
+        pytest.skip("without kubelets nobody refuses a pod, and nobody makes it anew")
     story.queue(story.namespace, 0)
     story.start_operator(clientConnection={"concurrency": 1})
     operator = story.operator
