@@ -50,7 +50,7 @@ class Estimates(NamedTuple):
     Attributes:
         request_multiplier: What a request without a limit is multiplied with (TargetLoadPacking).
         default_cpu: What a container is taken to use that says neither, in milli-cores (TargetLoadPacking).
-        scaling: By how much the larger of limit and request is scaled: cpu and memory (koordinator).
+        scaling: To how many percent the larger of limit and request is scaled: cpu and memory (koordinator).
         request_ratio, burst_ratio: How much of a request, and of what a limit is above it, is used (Volcano).
         risk_factor: By how much more where the node is loaded already (Volcano).
         risk_load: From which composite load on it is, as a part of 1 (Volcano).
@@ -58,7 +58,7 @@ class Estimates(NamedTuple):
 
     request_multiplier: float = 1.5
     default_cpu: int = 1000
-    scaling: Pair = (0.85, 0.70)
+    scaling: Pair = (85, 70)
     request_ratio: float = 0.7
     burst_ratio: float = 0.0
     risk_factor: float = 1.2
@@ -149,11 +149,11 @@ def predicted_cpu(spec: PodSpec, by: Estimates) -> float:
     return total + parse_requests(spec.overhead).get("cpu", 0)
 
 
-def scaled_estimate(largest: float, limit: float, factor: float, unsaid: float) -> float:
+def scaled_estimate(largest: float, limit: float, percent: float, unsaid: float) -> float:
     """Return koordinator's estimate: the larger of limit and request, scaled, and at most the limit."""
     if not largest:
         return unsaid
-    scaled = half_away(largest * factor)
+    scaled = half_away(largest * percent / 100)  # in this order: a factor of 0.7 is less than 70 %
     return min(scaled, limit) if limit else scaled
 
 

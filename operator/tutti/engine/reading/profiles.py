@@ -168,7 +168,7 @@ def estimates_of(measurements: Measurements) -> Estimates:
     return Estimates(
         request_multiplier=said.default_requests_multiplier,
         default_cpu=said.default_requests_milli_cpu,
-        scaling=(factors.cpu / 100, factors.memory / 100),
+        scaling=(factors.cpu, factors.memory),
         request_ratio=said.request_ratio,
         burst_ratio=said.burst_ratio,
         risk_factor=said.risk_factor,
