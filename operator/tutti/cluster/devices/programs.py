@@ -136,6 +136,11 @@ class DeviceProgram:
         self._seen = (projection.epoch, projection.stamp)
 
     @property
+    def steps(self) -> int:
+        """How many devices have been tried at this moment, beside those that may be tried in each situation."""
+        return MOST_STEPS - self._steps
+
+    @property
     def verdict_of(self) -> NDArray[np.int64]:
         """int64[n]: which of `verdicts` each row has."""
         return self.projection.situation_of

@@ -20,7 +20,7 @@ from tutti.cluster.devices.asks import ClaimAsk, DeviceNeeds, WayAsk
 from tutti.cluster.devices.capacities import demands_of
 from tutti.cluster.devices.ledger import LocalUse
 from tutti.cluster.devices.pools import NodePool, PoolStatus
-from tutti.cluster.devices.programs import DeviceProgram
+from tutti.cluster.devices.programs import MOST_STEPS, DeviceProgram
 from tutti.cluster.devices.search import SearchTooLong
 from tutti.cluster.devices.taint_rules import PoolKey
 from tutti.cluster.devices.troubles import pool_trouble
@@ -74,7 +74,8 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
     parts = [one.text for one in told[:MOST_TOLD]]
     if len(told) > MOST_TOLD:
         parts.append(f"and {counted(len(told) - MOST_TOLD, 'request')} more")
-    help_ = next(_left_out(nodes, needs, required, room), "")
+    ended = all(one.steps < MOST_STEPS for one, _ in programs)
+    help_ = next(_left_out(nodes, needs, required, room), "") if ended else ""
     if help_:
         parts.append(f"with {help_} left out it would fit")
     text = f"{'; '.join(parts)}."
@@ -249,15 +250,18 @@ def _not_seen(pool: NodePool, seen: dict[PoolKey, set[str]]) -> int:
 
 
 def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Counts) -> Iterator[str]:
-    """Yield what claims would have to leave out so that there are devices for all pods, one thing at a time."""
-    tried = 0
-    for text, claims in _variants(needs.claims):
-        tried += 1
-        if tried > MOST_LEFT_OUT:
-            return
+    """Yield what claims would have to leave out so that there are devices for all pods, one thing at a time.
+
+    All of it together takes no more steps than one search: of claims that take long, these take long as well.
+    """
+    steps = 0
+    for text, claims in islice(_variants(needs.claims), MOST_LEFT_OUT):
         fewer = msgspec.structs.replace(needs, claims=claims)
         view = nodes.device_view(fewer)
         columns = nodes.devices.columns(fewer, view)
+        steps += sum(program.steps for program, _ in columns.programs)
+        if steps >= MOST_STEPS:
+            return
         if columns.faulty.any():
             continue
         given = nodes.devices.room(fewer, view, max(required, 1))
