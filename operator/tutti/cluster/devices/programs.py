@@ -8,6 +8,7 @@ claims, and may write some that take long on each of thousands.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
-from tutti.cluster.devices.offers import NEAR, DeviceKind, Verdict
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
@@ -39,6 +40,18 @@ _EVALUATION: Final = 100
 """What it costs to begin with an expression."""
 
 _UNASKED: Final = Verdict(reason="not looked at")
+
+
+class SearchLength(Enum):
+    """How long it took to look for devices in all situations that were new.
+
+    `LONG`: a search has used up all that there is. `CUT_SHORT`: one found less than that, because of others before it,
+    and is gone on with at the next moment.
+    """
+
+    SHORT = auto()
+    LONG = auto()
+    CUT_SHORT = auto()
 
 
 class PoolMatches(NamedTuple):
@@ -71,6 +84,7 @@ class DeviceProgram:
         width: So many devices are asked for, of whichever pools, rounded up; 0: all that there are.
         projection: Tells the situation of each row.
         verdicts: What was found, by situation.
+        has_taken_long: Whether a search of it has ever taken longer than it may.
     """
 
     def __init__(
@@ -107,6 +121,9 @@ class DeviceProgram:
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
         self._steps = self._work = 0
+        self.has_taken_long = False
+        self._length = SearchLength.SHORT
+        self._cut_short: list[int] = []
 
     def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int, moment: float) -> None:
         """Bring the answers for the first `count` rows up to date.
@@ -118,11 +135,11 @@ class DeviceProgram:
             moment: With each other one there is time again for a search that takes long.
         """
         if self._moment != moment:
-            self._moment, self._steps, self._work = moment, MOST_STEPS, MOST_WORK
+            self._begin(moment)
         projection.refresh(rows, count)
         if projection is not self.projection or self._seen[0] != projection.epoch:
             self.projection = projection
-            self.verdicts, self._searched = [], np.zeros(0, dtype=np.bool_)
+            self.verdicts, self._searched, self._cut_short = [], np.zeros(0, dtype=np.bool_), []
             self._of_kind, self._selected, self._moves = {}, {}, None
             self._free_of, self._room_of, self._matches = {}, {}, {}
             self._seen = (projection.epoch, -1)
@@ -134,6 +151,19 @@ class DeviceProgram:
         for situation in np.flatnonzero(np.bincount(unknown)).tolist() if len(unknown) else ():
             self._search(situation)
         self._seen = (projection.epoch, projection.stamp)
+
+    def _begin(self, moment: float) -> None:
+        """Give out time for searches anew, and have those gone on with that were cut short because of others."""
+        self._moment, self._steps, self._work, self._length = moment, MOST_STEPS, MOST_WORK, SearchLength.SHORT
+        if self._cut_short:
+            self._searched[self._cut_short] = False
+            self._cut_short, self._room_of, self._seen = [], {}, (self._seen[0], -1)
+
+    def length_at(self, moment: float) -> SearchLength:
+        """Return how long searches took at a moment."""
+        if self._moment != moment:
+            return SearchLength.SHORT
+        return SearchLength.CUT_SHORT if self._cut_short else self._length
 
     @property
     def steps(self) -> int:
@@ -198,9 +228,13 @@ class DeviceProgram:
             self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        most = FREE_STEPS + self._steps
+        most, is_whole = FREE_STEPS + self._steps, (self._steps, self._work) == (MOST_STEPS, MOST_WORK)
         found = search(self.claims, self.projection.offers[situation], self.selects, most, tight=self._tight)
         self._steps -= max(0, found.steps - FREE_STEPS)
+        if found.reason == TOO_MANY_WAYS:
+            self._length, self.has_taken_long = SearchLength.LONG, True
+            if not is_whole:
+                self._cut_short.append(situation)
         self.verdicts[situation] = found
         self._searched[situation] = True
         self._fits[situation], self._ranks[situation] = found.fits, found.rank

@@ -28,7 +28,7 @@ from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
 from tutti.cluster.devices.pools import NodePool
-from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram
+from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
@@ -283,6 +283,16 @@ class DeviceState:
         found = DeviceColumns(fits, rank, tightness, faulty, tuple(asked))
         self._columns = (asked, found)
         return found
+
+    def length_of_search(self, needs: DeviceNeeds, nodes: NodeView) -> SearchLength:
+        """Return how long it took to look for what is asked for, if it was looked for at this moment."""
+        now = self.current(needs)
+        if not (now.claims or now.extended):
+            return SearchLength.SHORT
+        variants = [claims for claims, _ in _variants(now, nodes.unoffered, len(nodes.names))]
+        mine = [self._programs.get((one, now.tight, pods)) for one in variants for pods in (1, _MOST_AHEAD)]
+        lengths = [one.length_at(self.book.now) for one in mine if one is not None]
+        return max(lengths, key=lambda one: one.value, default=SearchLength.SHORT)
 
     def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from tutti.cluster.devices.asks import NO_DEVICES
+from tutti.cluster.devices.programs import SearchLength
 from tutti.engine.admission import usage_history
 from tutti.engine.admission.growth import growth_step
 from tutti.engine.admission.patience import patience_shape
@@ -36,7 +38,8 @@ _LIGHT_TERMS: Final = 64
 """Who has more terms than that, and could not be admitted, rests before the next try."""
 
 _REST_SECONDS: Final = (1.0, 60.0)
-"""For how long after the first of such tries, and at most; it doubles."""
+_REST_AFTER_SEARCH: Final = (1.0, 600.0)
+"""For how long after the first of such tries, and at most; it doubles. To look for devices may take a second."""
 
 
 def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
@@ -116,16 +119,31 @@ def terms_of_entry(entry: QueueEntry) -> int:
     return term_count_in_all(need.pod_class for need in entry.needs)
 
 
-def let_rest(state: QueueState, entry: QueueEntry) -> None:
+def let_rest(state: QueueState, entry: QueueEntry) -> bool:
     """Have those equal to one that could not be admitted rest, where a try costs much.
 
-    A head that blocks its queue harms itself alone.
+    A head that blocks its queue harms itself alone, unless it takes as long as devices may be looked for.
+
+    Returns:
+        Whether they are tried again after that whatever happens: devices have not been looked for everywhere yet.
     """
-    equals = entry.equivalence
-    if terms_of_entry(entry) > _LIGHT_TERMS and not equals.line.strict:
+    equals, length = entry.equivalence, _length_of_search(state, entry)
+    if length is not SearchLength.SHORT or (terms_of_entry(entry) > _LIGHT_TERMS and not equals.line.strict):
         equals.rests += 1
-        base, longest = _REST_SECONDS
+        base, longest = _REST_SECONDS if length is SearchLength.SHORT else _REST_AFTER_SEARCH
         equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
+    return length is SearchLength.CUT_SHORT
+
+
+def _length_of_search(state: QueueState, entry: QueueEntry) -> SearchLength:
+    """Return how long it took to look for devices for the pods of an entry."""
+    nodes = state.cluster.nodes
+    lengths = []
+    for pod_class in dict.fromkeys(need.pod_class for need in entry.needs):
+        needs = pod_class.devices
+        if needs is not NO_DEVICES:
+            lengths.append(nodes.devices.length_of_search(needs, nodes.device_view(needs)))
+    return max(lengths, key=lambda one: one.value, default=SearchLength.SHORT)
 
 
 def fails_again(state: QueueState, entry: QueueEntry) -> bool:

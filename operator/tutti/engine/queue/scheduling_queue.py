@@ -202,7 +202,8 @@ class SchedulingQueue:
         """
         equals, queue = entry.equivalence, entry.equivalence.line
         self._parked.park(equals, why)
-        let_rest(state, entry)
+        if let_rest(state, entry):
+            self._parked.roused[equals] = None
         quota_holdback.note_holdback(state, entry, why)
         self._parked.note(state, entry, why, lacks_nodes=lacks_nodes)
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]

@@ -74,8 +74,8 @@ def _shortage(nodes: NodeColumns, pod_class: PodClass, required: int, room: Coun
     parts = [one.text for one in told[:MOST_TOLD]]
     if len(told) > MOST_TOLD:
         parts.append(f"and {counted(len(told) - MOST_TOLD, 'request')} more")
-    ended = all(one.steps < MOST_STEPS for one, _ in programs)
-    help_ = next(_left_out(nodes, needs, required, room), "") if ended else ""
+    is_long = any(one.has_taken_long for one, _ in programs)  # and so is what is left of it
+    help_ = "" if is_long else next(_left_out(nodes, needs, required, room), "")
     if help_:
         parts.append(f"with {help_} left out it would fit")
     text = f"{'; '.join(parts)}."
@@ -252,7 +252,7 @@ def _not_seen(pool: NodePool, seen: dict[PoolKey, set[str]]) -> int:
 def _left_out(nodes: NodeColumns, needs: DeviceNeeds, required: int, room: Counts) -> Iterator[str]:
     """Yield what claims would have to leave out so that there are devices for all pods, one thing at a time.
 
-    All of it together takes no more steps than one search: of claims that take long, these take long as well.
+    All of it together takes no more steps than one search.
     """
     steps = 0
     for text, claims in islice(_variants(needs.claims), MOST_LEFT_OUT):
