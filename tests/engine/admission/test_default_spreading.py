@@ -59,6 +59,24 @@ def test_pods_of_a_service_are_spread_over_zones():
     assert served.replay().differences == []
 
 
+@pytest.mark.parametrize("gang", [False, True], ids=["one by one", "a gang"])
+@pytest.mark.parametrize(("labels", "nodes"), [({}, 4), ({ZONE: "a"}, 3)], ids=["no zones", "one node in a zone"])
+def test_pods_of_a_service_are_placed_where_nodes_are_in_no_zone(labels, nodes, gang):
+    """Who is in none has no points of them, and so goes before who is in one (scoring.go, Score)."""
+    world = World()
+    for i in range(3):
+        world.node(f"n{i}", cpu=64)
+    world.node("n3", cpu=64, labels=labels)
+    select(world, app="web")
+    if gang:
+        world.pod_group("g", 4)
+    for i in range(4):
+        put(world, f"p{i}", group="g" if gang else "")
+    world.run()
+    assert len(world.where()) == 4
+    assert len(set(world.where().values())) == nodes
+
+
 def test_members_of_a_gang_are_spread_by_the_same_rule():
     world = world_of_zones()
     select(world, app="web")

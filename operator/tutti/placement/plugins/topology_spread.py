@@ -189,7 +189,8 @@ class _SoftCounts:
     """The pods of one constraint.
 
     Attributes:
-        counts: float64[domains], how many are in each, or for hostnames float64[rows]; weighed in each step.
+        counts: float64[domains], how many are in each, one at least, or for hostnames float64[rows]; weighed in each
+            step.
     """
 
     spread: TopologySpread
@@ -365,10 +366,7 @@ def _count_softly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySprea
     included = spread.includes(pod_class, nodes)
     looked_at = keyed if included is None else keyed & included
     inside = looked_at[rows]
-    return _SoftCounts(
-        spread,
-        spread.domains.sum(rows[inside], counts[inside]).astype(np.float64),
-        looked_at,
-        per_row=False,
-        all_known=False,
-    )
+    per_domain = spread.domains.sum(rows[inside], counts[inside]).astype(np.float64)
+    if not len(per_domain):  # no node has ever had one: there is something to look up still
+        per_domain = np.zeros(1, dtype=np.float64)
+    return _SoftCounts(spread, per_domain, looked_at, per_row=False, all_known=False)
