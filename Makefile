@@ -102,11 +102,11 @@ build/prometheus/usr/bin/promtool:
 	@mkdir -p build/prometheus && cd build/prometheus && apt-get download --quiet --quiet -o APT::Sandbox::User=root prometheus && \
 	  dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch usr/bin/promtool
 
-.PHONY: dashboard-screen
-web-screens: $(READY) axe ## Take the pages' pictures in Chromium; writes docs/screens
-	@$(BIN)/python -m tests.web.screens docs/screens
-
 .PHONY: web-screens
+web-screens: $(READY) axe ## Take the pages' pictures in Chromium; writes docs/screens
+	@SCREENS=docs/screens $(BIN)/python -m pytest -q tests/web/browser/test_screens.py
+
+.PHONY: dashboard-screen
 dashboard-screen: $(READY) promtool ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
