@@ -15,12 +15,12 @@ from tutti.cluster.devices.search import search
 MINUTES = 5
 
 
-def hard(count: int = 9) -> dict[str, Any]:
+def hard(count: int = 9, *, attribute: str = "index", others: tuple[Any, ...] = (20, 30, 40, 50)) -> dict[str, Any]:
     """So many unlike devices, each in four ways: nodes have eight, and all that can be tried is tried to see it."""
-    of = "device.attributes['gpu.example.com'].index"
+    of = f"device.attributes['gpu.example.com'].{attribute}"
     ways = [
         {"name": f"w{at}", "deviceClassName": "gpu", "selectors": [{"cel": {"expression": f"{of} != {said}"}}]}
-        for at, said in enumerate((20, 30, 40, 50))
+        for at, said in enumerate(others)
     ]
     requests = [{"name": f"r{at}", "firstAvailable": ways} for at in range(count)]
     return {"devices": {"requests": requests, "constraints": [{"distinctAttribute": "gpu.example.com/index"}]}}
@@ -91,3 +91,18 @@ def test_where_others_left_too_little_is_looked_at_again_though_nothing_has_chan
     world.until(5)
     assert world.where() == {"hard": "n1"}
     assert world.replay().differences == []
+
+
+def test_what_each_node_has_beside_is_bounded_for_all_of_them_and_the_last_is_looked_at_in_the_end(steps, monkeypatch):
+    """Who looks at what tells every device from others meets a situation of its own on each node."""
+    monkeypatch.setattr(programs, "MOST_FREE_STEPS", 3 * programs.FREE_STEPS)
+    world = world_of(*(f"n{number}" for number in range(6)))
+    world.devices.make_claim("hard", hard(attribute="uuid", others=("'a'", "'b'", "'c'", "'d'")))
+    world.pod("hard", gpus=0, device_claims=("hard",))
+    world.decide()
+    assert sum(steps) <= programs.MOST_STEPS + 3 * programs.FREE_STEPS + len(steps)
+    world.until(600)
+    whole = [one for one in steps if one >= programs.MOST_STEPS]
+    assert len(whole) == 6
+    world.until(3600)
+    assert len([one for one in steps if one >= programs.MOST_STEPS]) == 6

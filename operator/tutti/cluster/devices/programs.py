@@ -32,6 +32,8 @@ MOST_STEPS: Final = 20_000
 """So many devices are tried at one moment for the claims of a pod, on all nodes that need more than FREE_STEPS."""
 FREE_STEPS: Final = 64
 """So many devices may be tried in each situation beside that."""
+MOST_FREE_STEPS: Final = 65_536
+"""So many in all situations together."""
 MOST_WORK: Final = 5_000_000
 """So much the expressions of a pod's claims may cost at one moment, in steps as `expression_costs.py` counts them."""
 FREE_WORK: Final = 600
@@ -120,7 +122,7 @@ class DeviceProgram:
         self._matches: dict[tuple[int, int], PoolMatches] = {}
         self._free_of: dict[int, int] = {}
         self._moment = -1.0
-        self._steps = self._work = 0
+        self._steps = self._free_steps = self._work = 0
         self.has_taken_long = False
         self._length = SearchLength.SHORT
         self._cut_short: list[int] = []
@@ -154,7 +156,8 @@ class DeviceProgram:
 
     def _begin(self, moment: float) -> None:
         """Give out time for searches anew, and have those gone on with that were cut short because of others."""
-        self._moment, self._steps, self._work, self._length = moment, MOST_STEPS, MOST_WORK, SearchLength.SHORT
+        self._moment, self._length = moment, SearchLength.SHORT
+        self._steps, self._free_steps, self._work = MOST_STEPS, MOST_FREE_STEPS, MOST_WORK
         if self._cut_short:
             self._searched[self._cut_short] = False
             self._cut_short, self._room_of, self._seen = [], {}, (self._seen[0], -1)
@@ -228,9 +231,11 @@ class DeviceProgram:
             self._tightness = np.append(self._tightness[: len(self._searched) - more], np.zeros(more, dtype=np.int64))
 
     def _search(self, situation: int) -> Verdict:
-        most, is_whole = FREE_STEPS + self._steps, (self._steps, self._work) == (MOST_STEPS, MOST_WORK)
+        free, is_whole = min(FREE_STEPS, self._free_steps), (self._steps, self._work) == (MOST_STEPS, MOST_WORK)
+        most = self._steps + free
         found = search(self.claims, self.projection.offers[situation], self.selects, most, tight=self._tight)
-        self._steps -= max(0, found.steps - FREE_STEPS)
+        self._steps -= max(0, found.steps - free)
+        self._free_steps -= min(found.steps, free)
         if found.reason == TOO_MANY_WAYS:
             self._length, self.has_taken_long = SearchLength.LONG, True
             if not is_whole:
