@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from tutti.cluster.devices.expression_formats import COMPLAINTS, NAMED, VALIDATE
 from tutti.cluster.devices.expression_functions import AS_MAP, LAST_PLACE_OF, MERGED, PLACE_OF, SAME, SUBSTRING
@@ -41,29 +41,64 @@ def tokens_of(expression: str) -> Sequence[tuple[str, str]]:
     return tuple([one for one in every if one[0] != "comment"])
 
 
+class _Tokens(NamedTuple):
+    """An expression in tokens.
+
+    Attributes:
+        every: The kind of each token and what stands there.
+        solid: Where those are that are no space; by their places among these go the others.
+        kinds: The kind of each.
+        words: What stands there.
+        closing: Where each bracket is closed.
+    """
+
+    every: Sequence[tuple[str, str]]
+    solid: Sequence[int]
+    kinds: Sequence[str]
+    words: Sequence[str]
+    closing: Mapping[int, int]
+
+
+@lru_cache(maxsize=16)  # an expression is rewritten in several ways, one after the other
+def _tokens(expression: str) -> _Tokens:
+    every = tokens_of(expression)
+    solid = [at for at, (kind, _) in enumerate(every) if kind != "space"]
+    kinds, words = [every[at][0] for at in solid], [every[at][1] for at in solid]
+    return _Tokens(every, solid, kinds, words, _closed(kinds, words))
+
+
+def _closed(kinds: Sequence[str], words: Sequence[str]) -> dict[int, int]:
+    """Return where each bracket is closed: looked for one by one, many would take long together."""
+    out, opened = dict[int, int](), list[int]()
+    for at, (kind, word) in enumerate(zip(kinds, words, strict=True)):
+        if kind == "mark" and word in _OPEN:
+            opened.append(at)
+        elif kind == "mark" and word in _CLOSE and opened:
+            out[opened.pop()] = at
+    return out
+
+
 class _Text:
     """An expression in tokens, with what is to be written before and after some of them, or in their place."""
 
     def __init__(self, expression: str) -> None:
-        self.tokens = tokens_of(expression)
-        self.solid = [at for at, (kind, _) in enumerate(self.tokens) if kind != "space"]
+        self.tokens, self.solid, self._kinds, self._words, self._closing = _tokens(expression)
         self._before: dict[int, str] = {}
         self._after: dict[int, str] = {}
         self._instead: dict[int, str] = {}
-        self._closing = self._closed()
 
     def kind(self, place: int) -> str:
         """Return the kind of the token at a place, counted without spaces; "" beyond the ends."""
-        return self.tokens[self.solid[place]][0] if 0 <= place < len(self.solid) else ""
+        return self._kinds[place] if 0 <= place < len(self._kinds) else ""
 
     def word(self, place: int) -> str:
         """Return the token at a place; "" beyond the ends."""
-        return self.tokens[self.solid[place]][1] if 0 <= place < len(self.solid) else ""
+        return self._words[place] if 0 <= place < len(self._words) else ""
 
     def calls(self) -> list[tuple[int, str]]:
         """Return the place and the name of each function that is called."""
-        places = range(len(self.solid))
-        return [(at, self.word(at)) for at in places if self.kind(at) == "name" and self.word(at + 1) == "("]
+        each = enumerate(zip(self._kinds, self._words, self._words[1:], strict=False))
+        return [(at, word) for at, (kind, word, after) in each if kind == "name" and after == "("]
 
     def put_before(self, place: int, text: str) -> None:
         """Write something before a token, and after what else is written there."""
@@ -80,16 +115,6 @@ class _Text:
     def closing(self, place: int) -> int | None:
         """Return where the bracket is closed that is opened at a place; None if it is not."""
         return self._closing.get(place)
-
-    def _closed(self) -> dict[int, int]:
-        """Return where each bracket is closed: looked for one by one, many would take long together."""
-        out, opened = dict[int, int](), list[int]()
-        for at in range(len(self.solid)):
-            if self.kind(at) == "mark" and self.word(at) in _OPEN:
-                opened.append(at)
-            elif self.kind(at) == "mark" and self.word(at) in _CLOSE and opened:
-                out[opened.pop()] = at
-        return out
 
     def arguments(self, place: int) -> list[int]:
         """Return where each argument ends of a function whose name stands at a place, the last at what closes it."""
