@@ -194,6 +194,7 @@ class Collection:
         return response
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
+        end = self._end_watches  # also where it is over before all that there is has been told
         response = await self._open(request)
         if "sendInitialEvents" in request.query:
             version, found = self.version, list(self.objects.values())
@@ -209,9 +210,9 @@ class Collection:
             await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
             return response
         seconds = float(request.query["timeoutSeconds"])
-        ended = asyncio.ensure_future(asyncio.wait([asyncio.ensure_future(self._end_watches.wait())], timeout=seconds))
+        ended = asyncio.ensure_future(asyncio.wait([asyncio.ensure_future(end.wait())], timeout=seconds))
         position = 0
-        while not ended.done():
+        while not (end.is_set() or ended.done()):
             changed = asyncio.ensure_future(self._changed.wait())
             for at, kind, obj in self.log[position:]:
                 if at > version:
