@@ -123,10 +123,14 @@ def _gives_first(decision: WriteDeviceClaim, attempt: int) -> bool:
 def _status(decision: WriteDeviceClaim, claim: ResourceClaim) -> dict[str, Any]:
     if decision.change == "free":
         return {"allocation": None, "reservedFor": None, "devices": None}
-    known = {one.uid for one in claim.status.reserved_for}
-    added = [one for one in _users(decision) if one.uid not in known]
-    users = {"reservedFor": [*claim.status.reserved_for, *added]}
+    users = {"reservedFor": users_after(decision, claim)}
     return {"allocation": decision.allocation, **users} if decision.change == "allocate" else users
+
+
+def users_after(decision: WriteDeviceClaim, claim: ResourceClaim) -> list[ClaimConsumer]:
+    """Return who uses a claim once a decision about it is written."""
+    known = {one.uid for one in claim.status.reserved_for}
+    return [*claim.status.reserved_for, *(one for one in _users(decision) if one.uid not in known)]
 
 
 def _users(decision: WriteDeviceClaim) -> list[ClaimConsumer]:

@@ -6,16 +6,17 @@ would have been written by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from tutti.api.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
+from tutti.api.devices import ResourceClaim, ResourceClaimStatus
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.device_observations import DeviceClaimSeen, DeviceObjectGone
 from tutti.engine.records.observations import AnyObservation, DeviceClaimWritten
+from tutti.kube.device_claims import users_after
 from tutti.kube.extended_claims import claim_document
 
 _MOST_TURNS: Final = 16
@@ -69,15 +70,9 @@ def _made(write: WriteExtendedClaim) -> ResourceClaim:
 def _written(write: WriteDeviceClaim, claim: ResourceClaim) -> ResourceClaim:
     before = claim.metadata.resource_version
     version = str(int(before) + 1) if before.isdecimal() else "1"
-    status = ResourceClaimStatus() if write.change == "free" else _with_users(claim.status, write)
-    return _changed(claim, metadata=_changed(claim.metadata, resource_version=version), status=status)
-
-
-def _with_users(status: ResourceClaimStatus, write: WriteDeviceClaim) -> ResourceClaimStatus:
-    users: Sequence[ClaimConsumer] = [
-        *(ClaimConsumer("", "pods", *one) for one in write.pods),
-        *(ClaimConsumer("scheduling.k8s.io", "podgroups", *one) for one in write.groups),
-    ]
-    known = {one.uid for one in status.reserved_for}
-    added = [*status.reserved_for, *(one for one in users if one.uid not in known)]
-    return _changed(status, allocation=write.allocation or status.allocation, reserved_for=added)
+    meta = _changed(claim.metadata, resource_version=version)
+    if write.change == "free":
+        return _changed(claim, metadata=meta, status=ResourceClaimStatus())
+    allocation = write.allocation or claim.status.allocation
+    status = _changed(claim.status, allocation=allocation, reserved_for=users_after(write, claim))
+    return _changed(claim, metadata=meta, status=status)
