@@ -45,7 +45,8 @@ def names_read(expression: str) -> frozenset[str] | None:
 
     It can be told where each of the maps of a device is only asked for entries by names that are written out.
     """
-    tokens = [(kind, text) for kind, text in tokens_of(expression) if kind != "space"]
+    found = tokens_of(expression)
+    tokens = list(zip(found.kinds, found.words, strict=True))
     names: set[str] = set()
     for at, (kind, text) in enumerate(tokens):
         follows = tokens[at + 1][1] if at + 1 < len(tokens) else ""

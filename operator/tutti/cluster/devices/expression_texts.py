@@ -34,18 +34,11 @@ _LONGEST_WRITTEN: Final = 16 * 1024
 _BEFORE_NAME, _PLAIN = frozenset("(,"), frozenset(".[]()?")
 
 
-@lru_cache(maxsize=64)  # of one expression they are asked for again and again while it is compiled
-def tokens_of(expression: str) -> Sequence[tuple[str, str]]:
-    """Return the tokens of an expression: each one's kind and what stands there; comments are left out."""
-    every = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression)]
-    return tuple([one for one in every if one[0] != "comment"])
-
-
-class _Tokens(NamedTuple):
+class Tokens(NamedTuple):
     """An expression in tokens.
 
     Attributes:
-        every: The kind of each token and what stands there.
+        every: The kind of each token and what stands there; comments are left out.
         solid: Where those are that are no space; by their places among these go the others.
         kinds: The kind of each.
         words: What stands there.
@@ -59,12 +52,14 @@ class _Tokens(NamedTuple):
     closing: Mapping[int, int]
 
 
-@lru_cache(maxsize=16)  # an expression is rewritten in several ways, one after the other
-def _tokens(expression: str) -> _Tokens:
-    every = tokens_of(expression)
+@lru_cache(maxsize=64)  # of one expression they are asked for again and again while it is compiled
+def tokens_of(expression: str) -> Tokens:
+    """Return the tokens of an expression."""
+    found = [(one.lastgroup or "", one[0]) for one in _TOKEN.finditer(expression)]
+    every = [one for one in found if one[0] != "comment"]
     solid = [at for at, (kind, _) in enumerate(every) if kind != "space"]
     kinds, words = [every[at][0] for at in solid], [every[at][1] for at in solid]
-    return _Tokens(every, solid, kinds, words, _closed(kinds, words))
+    return Tokens(every, solid, kinds, words, _closed(kinds, words))
 
 
 def _closed(kinds: Sequence[str], words: Sequence[str]) -> dict[int, int]:
@@ -82,7 +77,7 @@ class _Text:
     """An expression in tokens, with what is to be written before and after some of them, or in their place."""
 
     def __init__(self, expression: str) -> None:
-        self.tokens, self.solid, self._kinds, self._words, self._closing = _tokens(expression)
+        self.tokens, self.solid, self._kinds, self._words, self._closing = tokens_of(expression)
         self._before: dict[int, str] = {}
         self._after: dict[int, str] = {}
         self._instead: dict[int, str] = {}

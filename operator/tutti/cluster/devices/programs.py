@@ -8,7 +8,7 @@ claims, and may write some that take long on each of thousands.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ _EVALUATION: Final = 100
 _UNASKED: Final = Verdict(reason="not looked at")
 
 
-class SearchLength(Enum):
+class SearchLength(IntEnum):
     """How long it took to look for devices in all situations that were new.
 
     `LONG`: a search has used up all that there is. `CUT_SHORT`: one found less than that, because of others before it,

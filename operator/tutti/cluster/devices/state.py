@@ -292,7 +292,7 @@ class DeviceState:
         variants = [claims for claims, _ in _variants(now, nodes.unoffered, len(nodes.names))]
         mine = [self._programs.get((one, now.tight, pods)) for one in variants for pods in (1, _MOST_AHEAD)]
         lengths = [one.length_at(self.book.now) for one in mine if one is not None]
-        return max(lengths, key=lambda one: one.value, default=SearchLength.SHORT)
+        return max(lengths, default=SearchLength.SHORT)
 
     def room(self, needs: DeviceNeeds, nodes: NodeView, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: for how many pods one after another the claims of each can be fulfilled, up to `most`.

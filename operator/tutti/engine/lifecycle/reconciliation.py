@@ -381,8 +381,8 @@ def _is_empty(tally: MemberCounts) -> bool:
 
 
 def _scheduled(state: LifecycleState, workload: Workload) -> None:
-    bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     was_bound = workload.phase is Phase.BINDING
+    bound_by_us = was_bound and not workload.was_scheduled
     transit(workload, Transition.COMPLETE)
     if was_bound:
         losses.note_brought(state, workload)

@@ -143,7 +143,7 @@ def _length_of_search(state: QueueState, entry: QueueEntry) -> SearchLength:
         needs = pod_class.devices
         if needs is not NO_DEVICES:
             lengths.append(nodes.devices.length_of_search(needs, nodes.device_view(needs)))
-    return max(lengths, key=lambda one: one.value, default=SearchLength.SHORT)
+    return max(lengths, default=SearchLength.SHORT)
 
 
 def fails_again(state: QueueState, entry: QueueEntry) -> bool:
