@@ -86,9 +86,7 @@ class Transaction:
             self._attached.append(placed)
             self._log.append(self._detach)
         if pod_class.devices is not NO_DEVICES and not self._nodes.gives_devices_in_turn(pod_class.devices):
-            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                for _ in range(count):
-                    self.allot(pod_class, row)
+            self._allot_each(pod_class, rows, counts)
         if self._nodes.numa and pod_class.features & Feature.NUMA_ZONES:
             self._nodes.numa.hold(pod_class, rows, counts, 1)
             self._zoned.append(placed)
@@ -121,6 +119,14 @@ class Transaction:
             return False
         self.undo_allotting(pod_class, row)
         return True
+
+    def _allot_each(self, pod_class: PodClass, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Keep devices for pods of a class none of which takes what another node could give."""
+        devices, needs = self._nodes.devices, pod_class.devices
+        view = self._nodes.device_view(needs)
+        for nth in range(int(counts.max(initial=0))):  # of one node, one after another
+            for row in devices.allot_each(needs, view, rows[counts > nth].tolist(), pod_class.signature):
+                self.undo_allotting(pod_class, row)
 
     def undo_allotting(self, pod_class: PodClass, row: int) -> None:
         """Have devices that are kept for a pod of a class on a row be free again if this is rolled back."""

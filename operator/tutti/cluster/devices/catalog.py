@@ -117,6 +117,8 @@ class DeviceCatalog:
         self.drop(name)
         one.devices = tuple([self._coded(device, self._rules.taints(one.key, device.name)) for device in one.devices])
         one.alone = whole_pool(one)
+        if one.alone is not None:
+            one.alone.likeness = self._code(one.alone.nature)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -147,6 +149,8 @@ class DeviceCatalog:
             several = (list(one.values()) for one in self._pools.values() if len(one) > 1)
             slices = [one for pool in several for one in left_behind(pool)]
             pools = [NodePool(one.key, PoolStatus.INCOMPLETE, one.devices, shared=True) for one in slices]
+            for pool in pools:
+                pool.likeness = self._code(pool.nature)
             self._behind = self.version, list(zip(slices, pools, strict=True))
         return self._behind[1]
 
@@ -215,28 +219,30 @@ class DeviceCatalog:
 
     def pools_of(self, node: str, labels: Mapping[str, str]) -> PoolsOfNode:
         """Return the pools that a node can use devices of, each part in the order in which they are tried."""
-        selectors = self._by_selector.items()
-        reached = tuple([whose for whose, slices in selectors if next(iter(slices.values())).reaches(node, labels)])
+        own: list[NodePool] = []
         found: dict[PoolKey, dict[str, PublishedSlice]] = {}
-        own: list[NodePool | None] = []
         for name in self._of_node.get(node, ()):
             one = self._slices[name]
             if one.alone is not None and len(self._pools[one.key]) == 1:
                 own.append(one.alone)
             else:
                 found.setdefault(one.key, {})[name] = one
+        if len(own) == 1 and not (found or self._by_device or self._by_selector):  # as of most nodes
+            return PoolsOfNode((own[0],), NO_POOLS.common)
         for name, one in self._by_device.items():
             if one.reaches(node, labels):
                 found.setdefault(one.key, {})[name] = one
+        selectors = self._by_selector.items()
+        reached = tuple([whose for whose, slices in selectors if next(iter(slices.values())).reaches(node, labels)])
         for key, slices in self._mixed.items():
             there = {name: one for name, one in slices.items() if one.whose in reached}
             if there:
                 found.setdefault(key, {}).update(there)
-        own += [pool_for(self._pools[key], mine, node, labels) for key, mine in found.items()]
-        if not own and not reached:
+        if not (own or found or reached):
             return NO_POOLS
-        mine = tuple(sorted((one for one in own if one is not None), key=pool_order))
-        return PoolsOfNode(mine, self._common_pools(reached, node, labels))
+        made = (self._pool_for(key, mine, node, labels) for key, mine in found.items())
+        own += [one for one in made if one is not None]
+        return PoolsOfNode(tuple(sorted(own, key=pool_order)), self._common_pools(reached, node, labels))
 
     def _common_pools(self, reached: tuple[bytes, ...], node: str, labels: Mapping[str, str]) -> CommonPools:
         """Return the pools of slices of some selectors, as those nodes see them that just these reach."""
@@ -252,11 +258,20 @@ class DeviceCatalog:
         for key, mine in found.items():
             made, names = self._made.setdefault(key, {}), tuple(mine)
             if names not in made:
-                made[names] = pool_for(self._pools[key], mine, node, labels)
+                made[names] = self._pool_for(key, mine, node, labels)
             pools.append(made[names])
         ordered = sorted((one for one in pools if one is not None), key=pool_order)
         common = self._common[reached] = CommonPools(tuple(ordered)) if ordered else NO_POOLS.common
         return common
+
+    def _pool_for(
+        self, key: PoolKey, reached: Mapping[str, PublishedSlice], node: str, labels: Mapping[str, str]
+    ) -> NodePool | None:
+        """Return a pool as a node sees it that can use devices of these slices of it; None as `pool_for` says."""
+        pool = pool_for(self._pools[key], reached, node, labels)
+        if pool is not None:
+            pool.likeness = self._code(pool.nature)
+        return pool
 
     def _sort(self, key: PoolKey) -> None:
         """Note whether a pool has slices of nodes, or of single devices, beside those of groups of nodes."""

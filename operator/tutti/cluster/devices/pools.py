@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 
-from tutti.api.devices import ResourceSliceSpec
+from tutti.api.devices import AttributeValue, ResourceSliceSpec
 from tutti.api.quantity import parse_quantity
 from tutti.api.selectors import NodeSelector
 from tutti.cluster.devices.published import CounterKey, PoolDevice, read_device
@@ -41,7 +42,8 @@ class NodePool:
         binds: Whether a device is ready only when its driver says so, of those in slices that the node can use some of.
         shared: Whether other nodes may use the same devices.
         listed: All of these and, behind them, the others.
-        shape: Equal for pools whose devices differ in nothing but the values of their attributes.
+        values: Those of the attributes of all listed, one device after the other, each in the order of their names.
+        likeness: Equal for pools that differ in nothing but their keys and `values`; -1 until the catalog has told.
         projected: How it is seen, by the number of who looks at it.
     """
 
@@ -54,13 +56,20 @@ class NodePool:
     shared: bool = False
     positions: dict[str, int] = field(default_factory=dict)
     listed: tuple[PoolDevice, ...] = ()
-    shape: tuple[tuple[int, int], ...] = ()
+    values: tuple[AttributeValue, ...] = ()
+    likeness: int = -1
     projected: dict[int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.listed = (*self.devices, *self.others)
         self.positions = {one.name: at for at, one in enumerate(self.listed)}
-        self.shape = tuple([(one.base, one.schema) for one in self.listed])
+        self.values = tuple(chain.from_iterable([one.values for one in self.listed]))
+
+    @property
+    def nature(self) -> Hashable:
+        """What is equal for pools that differ in nothing but their keys and `values`."""
+        shape = tuple([(one.base, one.schema) for one in self.listed])
+        return shape, self.status, len(self.devices), self.binds, tuple(sorted(self.counters.items()))
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +80,7 @@ class PublishedSlice:
         devices: Its devices; the `place` of each says which node it is for where the slice leaves that to them.
         counters: What it defines.
         twice: Whether it defines a counter set twice.
+        key: Its pool, by name.
         alone: The pool that it is where it is all of it, and of one node; None where it is not.
         problem: Why it cannot be believed, or "".
         whose: Equal for slices whose selectors are; empty for those of one node, and where each device says for itself
@@ -86,16 +96,13 @@ class PublishedSlice:
     problem: str
     alone: NodePool | None = None
     whose: bytes = b""
+    key: PoolKey = ("", "")
 
     def __post_init__(self) -> None:
         spec = self.spec
+        self.key = spec.driver, spec.pool.name
         if not (spec.per_device_node_selection or spec.node_name):
             self.whose = msgspec.json.encode([spec.all_nodes, spec.node_selector])
-
-    @property
-    def key(self) -> PoolKey:
-        """Its pool."""
-        return self.spec.driver, self.spec.pool.name
 
     @property
     def generation(self) -> int:

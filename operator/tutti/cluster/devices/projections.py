@@ -9,9 +9,11 @@ else is offered or taken since. Of rows that share pools, those that have the sa
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,15 +33,17 @@ _MOST_SITUATIONS: Final = 1 << 16
 
 
 class _Plan(NamedTuple):
-    """Which values count of the devices of pools of one shape: places of devices, and of values in them.
+    """Which values count of the devices of pools that are alike: each is told of their values, and returns those.
 
     Attributes:
         read: Those that expressions may look at.
-        compared: Those that are only compared, and the names that they have there.
+        compared: Those that are only compared.
+        names: Of each of these the place of its device, and its name there.
     """
 
-    read: tuple[tuple[int, int], ...]
-    compared: tuple[tuple[int, int, str], ...]
+    read: Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]
+    compared: Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]
+    names: tuple[tuple[int, str], ...]
 
 
 class _PoolView(NamedTuple):
@@ -100,7 +104,8 @@ class DeviceProjection:
         self._pools: list[OfferedPool] = []
         self._pool_numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._codes: dict[Hashable, int] = {}
-        self._plans: dict[Hashable, _Plan] = {}
+        self._numbers_alone: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._plans: dict[int, _Plan] = {}
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
@@ -125,13 +130,15 @@ class DeviceProjection:
             self._standing_of = np.zeros(2 * count, dtype=np.int64)
             self.stamp = 0
         stood: dict[int, list[int]] = {}  # rows that share pools with others, by these pools
+        alone: dict[int, int] = {}  # the situations of the others
         for row in np.flatnonzero(rows.stamps[:count] > self.stamp).tolist():
             own, common = rows.own[row], rows.shared[row]
             if common.pools.pools:
                 self._standing_of[row] = self._standing(own, rows.own_uses[row], self._view_of(common))
                 stood.setdefault(id(common), []).append(row)
             else:
-                self.situation_of[row] = self._situation(self._numbers_of(own), rows.own_uses[row])
+                alone[row] = self._situation(self._numbers_of(own), rows.own_uses[row])
+        self.situation_of[list(alone)] = list(alone.values())
         commons = rows.commons()
         for common in commons:
             if common.stamp > self.stamp:
@@ -219,19 +226,32 @@ class DeviceProjection:
 
     def _numbers_of(self, pools: Sequence[NodePool]) -> tuple[int, ...]:
         """Return the numbers of the pools of one node, beside one another."""
-        views = [self._view(pool) for pool in pools]
-        if len(views) == 1:
-            return (views[0].alone,)
+        if len(pools) == 1:
+            return (self._view(pools[0]).alone,)
         told: dict[AttributeValue, int] = {}
-        return tuple([self._number_of(pool, view, told) for pool, view in zip(pools, views, strict=True)])
+        views = [self._view(pool) for pool in pools]
+        return tuple(
+            [self._number_of(pool, view.code, view.values, told) for pool, view in zip(pools, views, strict=True)]
+        )
 
-    def _number_of(self, pool: NodePool, view: _PoolView, told: dict[AttributeValue, int]) -> int:
+    def _number_of(
+        self, pool: NodePool, code: int, values: Sequence[AttributeValue], told: dict[AttributeValue, int]
+    ) -> int:
         """Return the number of a pool, given which of its values have been met on its node, and in which order."""
-        marks = tuple([told.setdefault(one, len(told)) for one in view.values])
-        number = self._pool_numbers.get((view.code, marks))
+        marks = tuple([told.setdefault(one, len(told)) for one in values])
+        number = self._pool_numbers.get((code, marks))
         if number is None:
-            number = self._pool_numbers[view.code, marks] = len(self._pools)
+            number = self._pool_numbers[code, marks] = len(self._pools)
             self._pools.append(self._offered(pool, marks))
+        return number
+
+    def _number_alone(self, pool: NodePool, code: int, values: Sequence[AttributeValue]) -> int:
+        """Return the number of a pool where no other is on its node."""
+        met: dict[AttributeValue, int] = {}
+        same = (code, tuple(map(met.setdefault, values, itertools.count())))  # where each value has been met first
+        number = self._numbers_alone.get(same)
+        if number is None:
+            number = self._numbers_alone[same] = self._number_of(pool, code, values, {})
         return number
 
     def _view(self, pool: NodePool) -> _PoolView:
@@ -242,33 +262,32 @@ class DeviceProjection:
         return view
 
     def _look_at(self, pool: NodePool) -> _PoolView:
-        listed, plan = pool.listed, self._plan(pool)
-        read = tuple([listed[at].values[place] for at, place in plan.read])
-        what = (pool.shape, pool.status, len(pool.devices), pool.binds, read, tuple(sorted(pool.counters.items())))
-        code = self._codes.setdefault(what, len(self._codes))
-        view = _PoolView(code, tuple([listed[at].values[place] for at, place, _ in plan.compared]), -1)
-        return view._replace(alone=self._number_of(pool, view, {}))
+        plan = self._plan(pool)
+        code = self._codes.setdefault((pool.likeness, plan.read(pool.values)), len(self._codes))
+        values = plan.compared(pool.values)
+        return _PoolView(code, values, self._number_alone(pool, code, values))
 
     def _offered(self, pool: NodePool, marks: Sequence[int]) -> OfferedPool:
         compared: list[list[tuple[str, AttributeValue]]] = [[] for _ in pool.listed]
-        for (at, _, name), mark in zip(self._plan(pool).compared, marks, strict=True):
+        for (at, name), mark in zip(self._plan(pool).names, marks, strict=True):
             compared[at].append((name, ("int", mark)))
         kinds = tuple([self._kind(device, mine) for device, mine in zip(pool.listed, compared, strict=True)])
         counters = tuple(sorted(pool.counters.items()))
         return OfferedPool(pool.status, kinds, len(pool.devices), counters, pool.binds)
 
     def _plan(self, pool: NodePool) -> _Plan:
-        plan = self._plans.get(pool.shape)
+        plan = self._plans.get(pool.likeness)
         if plan is None:
-            read, compared = [], []
-            for at, device in enumerate(pool.listed):
-                for place, name in enumerate(sorted(device.attributes)):
-                    last = name.rpartition("/")[2]
-                    if self._reads is None or last in self._reads:
-                        read.append((at, place))
-                    elif last in self._compares:
-                        compared.append((at, place, name))
-            plan = self._plans[pool.shape] = _Plan(tuple(read), tuple(compared))
+            read, compared, names = [], [], []
+            each = [(at, name) for at, device in enumerate(pool.listed) for name in sorted(device.attributes)]
+            for place, (at, name) in enumerate(each):
+                last = name.rpartition("/")[2]
+                if self._reads is None or last in self._reads:
+                    read.append(place)
+                elif last in self._compares:
+                    compared.append(place)
+                    names.append((at, name))
+            plan = self._plans[pool.likeness] = _Plan(_those_at(read), _those_at(compared), tuple(names))
         return plan
 
     def _kind(self, device: PoolDevice, compared: Sequence[tuple[str, AttributeValue]]) -> DeviceKind:
@@ -292,6 +311,13 @@ class DeviceProjection:
             tuple(attributes.get(name) for name in NEAR),
         )
         return self._kinds.setdefault(kind, kind)
+
+
+def _those_at(places: Sequence[int]) -> Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]:
+    """Return what returns the values at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[at] for at in places])
 
 
 def _told_apart(

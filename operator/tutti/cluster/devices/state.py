@@ -311,17 +311,32 @@ class DeviceState:
         Returns:
             Whether there is something to withdraw; False, and nothing is taken, where nothing is there for them.
         """
+        return bool(self.allot_each(needs, nodes, [row], signature))
+
+    def allot_each(self, needs: DeviceNeeds, nodes: NodeView, rows: Sequence[int], signature: bytes) -> list[int]:
+        """Do so for a pod on each of some rows, distinct; of pods that others can take something from, it is one.
+
+        Returns:
+            The rows for which there is something to withdraw.
+        """
         current = self.current(needs)
         shares = [one.shared for one in needs.claims if one not in current.claims]
-        asked = self._asked(current, nodes)
-        program = next((program for program, where in asked if where[row]), None)
-        if program is None:
-            self.promises.earmark(signature, nodes.names[row], (), shares)
-            return True
+        asked, given = self._asked(current, nodes), list[int]()
+        for row in rows:
+            program = next((program for program, where in asked if where[row]), None)
+            if program is None:
+                self.promises.earmark(signature, nodes.names[row], (), shares)
+            elif not self._allot(program, nodes.names[row], row, shares, signature=signature):
+                continue
+            given.append(row)
+        return given
+
+    def _allot(self, program: DeviceProgram, node: str, row: int, shares: Sequence[str], *, signature: bytes) -> bool:
+        """Take what a program has found on a row; returns whether that is enough."""
         verdict = program.at(row)
         if not verdict.fits:
             return False
-        pools, node = program.projection.pools_at(self.rows, row), nodes.names[row]
+        pools = program.projection.pools_at(self.rows, row)
         devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
         for pick in verdict.picks:
             devices[pick.claim].append(_allotted(program.claims, pools, pick))
