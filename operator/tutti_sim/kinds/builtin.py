@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tutti_sim.crd.definitions import DefinitionStrategy
 from tutti_sim.devices import strategies as devices
 from tutti_sim.kinds import columns, core, others, volumes, workloads
+from tutti_sim.kinds.alike import PodCodec
 from tutti_sim.kinds.pods import PodStrategy
 from tutti_sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Strategy, Subresource
 from tutti_sim.meta.selectors import METADATA, Getter, flag, path
@@ -237,7 +238,7 @@ def build(line: Line) -> Resource:
         plural=line.plural,
         kind=line.kind,
         namespaced=line.namespaced,
-        codec=BuiltinCodec(line.type or line.kind),
+        codec=PodCodec() if line.plural == "pods" else BuiltinCodec(line.type or line.kind),
         strategy=line.strategy(),
         short_names=tuple(line.short.split()),
         categories=tuple(line.categories.split()),

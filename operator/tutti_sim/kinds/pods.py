@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tutti_sim.kinds import alike
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json
@@ -189,9 +190,17 @@ class PodStrategy(Strategy):
         period = asked if asked is not None else obj["spec"].get("terminationGracePeriodSeconds", 30)
         return 1 if period < 0 else int(period)
 
+    def pattern(self, obj: Json) -> bytes:
+        """What the pods of a gang have in common."""
+        return alike.pattern(obj["spec"])
+
     def validate(self, obj: Json) -> list[FieldError]:
         """Check the specification; a new pod that is still gated has no node."""
-        errors = check_spec(obj["spec"], "spec")
+        return self.validate_new(obj, b"")
+
+    def validate_new(self, obj: Json, pattern: bytes) -> list[FieldError]:
+        """Check the specification, unless it is like one that was sound."""
+        errors = [] if alike.is_sound(pattern) else check_spec(obj["spec"], "spec")
         if obj["spec"].get("nodeName") and obj["spec"].get("schedulingGates"):
             errors.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
         return errors

@@ -77,10 +77,20 @@ class Strategy:
         """What is wrong with a name; empty when nothing is."""
         return names.subdomain(name)
 
+    def pattern(self, obj: Json) -> bytes:
+        """What the specifications have in common that set the same fields and are as valid; empty where unknown."""
+        del obj
+        return b""
+
     def validate(self, obj: Json) -> list[FieldError]:
         """What is wrong with an object."""
         del obj
         return []
+
+    def validate_new(self, obj: Json, pattern: bytes) -> list[FieldError]:
+        """What is wrong with a new object of that pattern."""
+        del pattern
+        return self.validate(obj)
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """What is wrong with a change."""

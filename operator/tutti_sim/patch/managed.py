@@ -191,9 +191,8 @@ def shown(path: Path) -> str:
 
 _encode = msgspec.json.Encoder().encode
 
-UNMANAGED_META = frozenset(
-    "f:" + name
-    for name in [
+UNMANAGED_NAMES = frozenset(
+    [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
         "deletionTimestamp",
@@ -206,6 +205,7 @@ UNMANAGED_META = frozenset(
         "uid",
     ]
 )
+UNMANAGED_META = frozenset("f:" + name for name in UNMANAGED_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +281,40 @@ def managed(fields: FieldSet, subresource: str) -> FieldSet:
     }
 
 
-def on_create(obj: Json, shape: DocumentShape, *, manager: str, api_version: str, keeps_status: bool) -> None:
-    """Account for a new object."""
+def on_create(
+    obj: Json, shape: DocumentShape, *, manager: str, api_version: str, keeps_status: bool, pattern: bytes = b""
+) -> None:
+    """Account for a new object; `pattern`, if given, is JSON that sets the same fields as its specification."""
     fields: Json = {}
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
             continue
-        below = tree(value, shape.field(key))
+        if key == "spec" and pattern:
+            fields["f:spec"] = _of_pattern(pattern, shape.field(key))
+            continue
+        managed_part = value
         if key == "metadata":
-            below = {step: inner for step, inner in below.items() if step not in UNMANAGED_META}
-            if not below:
+            managed_part = {name: inner for name, inner in value.items() if name not in UNMANAGED_NAMES}
+            if not managed_part:
                 continue
-        fields["f:" + key] = _shared(_encode(below))
+        fields["f:" + key] = _shared(_encode(tree(managed_part, shape.field(key))))
     if fields:
-        entry = Entry(manager, "Update", api_version, "", clock.now(), frozenset())
-        obj["metadata"]["managedFields"] = [{**entry.written(), "fieldsV1": fields}]
+        obj["metadata"]["managedFields"] = [
+            {
+                "manager": manager,
+                "operation": "Update",
+                "apiVersion": api_version,
+                "time": clock.now(),
+                "fieldsType": "FieldsV1",
+                "fieldsV1": fields,
+            }
+        ]
+
+
+@lru_cache(maxsize=512)
+def _of_pattern(pattern: bytes, shape: DocumentShape) -> Json:
+    """The fields of all objects of one pattern."""
+    return _shared(_encode(tree(msgspec.json.decode(pattern), shape)))
 
 
 @lru_cache(maxsize=4096)

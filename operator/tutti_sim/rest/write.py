@@ -108,6 +108,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
         obj = await backend.hooks.mutate(write, obj)
         meta = obj["metadata"]
     strategy.prepare_create(obj)
+    pattern = strategy.pattern(obj)
     if strategy.managed and not meta.get("managedFields"):
         managed.on_create(
             obj,
@@ -115,10 +116,13 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
             manager=call.manager,
             api_version=resource.api_version,
             keeps_status=strategy.keeps_status_on_create or not strategy.has_status,
+            pattern=pattern,
         )
     elif not strategy.managed:
         meta.pop("managedFields", None)
-    errors = [*metadata.validate_metadata(resource, meta), *strategy.validate(obj), *resource.codec.validate(obj, None)]
+    errors = metadata.validate_metadata(resource, meta)
+    errors.extend(strategy.validate_new(obj, pattern))
+    errors.extend(resource.codec.validate(obj, None))
     if errors:
         raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
     if hooked and backend.hooks is not None:
