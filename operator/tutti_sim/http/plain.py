@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -30,6 +30,7 @@ _METHODS: Final = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE"))
 _SPECIAL: Final = frozenset(
     ("transfer-encoding", "expect", "upgrade", "connection", "content-encoding", "te", "trailer")
 )
+_LINE: Final = re.compile(r"[ -~\t]+")
 _LINES: Final = re.compile(r"[ -~\t]+(?:\r\n[ -~\t]+)*")
 _BARE_END: Final = re.compile(rb"(?<!\r)\n")
 _OTHERS: Final = "/_tutti/"
@@ -48,7 +49,7 @@ class Headers(dict[str, str]):
 
     def get(self, key: str, default: str) -> str:  # type: ignore[override]  # as they are asked for
         """Return the value of a header."""
-        return super().get(key.lower(), default)
+        return dict.get(self, key.lower(), default)
 
 
 class PlainRequest:
@@ -108,10 +109,10 @@ def _read_head(data: bytearray) -> _Head | None:
         if len(data) >= _HEAD_LIMIT or _BARE_END.search(data):
             raise ValueError("a long head, or lines that end in another way")
         return None
-    text = data[:end].decode("ascii")
-    if not _LINES.fullmatch(text):
+    first_ends = data.find(b"\r\n", 0, end + 2)
+    first = data[:first_ends].decode("ascii")
+    if not _LINE.fullmatch(first):
         raise ValueError("characters that no head has")
-    first, *lines = text.split("\r\n")
     method, target, version = first.split(" ")
     path, _, query = target.partition("?")
     watches = method == "GET" and "watch" in (unquote(target) if "%" in target else target)
@@ -119,8 +120,23 @@ def _read_head(data: bytearray) -> _Head | None:
         raise ValueError("not one answer")
     if path.startswith(_OTHERS):
         raise ValueError("about faults")
+    headers, length = _read_headers(bytes(data[first_ends + 2 : end]))
+    begins = end + 4
+    return _Head(method, RawUrl(path, query), headers, begins, begins + length)
+
+
+@lru_cache(maxsize=256)
+def _read_headers(lines: bytes) -> tuple[Headers, int]:
+    """Read the lines after the first, and how long the body is; a client says the same again with every request.
+
+    Raises:
+        ValueError: It is not a plain request.
+    """
+    text = lines.decode("ascii")
+    if not _LINES.fullmatch(text):
+        raise ValueError("characters that no head has")
     headers = Headers()
-    for line in lines:
+    for line in text.split("\r\n"):
         name, colon, value = line.partition(":")
         name = name.lower()
         if not colon or name in _SPECIAL or name in headers or " " in name or "\t" in name:
@@ -129,8 +145,7 @@ def _read_head(data: bytearray) -> _Head | None:
     length = headers.get("content-length", "0")
     if "host" not in headers or not length.isdecimal() or int(length) > BODY_LIMIT:
         raise ValueError("too much, or no length")
-    begins = end + 4
-    return _Head(method, RawUrl(path, query), headers, begins, begins + int(length))
+    return headers, int(length)
 
 
 class PlainConnection(asyncio.Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -24,8 +23,7 @@ CLUSTER_PREFIXES = ("status", "finalize")
 _decode = msgspec.json.Decoder().decode
 
 
-@dataclass(slots=True)
-class Target:
+class Target(msgspec.Struct):
     """A resource path taken apart.
 
     Attributes:
@@ -43,8 +41,7 @@ class Target:
     watch_path: bool = False
 
 
-@dataclass(slots=True)
-class Incoming:
+class Incoming(msgspec.Struct):
     """A request with what has been found out about it."""
 
     http: HttpRequest

@@ -8,7 +8,6 @@ checked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -113,11 +112,10 @@ def _with_values(spec: Json, given: Json) -> Json:
     for name in _OF_ONE_POD:
         if _is_text(given.get(name)):
             spec[name] = given[name]
-    for own, theirs in zip(_variables(spec), _variables(given), strict=True):
-        if _has_value(theirs):
-            own["value"] = theirs["value"]
+    for field in _CONTAINERS:
+        for container, theirs in zip(spec.get(field, ()), given.get(field) or (), strict=True):
+            if theirs and theirs.get("env"):
+                for variable, one in zip(container["env"], theirs["env"], strict=True):
+                    if _has_value(one):
+                        variable["value"] = one["value"]
     return spec
-
-
-def _variables(spec: Json) -> Iterator[Any]:
-    return (one for field in _CONTAINERS for item in spec.get(field) or () for one in (item or {}).get("env") or ())

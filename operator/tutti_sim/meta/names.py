@@ -100,7 +100,12 @@ def label_value(value: str) -> str:
     """What is wrong with a label value."""
     if len(value) > LABEL_LIMIT:
         return f"must be no more than {LABEL_LIMIT} characters"
-    return "" if LABEL_VALUE.fullmatch(value) else VALUE_RULE
+    return "" if _is_label_value(value) else VALUE_RULE
+
+
+@lru_cache(maxsize=4096)
+def _is_label_value(value: str) -> bool:
+    return LABEL_VALUE.fullmatch(value) is not None
 
 
 def generated(prefix: str, draw: random.Random) -> str:

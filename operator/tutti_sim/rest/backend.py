@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from tutti_sim.kinds.resource import Registry, Resource
 from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, not_found
@@ -15,8 +17,7 @@ from tutti_sim.store.collection import Collection, Version
 from tutti_sim.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """A write on its way to the store, as admission sees it.
 
     Attributes:

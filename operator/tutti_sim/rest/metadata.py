@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, clock, names
@@ -35,8 +37,7 @@ class User:
     groups: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One write: its options, who makes it, and the warnings to answer with.
 
     Attributes:
@@ -54,7 +55,7 @@ class Call:
     subresource: str = ""
     trusted: bool = False
     applied: bool = False
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 def truth(value: str | None) -> bool:

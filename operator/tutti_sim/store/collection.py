@@ -10,7 +10,6 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from heapq import merge
 from typing import Any, Protocol
@@ -73,8 +72,7 @@ class Change(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One entry of a collection's history. For a deletion, `new` is the last state under the deletion's version."""
 
     rv: int
@@ -83,8 +81,7 @@ class Event:
     new: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """An event as one watcher sees it."""
 
     change: Change
@@ -235,6 +232,8 @@ class Collection:
     def scan(self, namespace: str = "") -> Iterator[Version]:
         """All objects, in the order of their keys; of one namespace, if one is given."""
         objects = self._objects
+        if not objects:
+            return iter(())
         return (objects[key] for key in self._range(namespace, FIRST))
 
     def snapshot(self, rv: int, namespace: str = "", *, after: Key = FIRST) -> list[Version]:
