@@ -13,6 +13,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place_ask
 from tutti.placement.node_kinds import MOST_KINDS, NodeKinds
 from tutti.placement.plugins.node_resources import AllocationScore
+from tutti.placement.plugins.soft_spread import PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE
 
 ZONE = "topology.kubernetes.io/zone"
@@ -90,8 +91,9 @@ def test_rows_are_of_one_kind_where_all_features_agree():
 def test_of_kinds_worth_the_same_the_one_with_the_lowest_row_is_best(more, first):
     kinds = NodeKinds.of(np.arange(5), np.array([5, 3, 5, 3, 5]), [np.array([0, 1, 0, 1, 2])], wanted=5)
     assert kinds is not None
-    best = kinds.best(np.arange(3), None if more is None else np.array(more))
-    assert int(kinds.first[best]) == first
+    worth = kinds.worth(np.arange(3), None if more is None else np.array(more))
+    assert int(kinds.first[worth.argmax()]) == first
+    assert worth.tolist() == [kinds.worth_of(kind, 0 if more is None else more[kind]) for kind in range(3)]
 
 
 def test_a_kind_without_room_is_there_no_more_and_one_with_its_first_row_is():
@@ -104,3 +106,48 @@ def test_a_kind_without_room_is_there_no_more_and_one_with_its_first_row_is():
     assert not kinds.move(0, 0, 4)
     assert kinds.move(0, 0, None)
     assert kinds.there.tolist() == [False, True]
+
+
+@examples(50)
+@given(
+    st.lists(st.integers(0, 5), min_size=60, max_size=60),
+    st.lists(st.none() | st.integers(0, 5), min_size=19, max_size=19),
+)
+def test_of_one_kind_the_best_row_is_next_however_many_were_taken_before(fill, again):
+    """Only the first few of a kind are at hand from the beginning."""
+    kinds = NodeKinds.of(np.arange(60), np.array(fill), [np.arange(60) % 3], wanted=20)
+    assert kinds is not None
+    at_hand = set(kinds.at_hand().tolist())
+    now = {row: fill[row] for row in range(0, 60, 3)}
+    for score in again:
+        best = min(now, key=lambda row: (-now[row], row))
+        assert kinds.row(0) == best
+        if best not in at_hand:
+            at_hand.update(kinds.at_hand().tolist())
+        assert best in at_hand
+        if score is None and len(now) > 1:
+            del now[best]
+            kinds.move(0, 0, None)
+        elif score is not None:
+            now[best] = score
+            kinds.move(0, 0, score)
+        assert kinds.sizes[0] == len(now)
+
+
+@examples(50)
+@given(st.integers(1, 4), st.booleans(), st.lists(st.integers(0, 5), max_size=40))
+def test_scores_of_a_soft_spread_are_the_same_whether_kept_or_computed_anew(skew, full, added):
+    cluster = Cluster()
+    for i in range(6):
+        cluster.put_node(node(f"n{i}", labels={} if i == 5 and not full else {ZONE: f"z{i // (1 + (skew > 3))}"}))
+    over = {"topologyKey": ZONE, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
+    selector = {"labelSelector": {"matchLabels": {"app": "x"}}}
+    pod_class = cluster.classes.of(pod("p", topologySpreadConstraints=[over | selector]).spec, "default", {"app": "x"})
+    kept, anew = (PreferredSpread().pre_score(pod_class, cluster.nodes) for _ in range(2))
+    assert kept is not None
+    assert anew is not None
+    rows = np.arange(6)
+    for row in added:
+        assert kept.scores(rows).tolist() == anew.scores(rows.copy()).tolist()
+        kept.add(row)
+        anew.add(row)

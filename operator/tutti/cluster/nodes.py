@@ -124,7 +124,9 @@ class LabelColumn:
         self.values = [value for value in dict.fromkeys(values) if value is not None]
         self._integers = []
         self.code_of = {value: code for code, value in enumerate(self.values)}
-        self.codes[: len(values)] = [ABSENT if value is None else self.code_of[value] for value in values]
+        code_of: dict[str | None, int] = dict(self.code_of.items())
+        code_of[None] = ABSENT
+        self.codes[: len(values)] = np.fromiter(map(code_of.__getitem__, values), np.int32, len(values))
         self.version += 1
 
     def _code(self, value: str) -> int:

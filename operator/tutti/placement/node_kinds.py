@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
 
 import numpy as np
@@ -18,8 +18,26 @@ from tutti.placement.framework import Counts, Features, Mask, Rows, Scores
 MOST_KINDS = 1024
 """With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
 
+_AT_LEAST = 8
+"""So many rows of each kind are at hand from the beginning, so that few kinds have to be asked for more."""
+
 _DENSE = 4
 """Features are numbered by counting where there are no more numbers than so many for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What of a kind is not in its heap yet.
+
+    Attributes:
+        last: The last row of the first few with its score, as it is in the heap: before all of the rest.
+        rows: int64[k], the rest from the best on.
+        fill: int64[k], their scores by how full they are.
+    """
+
+    last: tuple[int, int]
+    rows: Rows
+    fill: Scores
 
 
 @dataclass(slots=True)
@@ -39,6 +57,8 @@ class NodeKinds:
     _span: int
     _spans: Counts
     _heaps: list[list[tuple[int, int]]]
+    _rest: dict[int, _Rest]
+    _unasked: list[Rows]
     _origin: list[tuple[int, int]]
     _branches: dict[tuple[int, int], int]
 
@@ -56,36 +76,44 @@ class NodeKinds:
         if len(sizes) > MOST_KINDS:
             return None
         order = _by_kind_and_fill(kind, len(sizes), fill)
-        ends, kept = np.cumsum(sizes).tolist(), np.minimum(sizes, wanted).tolist()
-        spans = [(end - size, most) for end, size, most in zip(ends, sizes.tolist(), kept, strict=True)]
-        if len(rows) > sum(kept):
-            order = np.concatenate([order[begin : begin + most] for begin, most in spans])
-        pairs = iter(zip((-fill[order]).tolist(), rows[order].tolist(), strict=True))
-        heaps = [list(islice(pairs, most)) for most in kept]
+        kept, few = np.minimum(sizes, wanted), max(_AT_LEAST, 2 * (1 + wanted // max(1, len(sizes))))
+        begins, first = (np.cumsum(sizes) - sizes).tolist(), np.minimum(kept, few).tolist()
+        spans = list(zip(begins, first, kept.tolist(), strict=True))
+        best = order if len(order) == sum(first) else np.concatenate([order[at : at + now] for at, now, _ in spans])
+        pairs = iter(zip((-fill[best]).tolist(), rows[best].tolist(), strict=True))
+        heaps = [list(islice(pairs, now)) for now in first]
+        beyond = {kind: order[at + now : at + most] for kind, (at, now, most) in enumerate(spans) if most > now}
+        rest = {kind: _Rest(heaps[kind][-1], rows[more], fill[more]) for kind, more in beyond.items()}
         span = int(rows.max(initial=0)) + 1
         ranks = np.array([_rank(heap, span) for heap in heaps], dtype=np.int64)
         origin = [(kind, 0) for kind in range(len(heaps))]
         branches = {one: kind for kind, one in enumerate(origin)}
-        return cls(rows[at], sizes, sizes > 0, ranks, span, np.array(span), heaps, origin, branches)
+        return cls(rows[at], sizes, sizes > 0, ranks, span, np.array(span), heaps, rest, [rows[best]], origin, branches)
 
-    def kept(self, few: int | None = None) -> Rows:
-        """Return int64[m]: the rows that may still be taken out, in order; or few of each kind, the best at first."""
-        return np.sort(np.array([row for heap in self._heaps for _, row in heap[:few]], dtype=np.int64))
+    def at_hand(self) -> Rows:
+        """Return int64[m]: the rows that may be the best of their kind now or soon, without those returned before."""
+        rows = np.sort(np.concatenate(self._unasked))
+        self._unasked = []
+        return rows
 
     def __len__(self) -> int:
         return len(self._heaps)
 
-    def best(self, kinds: Rows, more: Scores | None) -> int:
-        """Return which of some kinds has the row that is worth most; the lowest row of several.
+    def worth(self, kinds: Rows, more: Scores | None) -> Scores:
+        """Return int64[k]: numbers that are higher for kinds worth more, and for the lower row of two worth the same.
 
         Args:
             kinds: int64[k], those that have rows.
             more: int64[k], what they are worth beside the score by fill; None where all are worth the same.
         """
-        ranks = self._ranks[kinds]
+        ranks: Scores = self._ranks[kinds]
         if more is not None:
             ranks += more * self._spans
-        return int(kinds[ranks.argmax()])
+        return ranks
+
+    def worth_of(self, kind: int, more: int) -> int:
+        """Return what `worth` does, of one kind."""
+        return int(self._ranks[kind]) + more * self._span
 
     def row(self, kind: int) -> int:
         """Return the row that is the best of a kind by fill; the lowest of several."""
@@ -105,9 +133,11 @@ class NodeKinds:
         heap = self._heaps[kind]
         if now == kind and fill is not None:
             heapreplace(heap, (-fill, heap[0][1]))
+            self._reach(kind, heap)
             self._ranks[kind] = _rank(heap, self._span)
             return False
         _, row = heappop(heap)
+        self._reach(kind, heap)
         self.sizes[kind] -= 1
         changed = not self.sizes[kind]
         if heap:
@@ -120,6 +150,16 @@ class NodeKinds:
         if changed:
             self.there = self.sizes > 0
         return bool(changed)
+
+    def _reach(self, kind: int, heap: list[tuple[int, int]]) -> None:
+        """Have all rows of a kind in its heap once the last of the first few is the best."""
+        rest = self._rest.get(kind)
+        if rest is None or heap[0] is not rest.last:
+            return
+        del self._rest[kind]
+        heap += zip((-rest.fill).tolist(), rest.rows.tolist(), strict=True)
+        heapify(heap)
+        self._unasked.append(rest.rows)
 
     def branch(self, kind: int) -> tuple[int, bool]:
         """Return the kind of rows like those of a kind with one pod more on them, and whether it is new."""
@@ -151,14 +191,14 @@ def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts,
     code, bound = np.zeros(len(rows), dtype=np.int64), 1
     dense = _DENSE * len(rows) + MOST_KINDS
     for column in features:
-        mine = column[rows]
+        mine = column if len(column) == len(rows) else column[rows]
         size = int(mine.max(initial=0)) + 1
-        if size == 1:
+        if size == 1 or (mine.dtype == np.bool_ and mine.all()):
             continue
         if bound * size > dense:
             values, code = np.unique(code, return_inverse=True)
             bound = len(values)
-        code, bound = code * size + mine, bound * size
+        code, bound = mine.astype(np.int64) if bound == 1 else code * size + mine, bound * size
     if bound > dense:
         _, at, kind, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         return at, kind, sizes

@@ -47,7 +47,8 @@ from tutti.placement.plugins.node_state import (
     PreferUntainted,
     TaintToleration,
 )
-from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
+from tutti.placement.plugins.soft_spread import PreferredSpread
+from tutti.placement.plugins.topology_spread import PodTopologySpread
 from tutti.placement.plugins.volume_binding import VolumeBinding
 from tutti.placement.plugins.volumes import NodeVolumeLimits, VolumeRestrictions, VolumeZone
 

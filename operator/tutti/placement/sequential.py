@@ -10,7 +10,8 @@ pod changes what is said of its own row alone: rows with one more pod become a k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import is_
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class AllocationScores:
             rows: int64[k], those that are likely to be reached.
             ask: As above.
             most: The most pods that any of them could take.
-            later: Gives all rows that may be reached, where these are not all; asked for once one of the others is.
+            later: Gives rows that may be reached now and were not asked for before; asked once one of them is.
         """
         nth = np.arange(1, min(_DEPTH, max(1, most)) + 1, dtype=np.int64)
         return cls(ask, nth, later, ask(rows, nth), _places(rows), {})
@@ -85,14 +86,65 @@ class AllocationScores:
         """Return the score of the next pod on a row that has been given so many."""
         if placed < len(self._known):
             if row not in self._where and self._later is not None:
-                rows = self._later()
-                self._known, self._where = self.ask(rows, self._nth), _places(rows)
+                rows, many = self._later(), self._known.shape[1]
+                self._known = np.concatenate((self._known, self.ask(rows, self._nth)), axis=1)
+                self._where.update(_places(rows, many))
             return int(self._known[placed, self._where[row]])
         known = self._deeper.get(row, [])
         if placed >= len(known):
             nth = np.arange(1, 2 * placed + 1, dtype=np.int64)
             known = self._deeper[row] = self.ask(np.array([row]), nth)[:, 0].tolist()
         return known[placed]
+
+
+@dataclass(slots=True)
+class _Ranking:
+    """What kinds are worth, kept from one pod to the next while only that of the kind chosen changes.
+
+    Attributes:
+        lasting: Whether a kind's rows stay of that kind.
+    """
+
+    kinds: NodeKinds
+    scorers: Sequence[NarrowableScoreState]
+    weights: Sequence[int]
+    preferred: Points
+    lasting: bool
+    _seen: Rows | None = None
+    _base: Scores | None = None
+    _said: Sequence[Scores | None] = ()
+    _worth: Scores = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _best: int = 0
+
+    def best(self, seen: Rows) -> int:
+        """Return which of some kinds, int64[k] in order, has the row that is worth most; the lowest of several."""
+        if len(seen) == 1:
+            return int(seen[0])
+        said = [one.scores(seen, self.kinds.sizes) for one in self.scorers]
+        if self.lasting and seen is self._seen and all(map(is_, said, self._said)):
+            self._worth[self._best] = self.kinds.worth_of(int(seen[self._best]), self._more_of(self._best))
+        else:
+            if seen is not self._seen:
+                self._seen, self._base = seen, preferred_scores(self.preferred, seen) if self.preferred else None
+            self._said = said
+            self._worth = self.kinds.worth(seen, self._more())
+        self._best = int(self._worth.argmax())
+        return int(seen[self._best])
+
+    def _more(self) -> Scores | None:
+        """Return int64[k], what the kinds are worth beside the score by fill; None where nothing is said of any."""
+        more = self._base
+        for scores, weight in zip(self._said, self.weights, strict=True):
+            if scores is not None:
+                more = scores * weight if more is None else more + scores * weight
+        return more
+
+    def _more_of(self, at: int) -> int:
+        more = 0 if self._base is None else int(self._base[at])
+        for scores, weight in zip(self._said, self.weights, strict=True):
+            if scores is not None:
+                more += int(scores[at]) * weight
+        return more
 
 
 @dataclass(slots=True)
@@ -130,8 +182,7 @@ class SequentialChoice:
         kinds = NodeKinds.of(rows, self.fill(rows, _FIRST)[0], features, wanted=wanted)
         if kinds is None:
             return None
-        few = 2 * (1 + wanted // len(kinds))
-        levels = AllocationScores.of(kinds.kept(few), self.fill, most=int(self.room.max()), later=kinds.kept)
+        levels = AllocationScores.of(kinds.at_hand(), self.fill, most=int(self.room.max()), later=kinds.at_hand)
         at = kinds.first
         return self._place(wanted, kinds, levels, [one.at(at) for one in filters], [one.at(at) for one in scorers])
 
@@ -201,18 +252,12 @@ class SequentialChoice:
         placed: dict[int, int] = {}
         own = any(one.own for one in (*filters, *scorers))
         preferred = [(one, points[kinds.first]) for one, points in self.points]
-        weights = [np.array(scorer.weight) for scorer, _ in self.weighted]
+        weights = [scorer.weight for scorer, _ in self.weighted]
+        ranking = _Ranking(kinds, scorers, weights, preferred, lasting=not own)
         allowed, settled = _allowed(filters, len(kinds)), not filters
         seen = (allowed & kinds.there).nonzero()[0]
         while len(order) < wanted and len(seen):
-            kind = int(seen[0])
-            if len(seen) > 1:
-                more = preferred_scores(preferred, seen) if preferred else None
-                for scorer, weight in zip(scorers, weights, strict=True):
-                    scores = scorer.scores(seen, kinds.sizes[seen])
-                    if scores is not None:
-                        more = scores * weight if more is None else more + scores * weight
-                kind = kinds.best(seen, more)
+            kind = ranking.best(seen)
             row = kinds.row(kind)
             order.append(row)
             there = placed[row] = placed.get(row, 0) + 1
@@ -222,6 +267,7 @@ class SequentialChoice:
                 filters = [one.at(again) for one in filters]
                 scorers = [one.at(again) for one in scorers]
                 preferred = [(one, points[again]) for one, points in preferred]
+                ranking = _Ranking(kinds, scorers, weights, preferred, lasting=False)
             add_pod(now, [*filters, *scorers], around=own and not new)
             changed = kinds.move(kind, now, levels.of_next(row, there) if there < self.room[row] else None)
             if new or not settled:
@@ -233,9 +279,9 @@ class SequentialChoice:
         return order
 
 
-def _places(rows: Rows) -> dict[int, int]:
-    """Return where in a sequence each of some rows is."""
-    return {row: at for at, row in enumerate(rows.tolist())}
+def _places(rows: Rows, first: int = 0) -> dict[int, int]:
+    """Return where in a sequence each of some rows is, of which the first is at `first`."""
+    return {row: at for at, row in enumerate(rows.tolist(), first)}
 
 
 def _allowed(filters: Sequence[NarrowableFilterState], count: int) -> Mask:

@@ -27,8 +27,9 @@ from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllo
 from tutti.placement.plugins.numa import NumaAlignment
 from tutti.placement.plugins.numa_scores import NumaScore
 from tutti.placement.plugins.shared_cards import CardPacking, SharedCards, TightestCard
+from tutti.placement.plugins.soft_spread import PreferredSpread
 from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
-from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
+from tutti.placement.plugins.topology_spread import PodTopologySpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.quota.fair_reclaim import FairSharingStrategy
 from tutti.quota.fair_sharing import QueueOrdering
