@@ -18,6 +18,7 @@ from tutti.cluster.devices.expression_formats import DECLARED_FORMATS, EVALUATED
 from tutti.cluster.devices.expression_functions import FUNCTIONS, OWN_FUNCTIONS, SUBSTRING
 from tutti.cluster.devices.expression_networks import NETWORK_FUNCTIONS, TEXT_OF
 from tutti.cluster.devices.expression_patterns import MADE_FUNCTIONS, PATTERN_FUNCTIONS
+from tutti.cluster.devices.expression_shapes import VARIABLES
 from tutti.cluster.devices.expression_values import ANY, BOOL, INT, OBJECT, QUANTITY_TYPE, TEXT, Function
 
 _UINT, _DOUBLE, _BYTES = cel.Type.UINT, cel.Type.DOUBLE, cel.Type.BYTES
@@ -106,7 +107,7 @@ CHECKED: Final = _environment(
 """Types are checked here. Names of several parts are found before those of their parts, so `device` has fields."""
 
 EVALUATED: Final = _environment(
-    {"device": OBJECT},
+    {"device": OBJECT, **dict.fromkeys(VARIABLES, TEXT)},
     [
         *(one.evaluated() for one in (*_COMMON, *EVALUATED_FORMATS, *OWN_FUNCTIONS, *MADE_FUNCTIONS)),
         _string(

@@ -1,4 +1,4 @@
-"""Expressions over devices: compiled once for each text, evaluated once for each distinct device.
+"""Expressions over devices: compiled once for each shape, evaluated once for each text and distinct device.
 
 The language is CEL, evaluated by its C++ runtime (docs/adr/0016-cel-by-its-own-runtime.md); what Kubernetes adds to it
 is added (`expression_environment.py`), and that a domain of which a device says nothing is an empty map. That rule is
@@ -12,6 +12,8 @@ it comes to at most about a device of that size (`expression_costs.py`). Beyond 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tutti.api.devices import AttributeValue
@@ -19,6 +21,7 @@ from tutti.cluster.devices.expression_costs import MOST_COST, SMALLEST, DeviceSi
 from tutti.cluster.devices.expression_environment import CHECKED, EVALUATED
 from tutti.cluster.devices.expression_errors import not_bool, too_complex, worded
 from tutti.cluster.devices.expression_functions import quantity_map, version_map
+from tutti.cluster.devices.expression_shapes import expression_shape
 from tutti.cluster.devices.expression_texts import as_checked, as_evaluated, unknown_name
 from tutti.cluster.devices.expression_values import ObjectMap, SelectorError
 from tutti.cluster.devices.expression_wire import with_own_equality
@@ -83,11 +86,13 @@ class _Compiled(NamedTuple):
         program: Evaluates it; text: why nothing can.
         forms: What tells its cost: as it is checked, and as it is evaluated where that differs.
         cost: What it costs at most about any device.
+        values: What it compares with, by the name of the variable that stands for it.
     """
 
     program: Any
     forms: tuple[bytes, ...] = ()
     cost: int = 0
+    values: Mapping[str, str] = MappingProxyType({})
 
     def cost_about(self, sizes: DeviceSizes) -> int:
         """Return what it costs at most about a device of a size."""
@@ -99,6 +104,7 @@ class Expressions:
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, _Compiled] = OrderedDict()
+        self._of_shape: OrderedDict[tuple[str, tuple[int, ...]], _Compiled] = OrderedDict()
         self._costs: dict[tuple[str, DeviceSizes], int] = {}
         self._answers: dict[tuple[str, DeviceContent], bool | str] = {}
         self._maps: dict[DeviceContent, ObjectMap] = {}
@@ -139,7 +145,8 @@ class Expressions:
         return cost
 
     def _evaluated(self, expression: str, device: DeviceContent) -> bool | str:
-        program = self._program(expression).program
+        compiled = self._program(expression)
+        program = compiled.program
         if isinstance(program, str):
             return f"CEL compile error: {program}"
         cost = self.cost(expression, device)
@@ -149,7 +156,7 @@ class Expressions:
         if seen is None:
             seen = self._maps[device] = device.as_map()
         try:
-            result = program.eval(data={"device": seen})
+            result = program.eval(data={"device": seen, **compiled.values})
             kind, value = result.type().name(), result.value()
         except RuntimeError as error:
             return f"CEL runtime error: {worded(str(error))}"
@@ -162,7 +169,7 @@ class Expressions:
     def _program(self, expression: str) -> _Compiled:
         known = self._compiled.get(expression)
         if known is None:
-            known = _compile(expression)
+            known = self._compile(expression)
             self._compiled[expression] = known
             if len(self._compiled) > _MOST_COMPILED:
                 self._compiled.popitem(last=False)
@@ -170,11 +177,32 @@ class Expressions:
             self._compiled.move_to_end(expression)
         return known
 
+    def _compile(self, expression: str) -> _Compiled:
+        """Return what can be evaluated, or why nothing can: of one whose shape is known, as that was compiled."""
+        if len(expression.encode()) > LONGEST_EXPRESSION:
+            return _Compiled(f"it is longer than {LONGEST_EXPRESSION} bytes")
+        shape = expression_shape(expression)
+        if not shape.values:
+            return _compiled(expression, expression)
+        key = (shape.text, shape.lengths)
+        known = self._of_shape.get(key)
+        if known is None:
+            known = _compiled(expression, shape.text)
+            if isinstance(known.program, str):
+                return _compiled(expression, expression)  # which says where in this one
+            self._of_shape[key] = known
+            if len(self._of_shape) > _MOST_COMPILED:
+                self._of_shape.popitem(last=False)
+        return known._replace(values=shape.values)
 
-def _compile(expression: str) -> _Compiled:
-    """Return what can be evaluated, or why nothing can."""
-    if len(expression.encode()) > LONGEST_EXPRESSION:
-        return _Compiled(f"it is longer than {LONGEST_EXPRESSION} bytes")
+
+def _compiled(expression: str, shape: str) -> _Compiled:
+    """Return what can be evaluated, or why nothing can.
+
+    Args:
+        expression: What is checked and weighed.
+        shape: What is evaluated: the same, but for texts that it compares with.
+    """
     unknown = unknown_name(expression)
     if unknown:
         return _Compiled(unknown)
@@ -187,7 +215,7 @@ def _compile(expression: str) -> _Compiled:
         cost, refusal = _weighed(forms[0])
         if refusal:
             return _Compiled(refusal)
-        evaluated = EVALUATED.compile(as_evaluated(expression)).serialize()
+        evaluated = EVALUATED.compile(as_evaluated(shape)).serialize()
     except (RuntimeError, ValueError) as error:
         return _Compiled(worded(str(error)).partition("\n")[0])
     if "bind" in expression:  # what stands there several times is worked out as often
