@@ -5,10 +5,11 @@
 
 In each round a kube-apiserver and etcd from KUBEBUILDER_ASSETS get nodes; then, for each size of gangs, the floor
 (`bench/floor.py`, or `--floor PROGRAM`) and Tutti follow one another, every other round Tutti first, each a process of
-its own. A scheduler is stopped while its pods are made, unless they come live. Told are, as medians of the rounds: pods
-per second, milliseconds of processor time per pod (user and system, of that process alone, until the last pod is seen
-bound), both as a share of the floor's, of the rounds' own ratios; how far apart the binds of a gang were; and live, how
-long after the answer of its creation a pod was seen bound. `--beside NAME=FOLDER` measures another tree's Tutti too.
+its own, which begins with nothing left by the one before and has done what a start leaves to do. A scheduler is stopped
+while its pods are made, unless they come live. Told are, as medians of the rounds: pods per second, milliseconds of
+processor time per pod (user and system, of that process alone, until the last pod is seen bound), both as a share of
+the floor's, of the rounds' own ratios; how far apart the binds of a gang were; and live, how long after the answer of
+its creation a pod was seen bound. `--beside NAME=FOLDER` measures another tree's Tutti too.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ import yaml
 from bench.start import connected, install, node, send
 from e2e.harness.clusters import envtest
 from tutti.api.model import API_VERSION
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.fetching import PodNow
 from tutti.kube.informer import Informer
@@ -181,7 +183,9 @@ async def playing(setting: Setting, client: Client, who: str) -> AsyncIterator[P
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
             await process.wait()
-        await client.request("DELETE", PODS.path(SPACE), query={"gracePeriodSeconds": "0"})
+        # Whoever follows has nothing to clear up after this one: no pods, and no PodGroups that show its gangs.
+        for resource in (PODS, OUR_RESOURCES["PodGroup"]):
+            await client.request("DELETE", resource.path(SPACE), query={"gracePeriodSeconds": "0"})
 
 
 async def _while_it_runs(process: asyncio.subprocess.Process, wanted: Coroutine[Any, Any, Any], log: Path) -> None:
@@ -206,8 +210,8 @@ async def drained(setting: Setting, who: str, lot: Lot) -> Drain:
         playing(setting, client, who) as process,
         watched(client, lot) as seen,
     ):
+        await asyncio.sleep(SETTLED_SECONDS)  # what a start leaves to do is not what is measured
         if lot.live:
-            await asyncio.sleep(SETTLED_SECONDS)  # what a start leaves to do is not what is measured
             began, before = time.monotonic(), used(process)
             await _come(client, lot, who, created)
         else:
