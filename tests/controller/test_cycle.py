@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from tutti.api.core import Pod
+from tutti.api.core import Pod, PodStatus
 from tutti.controller import cycle as module
 from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
@@ -326,6 +326,7 @@ def seen(node=""):
 
 async def test_between_two_turns_a_pod_that_waits_is_not_kept_waiting_and_an_answer_is(monkeypatch):
     monkeypatch.setattr(module, "_APART_SECONDS", 3600.0)
+    monkeypatch.setattr(module, "_ECHOES_APART_SECONDS", 3600.0)
     engine = Recorder()
     cycle = Cycle(engine, lambda _: None, metrics=Metrics())
 
@@ -342,5 +343,44 @@ async def test_between_two_turns_a_pod_that_waits_is_not_kept_waiting_and_an_ans
         assert len(engine.told) == 5, "what was kept back is told with it"
         cycle.observe(seen())
         await engine.until(lambda: len(engine.asked) == 3)
+
+    await running(cycle, story())
+
+
+async def test_that_binds_took_effect_is_kept_back_for_longer_than_anything_else(monkeypatch):
+    monkeypatch.setattr(module, "_ECHOES_APART_SECONDS", 3600.0)
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    bound = BindFinished("a", "p", "u", "n", BindAnswer.BOUND, "")
+    running_pod = msgspec.structs.replace(seen(node="n").pod, status=msgspec.convert({"phase": "Running"}, PodStatus))
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+        for echo in (bound, seen(node="n")):
+            cycle.observe(echo)
+            await asyncio.sleep(2 * module._APART_SECONDS)
+            assert len(engine.asked) == 1
+        failed = msgspec.structs.replace(bound, outcome=BindAnswer.FAILED)
+        for turns, news in enumerate((NodeGone("a"), failed, PodSeen(running_pod)), start=2):
+            cycle.observe(news)
+            await engine.until(lambda turns=turns: len(engine.asked) == turns)
+        for _ in range(module._BATCH):
+            cycle.observe(bound)
+        await engine.until(lambda: len(engine.asked) == 5)
+
+    await running(cycle, story())
+
+
+async def test_who_wants_to_be_asked_at_a_time_is_asked_then_though_echoes_are_kept_back(monkeypatch):
+    monkeypatch.setattr(module, "_ECHOES_APART_SECONDS", 3600.0)
+    engine = Recorder(alarms=[time.time() + 0.05])
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: len(engine.asked) == 2)
 
     await running(cycle, story())

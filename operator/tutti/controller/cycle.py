@@ -25,7 +25,7 @@ from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.engine.journal import Share
 from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.observations import AnyObservation, PodSeen, Synced
+from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, PodSeen, Synced
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
@@ -97,8 +97,11 @@ _FEED_SECONDS = 0.05
 _TURN_SECONDS = 0.1
 _REST = 0.25
 _LONGEST_REST_SECONDS = 0.05
+_ECHOES_APART_SECONDS = 0.05
 _APART_SECONDS = 0.01
 _ARRIVALS_APART_SECONDS = 0.002
+
+_BOUND = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
 
 
 class EngineLike(Protocol):
@@ -170,7 +173,9 @@ class Cycle:
         self._time = SteadyTime(clock, ticks)
         self._buffer: deque[AnyObservation] = deque()
         self._woken = asyncio.Event()
-        self._arrived = asyncio.Event()  # a pod that waits for a node was seen after the engine was told last
+        # What has come since the engine was told last: a pod that waits for a node, and anything but an echo.
+        self._arrived = asyncio.Event()
+        self._news = asyncio.Event()
         self._announced = False
         self._synced = False
         self._alarm: float | None = None  # as the engine said after it was asked last
@@ -182,6 +187,9 @@ class Cycle:
         """Have the engine told soon; may be called from any callback of the loop."""
         self._buffer.append(observation)
         self._woken.set()
+        if _is_echo(observation) and len(self._buffer) < _BATCH:
+            return
+        self._news.set()
         if isinstance(observation, PodSeen) and not observation.pod.spec.node_name:
             self._arrived.set()
 
@@ -196,11 +204,13 @@ class Cycle:
         self._leading = True
         self._untold = len(self._buffer)
         self._woken.set()
+        self._news.set()
 
     def rest(self) -> None:
         """Decide nothing more; what is observed is still taken in. There is no way back."""
         self._resting = True
         self._woken.set()
+        self._news.set()
 
     @property
     def _may_decide(self) -> bool:
@@ -225,18 +235,27 @@ class Cycle:
                 continue
             self._decide(ends)
             self._alarm = self._engine.wakeup()
-            await self._pause(*self._rests_after(began))
+            await self._pause(began)
 
-    async def _pause(self, least: float, most: float) -> None:
-        """Leave the loop to everything else for so many seconds; beyond the least only while no pod arrives."""
-        await asyncio.sleep(least)
-        if most <= least or self._arrived.is_set():
+    async def _pause(self, began: float) -> None:
+        """Leave the loop to everything else after a turn that began then, in Unix seconds.
+
+        For a part of what the engine took the loop is left to what it decided: a bind needs several rounds of the loop
+        to be sent and answered. And where the engine has taken in and tried all there was, it is not asked for each
+        answer and each event that comes in meanwhile: what it settles, a gang for example, costs as much for one of
+        them as for many. That binds take effect as they were decided helps nobody who waits, so that may take longest.
+        A pod that comes then is not kept waiting for any of it: nobody has decided about it yet.
+        """
+        took = max(0.0, self._clock() - began)
+        rest = min(_REST * took, _LONGEST_REST_SECONDS)
+        due = float("inf") if self._alarm is None else self._alarm - self._time()
+        if self._buffer or due <= 0:
+            await asyncio.sleep(rest)
             return
-        timer = asyncio.get_running_loop().call_later(most - least, self._arrived.set)
-        try:
-            await self._arrived.wait()
-        finally:
-            timer.cancel()
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(rest, _ARRIVALS_APART_SECONDS - took))
+        await _first_of(self._arrived, now + min(due, _APART_SECONDS - took))
+        await _first_of(self._news, now + min(due, _ECHOES_APART_SECONDS - took))
 
     def _is_in_doubt(self) -> bool:
         """Whether nothing may be written now; then the engine is asked again as soon as that is settled."""
@@ -249,22 +268,6 @@ class Cycle:
                 self._settling.add_done_callback(lambda _: self._woken.set())
             return True
         return False
-
-    def _rests_after(self, began: float) -> tuple[float, float]:
-        """Return for how many seconds the loop is left to everything else after a turn, at least and at most.
-
-        For a part of what the engine took the loop is left to what it decided: a bind needs several rounds of the loop
-        to be sent and answered. And where the engine has taken in and tried all there was, it is not asked for each
-        answer and each event that comes in meanwhile: what it settles, a gang for example, costs as much for one of
-        them as for many. A pod that comes then is not kept waiting for that: nobody has decided about it yet.
-        """
-        now = self._clock()
-        took = max(0.0, now - began)
-        rest = min(_REST * took, _LONGEST_REST_SECONDS)
-        pressing = self._buffer or (self._alarm is not None and self._alarm <= self._time())
-        if pressing:
-            return rest, rest
-        return max(rest, _ARRIVALS_APART_SECONDS - took), max(rest, _APART_SECONDS - took)
 
     async def _wait(self) -> None:
         """Return once something was observed or the engine wants to be asked again."""
@@ -282,6 +285,7 @@ class Cycle:
     def _feed(self) -> None:
         """Tell the engine what was observed first; the rest waits for the next round."""
         self._arrived.clear()
+        self._news.clear()
         buffer, told = self._buffer, 0
         ends, batch = self._ticks() + _FEED_SECONDS, min(_BATCH, len(buffer))
         kinds: Counter[type[AnyObservation]] = Counter()
@@ -317,3 +321,25 @@ class Cycle:
         if decisions:
             self._carry_out(decisions)
         self._decided(took)
+
+
+def _is_echo(observation: AnyObservation) -> bool:
+    """Whether it says no more than that a bind took effect: that the pod is on its node, and has not begun to run."""
+    if isinstance(observation, BindFinished):
+        return observation.outcome is _BOUND
+    if not isinstance(observation, PodSeen):
+        return False
+    pod = observation.pod
+    return bool(pod.spec.node_name) and pod.status.phase == "Pending" and pod.metadata.deletion_timestamp is None
+
+
+async def _first_of(event: asyncio.Event, until: float) -> None:
+    """Return when something has happened, at the latest at that time of the loop."""
+    loop = asyncio.get_running_loop()
+    if event.is_set() or until <= loop.time():
+        return
+    timer = loop.call_at(until, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
