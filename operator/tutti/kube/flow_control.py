@@ -3,8 +3,9 @@
 A bind delayed by an event is a node that idles for a log line. So what is more important overtakes what waits: binds,
 what begins with claims, evictions, statuses, events; yet each level may always have one write under way, so that
 nothing starves. Nobody waits for a status or an event, so these have no more than that one while anything more
-important is under way, and where something more important even waits, for the server is busy, one begins ten times a
-second: in the busiest hour events still trickle out.
+important is under way. Where something more important even waits, for the server is busy, they wait for a second: most
+rushes are over by then, and all that the server can do is for those that somebody waits for. In longer ones one begins
+ten times a second: in the busiest hour events still trickle out.
 
 The limit follows what the answers say, as TCP Vegas follows round trips (Brakmo and Peterson, 1995): of `limit`
 requests under way, `limit * (1 - quickest / mean)` are taken to be waiting inside the server. While few wait there the
@@ -85,6 +86,7 @@ class ConcurrencyLimiter:
 
 
 _TRICKLE_SECONDS: Final = 0.1
+_RUSH_SECONDS: Final = 1.0
 
 
 class PriorityLevel(IntEnum):
@@ -120,6 +122,7 @@ class PriorityLevels:
         self._total = 0
         self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in PriorityLevel]
         self._entered = [float("-inf")] * len(PriorityLevel)
+        self._rush_began = float("-inf")  # since when something more important than statuses has waited, if it does
         self._trickle: asyncio.TimerHandle | None = None
 
     @property
@@ -146,6 +149,8 @@ class PriorityLevels:
             self._count(level, 1)
             return
         turn = self._loop.create_future()
+        if level < _STATUS and not any(self._waiting[:_STATUS]):
+            self._rush_began = self._loop.time()
         self._waiting[level].append(turn)
         try:
             await turn
@@ -183,9 +188,9 @@ class PriorityLevels:
         return self._total < self._limiter.limit and not any(self._waiting[:level])
 
     def _trickles(self, level: PriorityLevel) -> bool:
-        """Whether the last one entered long enough ago; if not, it is seen to that somebody looks again."""
+        """Whether the rush has lasted, and the last one entered, for long enough; if not, somebody will look again."""
         loop = self._loop
-        due = self._entered[level] + _TRICKLE_SECONDS
+        due = max(self._entered[level] + _TRICKLE_SECONDS, self._rush_began + _RUSH_SECONDS)
         if due <= loop.time():
             return True
         if self._trickle is None:
