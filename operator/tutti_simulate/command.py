@@ -16,7 +16,7 @@ import click
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.command_line import NO, USAGE, ViewOptions, fail, view
 from tutti.controller.plugins import load_plugins

@@ -7,7 +7,8 @@ import re
 import pytest
 import yaml
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load_configuration
+from tutti.api.configuration import TuttiConfiguration, load_configuration
+from tutti.api.problems import ConfigurationError
 
 # What kube-scheduler 1.36 refuses too: apis/config/validation/validation_pluginargs.go; and what would have no effect.
 PROFILE_PROBLEMS = [

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.api.manifests import RIGHT, manifest
 from tests.drawing import examples
-from tutti.api.configuration import ConfigurationError, Conventions, TuttiConfiguration, load_configuration
+from tutti.api.configuration import Conventions, TuttiConfiguration, load_configuration
 from tutti.api.conventions import ConventionError, GangMembership, annotated_gangs, kueue, membership_of, named_groups
 from tutti.api.conventions.membership import is_name
 from tutti.api.core import Pod
 from tutti.api.kinds import KINDS, ObjectError, parse_object
+from tutti.api.problems import ConfigurationError
 from tutti.api.quantity import QuantityError, parse_quantity
 
 WORDS = [

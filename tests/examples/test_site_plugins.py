@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.engine.world import GPU, START, World
-from tutti.api.configuration import ConfigurationError
 from tutti.api.configuration import load_configuration as read
+from tutti.api.problems import ConfigurationError
 from tutti.cli.replay import command
 from tutti.controller.plugins import load_plugins
 

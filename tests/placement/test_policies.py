@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs
-from tutti.api.configuration import ConfigurationError, load_configuration
+from tutti.api.configuration import load_configuration
+from tutti.api.problems import ConfigurationError
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.records.plugins import Enabled, PluginHost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.waiting import until
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti_sim.cluster import EmbeddedCluster
 from tutti_sim.devices.slices import slice_faults
 from tutti_sim.hollow.devices import Driver

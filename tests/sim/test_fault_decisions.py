@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti_sim.faults.rules import Asked, FaultCounts, Faults, Match, Refusal, Rule, WatchFault, decide, matches
 from tutti_sim.meta import yamlfile
 

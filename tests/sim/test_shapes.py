@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti_sim.hollow.machines import picked
 from tutti_sim.hollow.shapes import Deed, Shapes
 from tutti_sim.meta import yamlfile

@@ -20,7 +20,7 @@ from tutti.api.load import Measurements, load_problem
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.network import NetworkSettings
 from tutti.api.node_health import NodeHealth
-from tutti.api.problems import FieldProblem, problems_of
+from tutti.api.problems import ConfigurationError, FieldProblem, problems_of
 from tutti.api.profiles import SchedulerProfile
 from tutti.api.shards import MOST_SHARDS, Shard, shards_problem
 
@@ -28,15 +28,6 @@ KIND = "TuttiConfiguration"
 
 Positive = Annotated[int, Field(ge=1)]
 Address = Annotated[str, Field(pattern=r"^[^\s]*:[0-9]{1,5}$")]
-
-
-class ConfigurationError(ValueError):
-    """A configuration that cannot be used; `problems` say where and what would be right."""
-
-    def __init__(self, origin: str, problems: list[FieldProblem]) -> None:
-        super().__init__(f"{origin}: " + "; ".join(str(problem) for problem in problems))
-        self.origin = origin
-        self.problems = problems
 
 
 class BackoffSettings(Model):

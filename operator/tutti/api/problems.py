@@ -27,6 +27,15 @@ class FieldProblem(NamedTuple):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used; `problems` say where and what would be right."""
+
+    def __init__(self, origin: str, problems: list[FieldProblem]) -> None:
+        super().__init__(f"{origin}: " + "; ".join(str(problem) for problem in problems))
+        self.origin = origin
+        self.problems = problems
+
+
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
     """Everything that is wrong with an input of `model`, in the order of its fields."""
     return [FieldProblem(path_of(detail["loc"]), _message(detail, model)) for detail in error.errors()]

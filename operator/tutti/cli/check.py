@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import click
 
-from tutti.api.configuration import ConfigurationError
 from tutti.api.configuration import load_configuration as read
 from tutti.api.frameworks import KNOWN_KINDS, FrameworkKind
-from tutti.api.problems import FieldProblem
+from tutti.api.problems import ConfigurationError, FieldProblem
 from tutti.cli.terminal import echo
 from tutti.controller.plugins import load_plugins, unread_policies
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from tutti.api.configuration import ConfigurationError
 from tutti.api.messages import counted
+from tutti.api.problems import ConfigurationError
 from tutti.cli.terminal import Terminal
 from tutti.controller.plugins import load_plugins
 from tutti.engine.journal import Difference, JournalError, Replay, replay

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration
+from tutti.api.configuration import TuttiConfiguration
 from tutti.api.configuration import load_configuration as read
+from tutti.api.problems import ConfigurationError
 from tutti.api.shards import DEFAULT_SHARD
 from tutti.cli.terminal import echo
 from tutti.controller import logs

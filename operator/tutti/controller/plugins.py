@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration
+from tutti.api.configuration import TuttiConfiguration
 from tutti.api.extensions import PluginUse
-from tutti.api.problems import FieldProblem, nearest, problems_of
+from tutti.api.problems import ConfigurationError, FieldProblem, nearest, problems_of
 from tutti.engine.records.plugins import Enabled, PermitPlugin, Plugins, SortPlugin
 from tutti.placement.extension import FilterPlugin, PolicyPlugin, ScorePlugin
 from tutti.placement.policy_features import UnknownFeatureError, check_features

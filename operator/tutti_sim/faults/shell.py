@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti_sim.faults.replica import FaultyFeed
 from tutti_sim.faults.rules import Asked, FaultBook, Faults, FaultVerdict, Refusal, Restart, Rule
 from tutti_sim.http import rendering, request

@@ -7,8 +7,7 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tutti.api.configuration import ConfigurationError
-from tutti.api.problems import FieldProblem, problems_of
+from tutti.api.problems import ConfigurationError, FieldProblem, problems_of
 
 M = TypeVar("M", bound=BaseModel)
 

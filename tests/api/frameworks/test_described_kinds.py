@@ -6,9 +6,10 @@ import pytest
 import yaml
 
 from tests.api.frameworks.owners import Objects, numbers, parts
-from tutti.api.configuration import ConfigurationError, load_configuration
+from tutti.api.configuration import load_configuration
 from tutti.api.framework_kind import FrameworkKind
 from tutti.api.frameworks import KNOWN_KINDS, KindTable, PlacedAlone
+from tutti.api.problems import ConfigurationError
 
 SOLVER = """
 group: example.com

@@ -8,8 +8,9 @@ import pytest
 
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
-from tutti.api.configuration import ConfigurationError, load_configuration
+from tutti.api.configuration import load_configuration
 from tutti.api.devices import ResourceSlice
+from tutti.api.problems import ConfigurationError
 
 MAPPED = [{"name": "gpus", "deviceClassNames": ["gpu", "other"]}]
 MATCH = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}

@@ -21,7 +21,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 
-from tutti.api.configuration import ConfigurationError
+from tutti.api.problems import ConfigurationError
 from tutti.cli.run import GC_THRESHOLDS
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.configuration import KnownConfiguration, configuration_in, given_configuration

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load_configuration
+from tutti.api.configuration import TuttiConfiguration, load_configuration
+from tutti.api.problems import ConfigurationError
 from tutti.controller.plugins import load_plugins
 from tutti.engine.records.plugins import Plugins
 from tutti.kube.client import Client

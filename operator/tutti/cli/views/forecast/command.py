@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tutti.api.conditions import timestamp
-from tutti.api.configuration import ConfigurationError
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.table import ignored_keys
 from tutti.api.messages import counted
+from tutti.api.problems import ConfigurationError
 from tutti.api.shards import DEFAULT_SHARD
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, read_manifest, view
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, PageWidth, ago, table
