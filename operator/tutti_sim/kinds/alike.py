@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from tutti_sim.kinds.decode import DecodeError, Notes, decoder
+from tutti_sim.kinds.poddefaults import default_pod
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.resource import BuiltinCodec
 from tutti_sim.meta import Json
@@ -57,18 +58,20 @@ def is_sound(known: bytes) -> bool:
 
 
 class PodCodec(BuiltinCodec):
-    """Reads pods; the specification from the pattern, where that has been read before."""
+    """Reads pods, with their defaults; the specification from the pattern, where that has been read before."""
 
     def __init__(self) -> None:
         super().__init__("Pod")
 
     def decode(self, body: Json, notes: Notes) -> Json:
-        """A fresh pod with the fields that the type knows."""
+        """A fresh pod with the fields that the type knows, and those that a pod is given."""
         spec = body.get("spec")
         known = pattern(spec)
         read = _as_read(known) if known else b""
         if not read or spec is None:
-            return super().decode(body, notes)
+            pod = super().decode(body, notes)
+            default_pod(pod.setdefault("spec", {}))
+            return pod
         pod = super().decode({**body, "spec": {}}, notes)
         pod["spec"] = _with_values(_decode(read), spec)
         return pod
@@ -76,13 +79,16 @@ class PodCodec(BuiltinCodec):
 
 @lru_cache(maxsize=_KEPT)
 def _as_read(known: bytes) -> bytes:
-    """A pattern with the fields that the type knows; empty where there are others, or it cannot be read."""
+    """A pattern as it is read, with its defaults; empty where it has unknown fields, or cannot be read."""
     notes = Notes()
     try:
         spec = _read(_decode(known), "spec", notes)
     except DecodeError:
         return b""
-    return b"" if notes.unknown else _encode(spec)
+    if notes.unknown:
+        return b""
+    default_pod(spec)
+    return _encode(spec)
 
 
 @lru_cache(maxsize=_KEPT)

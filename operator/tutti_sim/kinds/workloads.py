@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tutti_sim.kinds.jobstatus import check_status
+from tutti_sim.kinds.poddefaults import default_spec
 from tutti_sim.kinds.podrules import check_spec
-from tutti_sim.kinds.pods import default_spec
 from tutti_sim.kinds.resource import Strategy
 from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError, invalid, required, unsupported
