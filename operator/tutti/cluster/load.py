@@ -34,6 +34,8 @@ USED: Final = {"cpu-used": CPU, "memory-used": MEMORY}
 Floats = NDArray[np.float64]
 
 _NEVER: Final = -math.inf
+_MEASURED: Final = -math.inf
+"""Since when a pod is there that a measurement holds: for longer than matters."""
 _MOST_SPECS: Final = 1024
 
 
@@ -61,10 +63,11 @@ class LoadColumns:
         self._rows = rows
         self._reports: dict[str, tuple[float, dict[str, float]]] = {}
         self._values: dict[str, Floats] = {}
+        self._amounts: dict[int, Floats] = {}
         self._names: dict[int, str] = {}
         self._uses: dict[int, tuple[PodSpec, ExpectedUse]] = {}  # by the identity of the spec that is kept beside
-        self._there: dict[str, dict[PodKey, ExpectedUse]] = {}
-        self._came: dict[str, dict[PodKey, float]] = {}  # those of them that no measurement holds, and since when
+        self._there: dict[str, dict[PodKey, tuple[ExpectedUse, float]]] = {}  # and since when, or _MEASURED
+        self._unmeasured: set[str] = set()  # the nodes with pods that no measurement holds
         self.measured_at = np.zeros(0)
         self.capacity = np.zeros((0, 2), dtype=np.int64)
         self.requests = np.zeros((0, 2), dtype=np.int64)
@@ -78,6 +81,14 @@ class LoadColumns:
     def values(self, metric: str) -> Floats | None:
         """Return float64[rows]: what was measured last, NaN where nothing was; None where no node has the metric."""
         return self._values.get(metric)
+
+    def measured_amounts(self, resource: int) -> Floats:
+        """Return float64[rows]: how much of `CPU` or `MEMORY` was in use, in whole units; 0 where none was measured."""
+        known = self._amounts.get(resource)
+        if known is None:
+            percent = self._values.get(NAMES[resource], np.zeros(len(self.capacity)))
+            known = self._amounts[resource] = np.round(np.nan_to_num(percent) / 100 * self.capacity[:, resource])
+        return known
 
     def measure(self, metrics: Sequence[str], found: Mapping[str, tuple[float, Sequence[float | None]]]) -> None:
         """Take in a measurement of some nodes, whether they are known yet or not.
@@ -114,14 +125,15 @@ class LoadColumns:
         self.capacity[row] = capacity
         if is_new:
             self._names[row] = name
-            for key, use in self._there.get(name, {}).items():
-                self._count(row, use, 1, fresh=key in self._came.get(name, {}))
+            for use, since in self._there.get(name, {}).values():
+                self._count(row, use, 1, fresh=since != _MEASURED)
         if is_new or grew:
             self._show(name, row)
 
     def empty(self, row: int) -> None:
         """Note that a node is gone from a row."""
         self._names.pop(row, None)
+        self._amounts.clear()
         self.measured_at[row] = _NEVER
         self.capacity[row] = self.requests[row] = self.limits[row] = 0
         self.fresh[row] = 0
@@ -157,48 +169,45 @@ class LoadColumns:
     def come(self, record: PodRecord, node: str) -> None:
         """Count a pod on a node, as one that is to be expected there unless it has been measured."""
         use, since = self.use_of(record.pod_class), math.inf if record.started is None else record.started
-        here = self._there.setdefault(node, {})
-        if here.get(record.key) is not use:
+        known = self._there.get(node, {}).get(record.key)
+        if known is not None and known[0] is use:
+            if known[1] == _MEASURED:
+                return
+        else:
             self.leave(record.key, node)
-            self._there.setdefault(node, {})[record.key] = use
             if node in self._rows:
                 self._count(self._rows[node], use, 1, fresh=True)
-        elif record.key not in self._came.get(node, {}):
-            return
-        self._came.setdefault(node, {})[record.key] = since
+        self._there.setdefault(node, {})[record.key] = use, since
+        self._unmeasured.add(node)
         self._pass_measured(node)
 
     def come_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Count pods that were just promised nodes, which no measurement holds."""
+        there = self._there
         for pods in alike:
-            use, mine, node = self.use_of(pods.pod_class), list[int](), ""
-            here: dict[PodKey, ExpectedUse] = {}
-            came: dict[PodKey, float] = {}
-            for record, row in zip(pods.records, pods.rows, strict=True):
-                if record.assumed != node:
-                    node = record.assumed
-                    here, came = self._there.setdefault(node, {}), self._came.setdefault(node, {})
-                if record.key in here:
-                    self.come(record, node)
-                    node = ""  # it may have replaced what is kept of the node
-                    continue
-                here[record.key], came[record.key] = use, math.inf
-                mine.append(row)
-            if mine:
-                at, counts = np.unique(np.array(mine, dtype=np.int64), return_counts=True)
-                self.take(at, counts, pods.pod_class, 1)
+            told, known = (self.use_of(pods.pod_class), math.inf), list[int]()
+            for index, record in enumerate(pods.records):
+                here = there.get(record.assumed)
+                if here is None:
+                    there[record.assumed] = {record.key: told}
+                elif record.key not in here:
+                    here[record.key] = told
+                else:
+                    self.come(record, record.assumed)
+                    known.append(index)
+            self._unmeasured.update([record.assumed for record in pods.records])
+            at, counts = np.unique(np.delete(pods.rows, known) if known else pods.rows, return_counts=True)
+            self.take(at, counts, pods.pod_class, 1)
 
     def leave(self, key: PodKey, node: str) -> None:
         """Count a pod on a node no more."""
         here = self._there.get(node, {})
-        use = here.pop(key, None)
+        use, since = here.pop(key, (None, _MEASURED))
         if not here:
             self._there.pop(node, None)
-        was_fresh = self._came.get(node, {}).pop(key, None) is not None
+            self._unmeasured.discard(node)
         if use is not None and node in self._rows:
-            self._count(self._rows[node], use, -1, fresh=was_fresh)
-        if not self._came.get(node, ()):
-            self._came.pop(node, None)
+            self._count(self._rows[node], use, -1, fresh=since != _MEASURED)
 
     def ages(self) -> Floats:
         """Return float64[rows]: how many seconds ago each node was measured; inf: never."""
@@ -212,18 +221,23 @@ class LoadColumns:
 
     def _pass_measured(self, node: str) -> None:
         """Expect nothing more of the pods on a node that its last measurement holds."""
-        report, came = self._reports.get(node), self._came.get(node)
-        if report is None or came is None:
+        report = self._reports.get(node)
+        if report is None or node not in self._unmeasured:
             return
-        for key in [key for key, since in came.items() if since <= report[0] - self.unmeasured_seconds]:
-            del came[key]
-            if node in self._rows:
-                self.fresh[self._rows[node]] -= self._there[node][key].fresh
-        if not came:
-            del self._came[node]
+        here, last, are_left = self._there[node], report[0] - self.unmeasured_seconds, False
+        for key, (use, since) in here.items():
+            if since > last:
+                are_left = True
+            elif since != _MEASURED:
+                here[key] = use, _MEASURED
+                if node in self._rows:
+                    self.fresh[self._rows[node]] -= use.fresh
+        if not are_left:
+            self._unmeasured.discard(node)
 
     def _show(self, name: str, row: int) -> None:
         """Write the last measurement of a node into its row."""
+        self._amounts.clear()
         for column in self._values.values():
             column[row] = math.nan
         report = self._reports.get(name)

@@ -41,7 +41,7 @@ class Transaction:
         self._attached: list[_Placed] = []
         self._zoned: list[_Placed] = []
         self._loaded: list[_Placed] = []
-        self._talking: list[_Placed] = []
+        self._talking: list[tuple[PodClass, dict[str, int]]] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -101,8 +101,10 @@ class Transaction:
             self._loaded.append(placed)
             self._log.append(self._unload)
         if pod_class.features & Feature.NETWORK:
-            self._connect(placed, 1)
-            self._talking.append(placed)
+            names = self._nodes.names
+            where = {names[row]: count for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
+            self._nodes.network.take(pod_class.namespace, pod_class.labels, where, 1)
+            self._talking.append((pod_class, where))
             self._log.append(self._disconnect)
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
@@ -225,13 +227,8 @@ class Transaction:
 
     def _disconnect(self) -> None:
         """Have the pods that were put last talk to nobody."""
-        self._connect(self._talking.pop(), -1)
-
-    def _connect(self, placed: _Placed, sign: int) -> None:
-        pod_class, rows, counts = placed
-        names = self._nodes.names
-        where = {names[row]: count for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
-        self._nodes.network.take(pod_class.namespace, pod_class.labels, where, sign)
+        pod_class, where = self._talking.pop()
+        self._nodes.network.take(pod_class.namespace, pod_class.labels, where, -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed

@@ -21,7 +21,7 @@ from tutti.cluster.network import Peers, Places, peers_of, traffic
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import Counts, Mask, Rows
-from tutti.placement.gang import Ask, feasible_capacity, hardest_first, place_ask, required_amounts
+from tutti.placement.gang import Ask, feasible_capacity, place_ask, required_amounts
 from tutti.placement.network_plan import MOST_PLANS, Plan, PlanningProblem, plans
 from tutti.placement.node_choice import FeasibleCapacity
 from tutti.placement.plugins.network_overhead import (
@@ -121,6 +121,10 @@ class _Sites:
         last = self.first[site + 1] if site + 1 < len(self) else len(self.rows)
         return self.rows[self.first[site] : last]
 
+    def nothing(self) -> Counts:
+        """Return int64[sites], zeros: what a column without anything comes to."""
+        return np.zeros(len(self), dtype=np.int64)
+
     def sums(self, column: Counts) -> Counts:
         """Return int64[sites]: a column of all rows, int64[rows], summed over the rows of each."""
         return np.add.reduceat(column[self.rows], self.first)
@@ -142,7 +146,7 @@ class _Sites:
 
 
 def place_at_least_cost(
-    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], order: Sequence[int], profile: Profile
 ) -> list[Rows] | None:
     """Place what several asks require; returns the rows of each, or None, and nothing taken, where no plan does it.
 
@@ -150,6 +154,7 @@ def place_at_least_cost(
         nodes: The columns.
         transaction: Takes the room.
         asks: What is required; nothing extra.
+        order: In which order they are placed.
         profile: How pods are placed.
     """
     beside, rules = profile.beside_network, profile.network
@@ -162,7 +167,7 @@ def place_at_least_cost(
     talks = _talks(parts)
     if not (talks or any(part.judged.pairs or part.cost.pairs for part in parts)):
         return None
-    search = _Search(nodes, asks, parts, talks, beside, rules, places)
+    search = _Search(nodes, asks, order, parts, talks, beside, rules, places)
     mark = transaction.mark()
     for plan, sites in islice(search.allowed(), MOST_TRIED):
         placed = search.carry_out(transaction, plan, sites)
@@ -219,6 +224,7 @@ class _Search:
 
     nodes: NodeColumns
     asks: Sequence[Ask]
+    order: Sequence[int]
     parts: Sequence[_Part]
     talks: Sequence[_Talk]
     profile: Profile
@@ -256,7 +262,7 @@ class _Search:
         return PlanningProblem(
             sites.between(self.places.cost, 0),
             talks,
-            np.stack([sites.most(part.cost.cost) for part in parts]),
+            np.stack([sites.most(part.cost.cost) if part.cost.pairs else sites.nothing() for part in parts]),
             np.stack([sites.sums(part.seen.room) for part in parts]),
             free,
             np.array(amounts, dtype=np.int64).reshape(len(parts), len(names)),
@@ -270,9 +276,10 @@ class _Search:
 
     def _is_within_costs(self, plan: Plan, sites: _Sites) -> bool:
         """Whether no pod is where the filter would not let it be with all the others around."""
-        good = np.stack([sites.least(part.judged.satisfied) for part in self.parts])
-        bad = np.stack([sites.most(part.judged.violated) for part in self.parts])
-        pairs = np.array([part.judged.pairs for part in self.parts], dtype=np.int64)
+        judged = [part.judged for part in self.parts]
+        good = np.stack([sites.least(one.satisfied) if one.pairs else sites.nothing() for one in judged])
+        bad = np.stack([sites.most(one.violated) if one.pairs else sites.nothing() for one in judged])
+        pairs = np.array([one.pairs for one in judged], dtype=np.int64)
         for one in self.talks:
             satisfied = sites.between(self.places.satisfied(one.by.by.max_cost), 1)
             violated = sites.between(self.places.violated(one.by.by.max_cost), 0)
@@ -306,7 +313,7 @@ class _Search:
         placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(self.asks)
         number_of = {part.index: number for number, part in enumerate(self.parts)}
         homes: dict[int, Mask] = {}
-        for index in hardest_first(self.nodes, self.asks):
+        for index in self.order:
             if not self.asks[index].required:
                 continue
             if index not in number_of:

@@ -41,6 +41,8 @@ from tutti.placement.sequential import SequentialChoice, ordered, preferred_scor
 _FIRST_DEPTH = 4
 _FEW_PAIRS = 2048
 """To weigh so many pairs of a node and the nth pod on it takes no longer than to weigh one."""
+_FEW_OTHERS = 512
+"""To weigh so many nodes that are not reached a few pods deep takes no longer than to find out which these are."""
 _FIRST = np.ones(1, dtype=np.int64)
 
 
@@ -198,7 +200,7 @@ class NodeChoice:
 
     def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
-        if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
+        if len(rows) > wanted + _FEW_OTHERS:  # a node outside the best ones by their first pod is never reached
             first = base + self._fill(rows, _FIRST)[0]
             best = np.sort(_best_first(first)[:wanted])
             rows, base = rows[best], base[best]

@@ -91,9 +91,10 @@ def _place_together(
     """Place asks as things are."""
     if is_planned(asks, profile):
         required = [replace(ask, extra=0) for ask in asks]
-        planned = place_at_least_cost(nodes, transaction, required, profile)
+        order = hardest_first(nodes, required)
+        planned = place_at_least_cost(nodes, transaction, required, order, profile)
         if planned is not None:
-            return _with_extras(nodes, transaction, asks, planned, hardest_first(nodes, required), profile)
+            return _with_extras(nodes, transaction, asks, planned, order, profile)
     if len(asks) == 1 and not _has_arrangements(asks[0]):
         rows = place_ask(nodes, transaction, asks[0], profile)
         return Diagnosis(0, diagnose(nodes, asks[0], profile)) if rows is None else [rows]

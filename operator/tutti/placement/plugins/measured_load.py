@@ -208,11 +208,8 @@ class MeasuredLoad:
         load = nodes.load
         if self.policy == "Usage":
             return MAX_SCORE * (1 - utilization(pod_class, nodes, at, rows, many - 1, self.rules.weights))
-        offered = offered_of(nodes, at, rows)
-        measured = measured_of(load, NAMES[at], rows)
-        used = np.round(np.where(np.isnan(measured), 0.0, measured) / _PERCENT * load.capacity[rows, at])
-        column = FreshColumn.SCALED + at
-        used += load.fresh[rows, column]
+        offered, column = offered_of(nodes, at, rows), FreshColumn.SCALED + at
+        used = load.measured_amounts(at)[rows] + load.fresh[rows, column]
         left: Floats = used + load.use_of(pod_class).fresh[column] * many
         np.maximum(np.subtract(offered, left, out=left), 0, out=left)
         left *= MAX_SCORE
