@@ -57,7 +57,7 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     unready = {**volumes, **devices, **cards}
     name = workload.name
     protecting, sharing = protects(state, workload), bool(state.cluster.nodes.cards)
-    annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
+    annotations: dict[tuple[int, bool], dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
@@ -71,15 +71,15 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
                 more = dict(added.labels), list(added.tolerations)
                 state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock))
                 continue
-            said = annotations.get(id(member.charge)) if member.charge is not None else None
+            alike = (id(member.charge), bool(member.annotation))
+            said = annotations.get(alike)
             if said is None:
-                said = annotations[id(member.charge)] = _annotations(member)
+                said = annotations[alike] = _annotations(member)
             if protecting:
                 said = {**said, **annotations_at_bind(workload, member)}
             if lock is not None:
                 said = {**said, **told_cards}
-            about = (pod.namespace, pod.name, pod.uid, pod.assumed, name)
-            state.out.append(Bind(*about, said, card_lock=lock))
+            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said, card_lock=lock))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         open_bind_window(state, workload)
     explain(workload, None)
