@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import msgspec
@@ -78,6 +79,18 @@ async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
     assert has(found) == (["gpu-0"], ["p"])
     again = await writer.write(decision(made, "allocate", POD, allocation=devices()))
     assert again.done  # as after an answer that was lost
+
+
+async def test_of_two_decisions_about_a_claim_the_later_one_stands(client):
+    """Taking away is one write and giving is two, so it would be done before there is anything to take away."""
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced)
+    decisions = [decision(made, "allocate", POD, allocation=devices()), decision(made, "free", POD)]
+
+    results = await asyncio.gather(*(writer.write(one) for one in decisions))
+
+    assert [one.done for one in results] == [True, True]
+    assert has(await read(client)) == ([], [])
 
 
 async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client):

@@ -5,12 +5,17 @@ the claim: where that leaves the decision standing, it is written again; where t
 written, because an answer was lost, it is done. The finalizer that keeps a claim with devices from vanishing is written
 first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim); the answer says how the claim is, so it is read by
 itself only where something came between.
+
+Decisions about one claim are written one after the other. Were one that takes devices away quicker than the one before
+it that gives them, it would find nothing to take away, and what is written then would stand.
 """
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -44,13 +49,19 @@ class DeviceClaimWriter:
     def __init__(self, client: Client, *, fence: Fence) -> None:
         self._client = client
         self._fence = fence
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by the uid of the claim
 
     async def write(self, decision: WriteDeviceClaim) -> DeviceClaimWritten:
-        """Write one decision.
+        """Write one decision, after those about the same claim that were begun before.
 
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
+        turns = self._turns.setdefault(decision.uid, asyncio.Lock())
+        async with turns:
+            return await self._write(decision)
+
+    async def _write(self, decision: WriteDeviceClaim) -> DeviceClaimWritten:
         about = (decision.namespace, decision.name, decision.uid, decision.change)
         path, why = RESOURCE_CLAIMS.path(decision.namespace, decision.name), "it changes too often"
         try:

@@ -38,7 +38,11 @@ def free_claims_of_ended(state: LifecycleState) -> None:
             continue
         version = _later(write.version, claim.metadata.resource_version)
         state.device_writes[key] = DeviceWrite(write.uid, "free", "free")
-        free_claim(state, key, write.uid, version, [*write.pods, *write.groups, ("", uid)])
+        freeing = WriteDeviceClaim(*key, write.uid, "free", version, pods=[*write.pods, *write.groups, ("", uid)])
+        if write.sent is not None and write.in_hand(state.out) is not None:
+            state.out[write.sent[0]] = freeing  # what was decided in this turn is never written: others may have them
+        else:
+            state.out.append(freeing)
 
 
 def free_group_claims(state: LifecycleState, workload: Workload) -> None:
