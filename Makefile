@@ -32,11 +32,8 @@ $(READY): requirements.lock pyproject.toml operator/pyproject.toml
 demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by itself with a summary (KEEP=1: with the address of its pages)
 	@$(BIN)/tutti demo $(if $(KEEP),--keep)
 
-# Stories on a cluster wait twice as long as they work, so each processor has work for more than one of them.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN) + 1)))
-
-test: $(READY) ## The whole test suite, with WORKERS tests at once
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+test: $(READY) ## The whole test suite
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 PYTHONS ?= 3.11 3.12 3.13
 ROOMS ?= tests/api tests/quota tests/placement tests/engine/stories tests/cli/views

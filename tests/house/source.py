@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 
@@ -39,8 +40,9 @@ def parsed(texts: Mapping[str, str]) -> Tree:
     return {one.name: one for one in modules}
 
 
+@cache
 def loaded(folder: Path) -> Tree:
-    """The modules of a source tree on disk, in the order of their paths."""
+    """The modules of a source tree on disk, in the order of their paths; of each tree they are read once."""
     paths = sorted(folder.rglob("*.py"))
     return parsed({path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths})
 

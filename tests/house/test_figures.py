@@ -21,6 +21,8 @@ from tests.house.source import loaded, parsed
 from tests.house.walk import Walk, queued_pod, walked
 from tutti.engine.cycle.state import State
 
+pytestmark = pytest.mark.xdist_group("house")  # the source is read once for all of them
+
 HOUSE = parsed(
     {
         "p/__init__.py": "",
@@ -249,6 +251,7 @@ def test_deciding_a_queued_pod_goes_through_the_engine_of_users():
     assert queued_pod().calls == queued_pod().calls, "what has been read once is remembered; else all is the same"
 
 
+@pytest.mark.timeout(300)
 def test_what_is_printed_is_counted_on_this_source_tree(capsys: pytest.CaptureFixture[str]):
     main(["-o", "json", "--names"])
     said = json.loads(capsys.readouterr().out)

@@ -13,16 +13,21 @@ from tests.house.figures import PACKAGE
 from tests.house.names import LIST, listed, pruned
 from tests.house.source import loaded
 
-FOUND = homonyms(within(loaded(Path(tutti.__file__).parents[1]), PACKAGE))
+pytestmark = pytest.mark.xdist_group("house")  # the source is read once for all of them
+
+
+def found() -> dict[str, list[str]]:
+    """The names that several modules of the operator define, each with these modules."""
+    return homonyms(within(loaded(Path(tutti.__file__).parents[1]), PACKAGE))
 
 
 def test_a_name_that_several_modules_define_is_in_the_list_with_a_reason():
-    new = {name: paths for name, paths in FOUND.items() if name not in listed(LIST.read_text(encoding="utf-8"))}
+    new = {name: paths for name, paths in found().items() if name not in listed(LIST.read_text(encoding="utf-8"))}
     assert not new, "another name for one of them, please; or, where both are the field's, a line in homonyms.txt"
 
 
 def test_a_name_that_only_one_module_defines_is_not_in_the_list():
-    old = set(listed(LIST.read_text(encoding="utf-8"))) - set(FOUND)
+    old = set(listed(LIST.read_text(encoding="utf-8"))) - set(found())
     assert not old, "`python -m tests.house --prune` takes them out"
 
 
@@ -42,5 +47,5 @@ def test_the_list_can_be_pruned_by_a_command(tmp_path: Path, capsys: pytest.Capt
     mine = tmp_path / "homonyms.txt"
     mine.write_text("nobody_defines_this: a thing, and another\n" + LIST.read_text(encoding="utf-8"), encoding="utf-8")
     main(["--prune", str(mine)])
-    assert set(listed(mine.read_text(encoding="utf-8"))) == set(FOUND)
+    assert set(listed(mine.read_text(encoding="utf-8"))) == set(found())
     assert capsys.readouterr().out == "nobody_defines_this\n"

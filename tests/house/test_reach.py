@@ -11,6 +11,8 @@ from tests.house.counting import within
 from tests.house.reach import entries, reached, unreached
 from tests.house.source import loaded, parsed
 
+pytestmark = pytest.mark.xdist_group("house")  # the source is read once for all of them
+
 ROOT = Path(__file__).parents[2]
 BESIDE_COMMANDS = {"tutti.__main__", "tutti.plugins", "tutti.api.crds"}
 """What else is begun in: `python -m tutti`, what authors of plugins import, and `make crds`."""
