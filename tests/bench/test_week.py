@@ -19,8 +19,8 @@ SPARING = {"preemption": {**PREEMPTION["preemption"], "minimumRuntimeSeconds": 5
 @pytest.mark.parametrize(
     ("mix", "rules"),
     [
-        pytest.param(WEEK_OF_GANGS.part(0.06), Rules(recount=10, queue=PREEMPTION), id="week"),
-        pytest.param(WEEK_OF_GANGS.part(0.04), Rules(recount=10, queue=PREEMPTION, grace=600.0), id="slow-victims"),
+        pytest.param(WEEK_OF_GANGS.part(0.045), Rules(recount=10, queue=PREEMPTION), id="week"),
+        pytest.param(WEEK_OF_GANGS.part(0.03), Rules(recount=10, queue=PREEMPTION, grace=600.0), id="slow-victims"),
         pytest.param(WEEK_OF_GANGS.part(0.04), Rules(recount=10), id="no-preemption"),
         pytest.param(WEEK_OF_GANGS.part(0.04), Rules(recount=10, strict=True), id="strict"),
         pytest.param(WEEK_OF_GANGS.part(0.03), Rules(recount=10, known=True, grace=30.0), id="known-times"),
