@@ -116,9 +116,8 @@ class DeviceCatalog:
         name = one.name
         self.drop(name)
         one.devices = tuple([self._coded(device, self._rules.taints(one.key, device.name)) for device in one.devices])
-        one.alone = whole_pool(one)
-        if one.alone is not None:
-            one.alone.likeness = self._code(one.alone.nature)
+        alone = whole_pool(one)
+        one.alone = alone if alone is None else self._compared(alone)
         self._slices[name] = one
         self._pools.setdefault(one.key, {})[name] = one
         if one.spec.node_name:
@@ -148,9 +147,9 @@ class DeviceCatalog:
         if self._behind[0] != self.version:
             several = (list(one.values()) for one in self._pools.values() if len(one) > 1)
             slices = [one for pool in several for one in left_behind(pool)]
-            pools = [NodePool(one.key, PoolStatus.INCOMPLETE, one.devices, shared=True) for one in slices]
-            for pool in pools:
-                pool.likeness = self._code(pool.nature)
+            pools = [
+                self._compared(NodePool(one.key, PoolStatus.INCOMPLETE, one.devices, shared=True)) for one in slices
+            ]
             self._behind = self.version, list(zip(slices, pools, strict=True))
         return self._behind[1]
 
@@ -269,8 +268,11 @@ class DeviceCatalog:
     ) -> NodePool | None:
         """Return a pool as a node sees it that can use devices of these slices of it; None as `pool_for` says."""
         pool = pool_for(self._pools[key], reached, node, labels)
-        if pool is not None:
-            pool.likeness = self._code(pool.nature)
+        return pool if pool is None else self._compared(pool)
+
+    def _compared(self, pool: NodePool) -> NodePool:
+        """Return a pool that has just been made, once it is told which others are like it."""
+        pool.likeness = self._code(pool.nature)
         return pool
 
     def _sort(self, key: PoolKey) -> None:

@@ -37,12 +37,7 @@ def free_claims_of_ended(state: LifecycleState) -> None:
         if _has_placed_users(state, key):
             continue
         version = _later(write.version, claim.metadata.resource_version)
-        state.device_writes[key] = DeviceWrite(write.uid, "free", "free")
-        freeing = WriteDeviceClaim(*key, write.uid, "free", version, pods=[*write.pods, *write.groups, ("", uid)])
-        if write.sent is not None and write.in_hand(state.out) is not None:
-            state.out[write.sent[0]] = freeing  # what was decided in this turn is never written: others may have them
-        else:
-            state.out.append(freeing)
+        free_claim(state, key, write.uid, version, [*write.pods, *write.groups, ("", uid)], given_by=write)
 
 
 def free_group_claims(state: LifecycleState, workload: Workload) -> None:
@@ -84,9 +79,25 @@ def is_since(claim: ResourceClaim, write: DeviceWrite) -> bool:
     return write.version.isdecimal() and seen.isdecimal() and int(seen) >= int(write.version)
 
 
-def free_claim(state: LifecycleState, key: ClaimKey, uid: str, version: str, pods: Iterable[tuple[str, str]]) -> None:
-    """Have the devices of a claim taken away that only these pods and PodGroups, name and uid, use."""
-    state.out.append(WriteDeviceClaim(*key, uid, "free", version, pods=list(pods)))
+def free_claim(
+    state: LifecycleState,
+    key: ClaimKey,
+    uid: str,
+    version: str,
+    pods: Iterable[tuple[str, str]],
+    *,
+    given_by: DeviceWrite | None = None,
+) -> None:
+    """Have the devices of a claim taken away that only these pods and PodGroups, name and uid, use.
+
+    What gave them, if that is said and was decided in this turn, is not written: others may have them meanwhile.
+    """
+    freeing = WriteDeviceClaim(*key, uid, "free", version, pods=list(pods))
+    state.device_writes[key] = DeviceWrite(uid, "free", "free")
+    if given_by is not None and given_by.sent is not None and given_by.in_hand(state.out) is not None:
+        state.out[given_by.sent[0]] = freeing
+    else:
+        state.out.append(freeing)
 
 
 def _free_of_group(state: LifecycleState, key: ClaimKey, gang: str) -> None:
@@ -95,7 +106,6 @@ def _free_of_group(state: LifecycleState, key: ClaimKey, gang: str) -> None:
     if claim is None or claim.status.allocation is None or is_being_freed(state, claim):
         return
     if all(one.uid == gang for one in claim.status.reserved_for):
-        state.device_writes[key] = DeviceWrite(claim.metadata.uid, "free", "free")
         state.cluster.device_users.holders.give_up(key)
         free_claim(state, key, claim.metadata.uid, claim.metadata.resource_version, [("", gang)])
 

@@ -213,7 +213,6 @@ def free_unavailable(state: LifecycleState, workload: Workload) -> None:
         for at in claims_in_the_way(state.cluster.nodes, record.pod_class, profile):
             claim = held[at]
             if is_free_of_others(state, claim, record) and not is_being_freed(state, claim):
-                state.device_writes[claim.key] = DeviceWrite(claim.metadata.uid, "free", "free")
                 users = [("", one.uid) for one in claim.status.reserved_for]
                 free_claim(state, claim.key, claim.metadata.uid, claim.metadata.resource_version, users)
                 break
