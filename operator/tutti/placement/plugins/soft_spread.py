@@ -287,17 +287,13 @@ class PreferredSpread:
 
 
 def _count_softly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
-    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     if spread.key == HOSTNAME:
+        rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
         per_row = np.zeros(len(nodes), dtype=np.float64)
         np.add.at(per_row, rows, counts)
         return _SoftCounts(
             spread, per_row, keyed, per_row=True, all_known=bool(spread.domains.known[nodes.present].all())
         )
-    included = spread.includes(pod_class, nodes)
-    looked_at = keyed if included is None else keyed & included
-    inside = looked_at[rows]
-    per_domain = spread.domains.sum(rows[inside], counts[inside]).astype(np.float64)
-    if not len(per_domain):  # no node has ever had one: there is something to look up still
-        per_domain = np.zeros(1, dtype=np.float64)
+    looked_at, pods = spread.by_domain(pod_class, nodes, keyed)
+    per_domain = pods.astype(np.float64) if len(pods) else np.zeros(1)  # something to look up where there is no domain
     return _SoftCounts(spread, per_domain, looked_at, per_row=False, all_known=False)

@@ -17,7 +17,7 @@ from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import PodQuery
 from tutti.placement.domains import Domains
-from tutti.placement.framework import Mask
+from tutti.placement.framework import Counts, Mask
 from tutti.placement.plugins.node_affinity import required_matches
 from tutti.placement.plugins.node_state import tolerates_taints
 
@@ -97,15 +97,16 @@ class TopologySpread:
             return np.zeros(nodes.label_index.codes, dtype=np.bool_)
         return nodes.label_index.matching(self.query, nodes.namespaces) & ~nodes.label_index.leaving
 
-    def includes(self, pod_class: PodClass, nodes: NodeColumns) -> Mask | None:
-        """Return bool[rows]: nodes that the inclusion policies let count; None where all do."""
-        out: Mask | None = None
+    def by_domain(self, pod_class: PodClass, nodes: NodeColumns, keyed: Mask) -> tuple[Mask, Counts]:
+        """Return bool[rows], those of `keyed` that the inclusion policies let count, and int64[domains], pods there."""
+        looked_at = keyed
         if self.constraint.node_affinity_policy == "Honor" and _chooses_nodes(pod_class):
-            out = required_matches(pod_class.spec, nodes)
+            looked_at = looked_at & required_matches(pod_class.spec, nodes)
         if self.constraint.node_taints_policy == "Honor" and len(nodes.taint_sets) > 1:
-            tolerant = tolerates_taints(nodes, pod_class.spec.tolerations)
-            out = tolerant if out is None else out & tolerant
-        return out
+            looked_at = looked_at & tolerates_taints(nodes, pod_class.spec.tolerations)
+        rows, counts, _ = nodes.label_index.where(self.counted(nodes))
+        inside = looked_at[rows]
+        return looked_at, self.domains.sum(rows[inside], counts[inside])
 
 
 def spread_constraints(

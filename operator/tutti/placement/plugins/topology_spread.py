@@ -167,10 +167,6 @@ class PodTopologySpread:
 
 
 def _count_strictly(pod_class: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
-    included = spread.includes(pod_class, nodes)
-    looked_at = keyed if included is None else keyed & included
-    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
-    inside = looked_at[rows]
-    per_domain = spread.domains.sum(rows[inside], counts[inside])
+    looked_at, per_domain = spread.by_domain(pod_class, nodes, keyed)
     domains = np.flatnonzero(np.bincount(spread.domains.codes[looked_at]))
     return _StrictCounts(spread, _Filling.of(per_domain, domains, spread.constraint.min_domains or 1), looked_at)
