@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import numpy as np
@@ -20,11 +21,13 @@ from tutti.api.core import (
     PodStatus,
     ResourceRequirements,
 )
+from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.placed_pods import Hold
 
 GPU = "nvidia.com/gpu"
+LABELS = {GROUP_LABEL: "app", WORKLOAD_LABEL: "web"}
 
 
 def node(name: str, gpus: int | str = 8) -> Node:
@@ -39,11 +42,20 @@ def pod(
             name=name,
             namespace="default",
             uid=uid or f"uid-{name}",
+            labels=LABELS,
             deletion_timestamp=datetime.fromtimestamp(0, UTC) if deleting else None,
         ),
         PodSpec(node_name=on, containers=[Container(resources=ResourceRequirements({"cpu": "1", GPU: str(gpus)}))]),
         PodStatus(phase=phase),
     )
+
+
+def talking_cluster() -> Cluster:
+    """A cluster that keeps load, and who talks to whom."""
+    cluster = Cluster()
+    cluster.nodes.load.on = cluster.nodes.network.on = True
+    cluster.watch_labels((GROUP_LABEL, WORKLOAD_LABEL))
+    return cluster
 
 
 def used(cluster: Cluster, name: str, resource: str = GPU) -> int:
@@ -52,7 +64,7 @@ def used(cluster: Cluster, name: str, resource: str = GPU) -> int:
 
 def take(cluster: Cluster, name: str, gpus: int) -> int:
     """Take room for one pod in a transaction, as placement does; returns its row."""
-    pod_class = cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+    pod_class = cluster.classes.of(pod("x", gpus=gpus).spec, "default", LABELS)
     row = cluster.nodes.rows[name]
     with cluster.transaction() as transaction:
         transaction.put(np.array([row]), np.array([1]), pod_class)
@@ -162,7 +174,7 @@ def test_a_pod_of_the_same_name_replaces_its_predecessor():
 def test_held_room_is_handed_over_or_given_back():
     cluster = Cluster()
     cluster.put_node(node("n"))
-    pod_class = cluster.classes.of(pod("p").spec, "default")
+    pod_class = cluster.classes.of(pod("p").spec, "default", LABELS)
     first, second = (cluster.held.hold(pod_class, take(cluster, "n", 1)) for _ in range(2))
     assert used(cluster, "n") == 2
     record = cluster.put_pod(pod("p"), keep=True)
@@ -177,7 +189,7 @@ def test_held_room_is_handed_over_or_given_back():
 def test_held_room_is_lost_with_its_node_even_if_the_node_comes_back():
     cluster = Cluster()
     cluster.put_node(node("n"))
-    hold = cluster.held.hold(cluster.classes.of(pod("p").spec, "default"), take(cluster, "n", 1))
+    hold = cluster.held.hold(cluster.classes.of(pod("p").spec, "default", LABELS), take(cluster, "n", 1))
     assert cluster.held.is_held(hold)
     cluster.remove_node("n")
     cluster.put_node(node("n"))
@@ -203,6 +215,30 @@ def test_only_room_that_may_have_appeared_is_news():
     assert is_news(lambda: cluster.remove_pod(("default", "p")))
 
 
+def test_a_pod_uses_the_room_that_was_held_for_it_from_when_it_has_come():
+    cluster = talking_cluster()
+    cluster.put_node(node("n"))
+    load, network, row = cluster.nodes.load, cluster.nodes.network, cluster.nodes.rows["n"]
+    pod_class = cluster.classes.of(pod("p").spec, "default", LABELS)
+    hold = cluster.held.hold(pod_class, take(cluster, "n", 1))
+    use = load.use_of(pod_class)
+    assert (load.requests[row] == use.requests).all()
+    assert not load.fresh.any()
+    assert not len(network.pods_of("default", AppGroup("default", "app"), "web", cluster.nodes.rows)[0])
+
+    record = cluster.put_pod(pod("p"), keep=True)
+    assert record is not None
+    cluster.held.adopt(hold, record)
+    assert (load.requests[row] == use.requests).all()
+    assert (load.fresh[row] == use.fresh).all()
+    assert network.pods_of("default", AppGroup("default", "app"), "web", cluster.nodes.rows)[1].tolist() == [1]
+
+    cluster.remove_pod(record.key)
+    assert not load.requests.any()
+    assert not load.fresh.any()
+    assert not len(network.pods_of("default", AppGroup("default", "app"), "web", cluster.nodes.rows)[0])
+
+
 def test_an_offer_that_cannot_be_read_counts_as_nothing_until_it_is_mended():
     cluster = Cluster()
     cluster.put_node(node("n", gpus="targets"))
@@ -217,11 +253,14 @@ PHASES = st.sampled_from(["Pending", "Running", "Running", "Succeeded", "Failed"
 
 
 class Interleavings(RuleBasedStateMachine):
-    """Everything that may happen to a cluster, in any order; what is bound stays bound, as in a real one."""
+    """Everything that may happen to a cluster, in any order; what is bound stays bound, as in a real one.
+
+    All pods are of one application, and nothing is ever measured.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Cluster()
+        self.cluster = talking_cluster()
         self.holds: list[tuple[Hold, PodClass]] = []
         self.serial = 0
 
@@ -270,21 +309,17 @@ class Interleavings(RuleBasedStateMachine):
     @rule(on=NODES, gpus=st.integers(0, 3))
     def hold(self, on: str, gpus: int) -> None:
         if on in self.cluster.nodes.rows:
-            pod_class = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+            pod_class = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default", LABELS)
             self.holds.append((self.cluster.held.hold(pod_class, take(self.cluster, on, gpus)), pod_class))
 
-    @rule(data=st.data(), name=PODS)
-    def end_hold(self, data: st.DataObject, name: str) -> None:
+    @rule(data=st.data(), adopt=st.booleans())
+    def end_hold(self, data: st.DataObject, adopt: bool) -> None:
         if not self.holds:
             return
         hold, pod_class = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
-        record = self.cluster.pods.get(("default", name))
-        if (
-            record is not None
-            and record.placeable
-            and record.pod_class is pod_class
-            and self.cluster.held.is_held(hold)
-        ):
+        fitting = (one for one in self.cluster.pods.values() if one.placeable and one.pod_class is pod_class)
+        record = next(fitting, None) if adopt else None
+        if record is not None and self.cluster.held.is_held(hold):
             self.cluster.held.adopt(hold, record)
         else:
             self.cluster.held.release(hold)
@@ -294,7 +329,9 @@ class Interleavings(RuleBasedStateMachine):
         if on in self.cluster.nodes.rows:
             row = np.array([self.cluster.nodes.rows[on]])
             with self.cluster.transaction() as transaction:
-                transaction.put(row, np.array([2]), self.cluster.classes.of(pod("x", gpus=gpus).spec, "default"))
+                transaction.put(
+                    row, np.array([2]), self.cluster.classes.of(pod("x", gpus=gpus).spec, "default", LABELS)
+                )
 
     @invariant()
     def what_is_requested_is_what_the_pods_hold(self) -> None:
@@ -302,6 +339,26 @@ class Interleavings(RuleBasedStateMachine):
         for name in self.cluster.nodes.rows:
             there = {record.key for record in self.cluster.pods.values() if record.place == name}
             assert {record.key for record in self.cluster.on_node(name)} == there
+
+    @invariant()
+    def what_is_expected_to_be_used_is_what_the_pods_use(self) -> None:
+        load, rows, pods = self.cluster.nodes.load, self.cluster.nodes.rows, self.cluster.pods.values()
+        use, requests = np.zeros_like(load.fresh), np.zeros_like(load.requests)
+        for record in pods:
+            if record.place in rows:
+                use[rows[record.place]] += load.use_of(record.pod_class).fresh
+                requests[rows[record.place]] += load.use_of(record.pod_class).requests
+        for (name, _), pod_class in self.cluster.held.all():
+            requests[rows[name]] += load.use_of(pod_class).requests
+        assert (load.fresh == use).all()
+        assert (load.requests == requests).all()
+
+    @invariant()
+    def the_pods_that_talk_are_those_on_nodes(self) -> None:
+        rows = self.cluster.nodes.rows
+        at, many = self.cluster.nodes.network.pods_of("default", AppGroup("default", "app"), "web", rows)
+        there = Counter(rows[one.place] for one in self.cluster.pods.values() if one.place in rows)
+        assert dict(zip(at.tolist(), many.tolist(), strict=True)) == there
 
 
 Interleavings.TestCase.settings = examples(60, stateful_step_count=40)

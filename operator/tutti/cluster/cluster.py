@@ -266,7 +266,7 @@ class Cluster:
         names = self.nodes.names
         for record, row in zip(records, rows, strict=True):
             record.reserve(names[row])
-            self._occupants.add(record.assumed, record)
+        self._occupants.add_all(records)
         alike = assumed_alike(records, rows)
         for pods in alike:
             self.nodes.label_index.add_all(pods.pod_signature, pods.rows, leaving=pods.deleting)

@@ -51,7 +51,9 @@ class HeldRoom:
         nodes.card_holders.hold(hold, pod_class)
         self._owner.follower.kept(hold, pod_class)
         if nodes.load:
-            nodes.load.hold(row, pod_class, 1)
+            nodes.load.hold(row, pod_class)
+        if nodes.network:
+            nodes.network.take(pod_class.namespace, pod_class.labels, {name: 1}, -1)
         return hold
 
     def all(self) -> Iterator[tuple[Hold, PodClass]]:
@@ -79,7 +81,9 @@ class HeldRoom:
         self._device_users.adopt(hold, record.pod_class.signature)
         self._nodes.card_holders.adopt(hold, record.pod_class)
         if self._nodes.load:
-            self._nodes.load.hold(row, pod_class, -1)
+            self._nodes.load.adopt(row, pod_class, record.pod_class)
+        if self._nodes.network:
+            self._nodes.network.take(record.namespace, record.pod_class.labels, {hold[0]: 1}, 1)
         self._owner.assume(record, row)
 
     def lend(self, pod_class: PodClass, hold: Hold, *, back: bool = False) -> None:
@@ -106,4 +110,4 @@ class HeldRoom:
         self._nodes.charge(row, pod_class.requests, pod_class.weight, sign)
         self._nodes.label_index.add(pod_class.pod_signature, row, count=sign)
         if self._nodes.load:
-            self._nodes.load.hold(row, pod_class, sign)
+            self._nodes.load.lend(row, pod_class, sign)

@@ -154,14 +154,26 @@ class LoadColumns:
         return known[1]
 
     def take(self, rows: NDArray[np.int64], counts: NDArray[np.int64], pod_class: PodClass, sign: int) -> None:
-        """Count `counts[i]` pods of a class on row `rows[i]` while a transaction is open, or no more."""
+        """Count `counts[i]` pods of a class on row `rows[i]`, or no more, before it is known which pods these are."""
         use, many = self.use_of(pod_class), (sign * counts)[:, None]
         self.requests[rows] += many * use.requests
         self.limits[rows] += many * use.limits
         self.fresh[rows] += many * use.fresh
 
-    def hold(self, row: int, pod_class: PodClass, sign: int) -> None:
-        """Count what room that is kept for a pod to come may be asked for, or no more; nobody uses it yet."""
+    def hold(self, row: int, pod_class: PodClass) -> None:
+        """Expect nothing any more of a pod to come that has been counted on a row: nobody uses its room yet.
+
+        What it may ask for stays counted.
+        """
+        self.fresh[row] -= self.use_of(pod_class).fresh
+
+    def adopt(self, row: int, held: PodClass, come: PodClass) -> None:
+        """Count a pod in whose place one to come was counted until now."""
+        self.lend(row, held, -1)
+        self.take(np.array([row]), np.ones(1, dtype=np.int64), come, 1)
+
+    def lend(self, row: int, pod_class: PodClass, sign: int) -> None:
+        """Count what room that is kept for a pod to come may be asked for, or no more."""
         use = self.use_of(pod_class)
         self.requests[row] += sign * use.requests
         self.limits[row] += sign * use.limits
@@ -182,22 +194,20 @@ class LoadColumns:
         self._pass_measured(node)
 
     def come_all(self, alike: Sequence[AssumedAlike]) -> None:
-        """Count pods that were just promised nodes, which no measurement holds."""
+        """Note which pods were just promised nodes, where `take` has counted them; no measurement holds them."""
         there = self._there
         for pods in alike:
-            told, known = (self.use_of(pods.pod_class), math.inf), list[int]()
-            for index, record in enumerate(pods.records):
+            told = self.use_of(pods.pod_class), math.inf
+            for record in pods.records:
                 here = there.get(record.assumed)
                 if here is None:
                     there[record.assumed] = {record.key: told}
-                elif record.key not in here:
-                    here[record.key] = told
-                else:
-                    self.come(record, record.assumed)
-                    known.append(index)
+                    continue
+                if record.key in here:
+                    self.leave(record.key, record.assumed)
+                    here = there.setdefault(record.assumed, {})
+                here[record.key] = told
             self._unmeasured.update([record.assumed for record in pods.records])
-            at, counts = np.unique(np.delete(pods.rows, known) if known else pods.rows, return_counts=True)
-            self.take(at, counts, pods.pod_class, 1)
 
     def leave(self, key: PodKey, node: str) -> None:
         """Count a pod on a node no more."""

@@ -11,7 +11,6 @@ All of this is kept only where the configuration has `network` (`NetworkState.on
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -215,19 +214,17 @@ class NetworkState:
             self._count(now[0], now[1], {node: 1}, 1)
 
     def come_all(self, alike: Sequence[AssumedAlike]) -> None:
-        """Count pods that were just promised nodes."""
+        """Note which pods were just promised nodes, where `take` has counted them by the same labels."""
         for pods in alike:
             labels, namespace = pods.pod_signature.labels, pods.records[0].namespace
             name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
             if not name:
                 continue
-            if not self._there.keys().isdisjoint([record.key for record in pods.records]):
-                for record in pods.records:
-                    self.come(record, record.assumed)
-                continue
             home = (namespace, name)
-            self._there.update({record.key: (home, workload, record.assumed) for record in pods.records})
-            self.take(namespace, labels, Counter([record.assumed for record in pods.records]), 1)
+            now = {record.key: (home, workload, record.assumed) for record in pods.records}
+            for key in () if self._there.keys().isdisjoint(now) else now:
+                self.leave(key)
+            self._there.update(now)
 
     def leave(self, key: PodKey) -> None:
         """Count a pod no more."""
@@ -242,7 +239,7 @@ class NetworkState:
             self._count(known[0], known[1], {known[2]: 1}, 1 if back else -1)
 
     def take(self, namespace: str, labels: Mapping[str, str], counts: Mapping[str, int], sign: int) -> None:
-        """Count pods of a class with these labels on nodes while a transaction is open, or no more."""
+        """Count pods of a class with these labels on nodes, or no more, before it is known which pods these are."""
         name = labels.get(GROUP_LABEL, "")
         if name:
             self._count((namespace, name), labels.get(WORKLOAD_LABEL, ""), counts, sign)

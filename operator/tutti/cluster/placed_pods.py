@@ -61,6 +61,7 @@ class PodsByNode:
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[PodKey, PodRecord]] = {}
+        self._coming: list[tuple[str, PodRecord]] = []  # who came since it was last asked who is where
         self._holds: dict[str, dict[int, PodClass]] = {}
         self._last_hold = 0
         self._held_for: dict[str, Counter[str]] = {}
@@ -68,18 +69,29 @@ class PodsByNode:
 
     def pods_on(self, node: str) -> Collection[PodRecord]:
         """Return the pods on a node, in the order they came."""
-        return self._pods.get(node, {}).values()
+        return self._by_node().get(node, {}).values()
 
     def add(self, node: str, record: PodRecord) -> None:
         """Note that a pod is on a node."""
-        here = self._pods.get(node)
-        if here is None:
-            here = self._pods[node] = {}
-        here[record.key] = record
+        self._coming.append((node, record))
+
+    def add_all(self, records: Sequence[PodRecord]) -> None:
+        """Note that pods are on the nodes that are reserved for them."""
+        self._coming.extend([(record.assumed, record) for record in records])
+
+    def _by_node(self) -> dict[str, dict[PodKey, PodRecord]]:
+        """Return the pods of each node that has any, those included that have come since this was last asked."""
+        pods, self._coming, coming = self._pods, [], self._coming
+        for node, record in coming:
+            here = pods.get(node)
+            if here is None:
+                here = pods[node] = {}
+            here[record.key] = record
+        return pods
 
     def remove(self, node: str, record: PodRecord) -> None:
         """Note that a pod is not on a node any more."""
-        here = self._pods[node]
+        here = self._by_node()[node]
         del here[record.key]
         if not here:
             del self._pods[node]

@@ -40,8 +40,6 @@ class Transaction:
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
         self._zoned: list[_Placed] = []
-        self._loaded: list[_Placed] = []
-        self._talking: list[tuple[PodClass, dict[str, int]]] = []
         self._settled: list[str] = []
         self._constraining = 0  # how many of `unshown`
         self._committed = False
@@ -98,14 +96,12 @@ class Transaction:
                     self._log.append(partial(self._nodes.card_holders.withdraw, pod_class, node))
         if self._nodes.load:
             self._nodes.load.take(rows, counts, pod_class, 1)
-            self._loaded.append(placed)
-            self._log.append(self._unload)
-        if pod_class.features & Feature.NETWORK:
+            self._log.append(partial(self._nodes.load.take, rows, counts, pod_class, -1))
+        if self._nodes.network and pod_class.features & Feature.NETWORK:
             names = self._nodes.names
             where = {names[row]: count for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
             self._nodes.network.take(pod_class.namespace, pod_class.labels, where, 1)
-            self._talking.append((pod_class, where))
-            self._log.append(self._disconnect)
+            self._log.append(partial(self._nodes.network.take, pod_class.namespace, pod_class.labels, where, -1))
         self.unshown.append(placed)
         self._constraining += pod_class.inter_pod != UNCONSTRAINED
         self._log.append(partial(self._withdraw, placed))
@@ -178,17 +174,17 @@ class Transaction:
             self._log.pop()()
 
     def commit(self) -> None:
-        """Keep what was taken."""
+        """Keep what was taken.
+
+        Room, load and who talks to whom stay counted, for whoever takes them over; all else counts for these pods from
+        when it is known which ones they are.
+        """
         while self._shown:
             self._count(self._shown.pop(), -1)
         while self._attached:
             self._detach()
         while self._zoned:
             self._unzone()
-        while self._loaded:
-            self._unload()
-        while self._talking:
-            self._disconnect()
         while self._settled:
             self._unsettle()
         self.unshown.clear()
@@ -219,16 +215,6 @@ class Transaction:
         """Take back what the last `put` of pods took of NUMA zones."""
         pod_class, rows, counts = self._zoned.pop()
         self._nodes.numa.hold(pod_class, rows, counts, -1)
-
-    def _unload(self) -> None:
-        """Take back what is expected of the pods that were put last."""
-        pod_class, rows, counts = self._loaded.pop()
-        self._nodes.load.take(rows, counts, pod_class, -1)
-
-    def _disconnect(self) -> None:
-        """Have the pods that were put last talk to nobody."""
-        pod_class, where = self._talking.pop()
-        self._nodes.network.take(pod_class.namespace, pod_class.labels, where, -1)
 
     def _attach(self, placed: _Placed, sign: int) -> None:
         pod_class, rows, counts = placed
