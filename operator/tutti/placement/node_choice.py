@@ -33,6 +33,7 @@ from tutti.placement.framework import (
     limits_per_node,
     reserves,
 )
+from tutti.placement.order_ahead import before_one_is_full, goes_by_columns, order_ahead
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
@@ -84,7 +85,26 @@ class NodeChoice:
         return self._merged(wanted, None)
 
     def _merged(self, wanted: int, ties: Rows | None) -> Rows:
+        profile, alike = self.profile, ties is None and not self.preferences
+        if wanted and alike and profile.packing is None and goes_by_columns(profile.fill):
+            return self._in_known_order(wanted)
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left), ties)
+
+    def _in_known_order(self, wanted: int) -> Rows:
+        """Place pods where nothing but what nodes have in use tells them apart; goes on where the last ones ended."""
+        ahead, scoring = order_ahead(self.nodes), self.profile.fill
+        order = ahead.following(self.pod_class, scoring, self.room, wanted)
+        if order is not None:
+            self._take(self._counted(order))
+            ahead.go_on(wanted)
+            return order
+        rows, has_room = self.room.nonzero()[0], self.room > 0
+        more = ahead.worth_ordering(self.pod_class, self.room, wanted)
+        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), more)
+        lasting = before_one_is_full(order, self.room) if more > wanted else 0
+        self._take(self._counted(order[:wanted]))
+        ahead.keep(self.pod_class, scoring, has_room, order[wanted:lasting])
+        return order[:wanted]
 
     def _ties(self, wanted: int) -> Rows | None:
         """Return int64[rows], the places of the rows in the order that decides between those worth the same."""
