@@ -12,7 +12,7 @@ from tutti.api.devices import DELETE_PROTECTION, AllocatedDevice, Allocation, De
 from tutti.engine.records.decisions import WriteDeviceClaim
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
-from tutti.kube.device_claims import DeviceClaimWriter
+from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
 from tutti.kube.fencing import LeadershipLost, unfenced
 from tutti.kube.resources import RESOURCE_CLAIMS
 from tutti_sim.cluster import EmbeddedCluster
@@ -68,7 +68,7 @@ def has(found):
 
 async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
 
     result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
 
@@ -84,7 +84,7 @@ async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
 async def test_of_two_decisions_about_a_claim_the_later_one_stands(client):
     """Taking away is one write and giving is two, so it would be done before there is anything to take away."""
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     decisions = [decision(made, "allocate", POD, allocation=devices()), decision(made, "free", POD)]
 
     results = await asyncio.gather(*(writer.write(one) for one in decisions))
@@ -97,7 +97,7 @@ async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client
     made = await claim(client)
     await patch(client, PATH, {"metadata": {"labels": {"by": "somebody"}}})
 
-    result = await DeviceClaimWriter(client, fence=unfenced).write(
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
         decision(made, "allocate", POD, allocation=devices())
     )
 
@@ -107,7 +107,7 @@ async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client
 
 async def test_devices_that_somebody_else_gave_it_stay(client):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await writer.write(decision(made, "allocate", OTHER, allocation=devices("gpu-7")))
 
     result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
@@ -120,7 +120,7 @@ async def test_devices_that_somebody_else_gave_it_stay(client):
 
 async def test_more_pods_may_use_what_a_claim_has(client):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     lacking = await writer.write(decision(made, "reserve", POD))
     assert (lacking.done, lacking.message) == (False, "it has lost its devices")
     await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
@@ -134,7 +134,7 @@ async def test_more_pods_may_use_what_a_claim_has(client):
 @pytest.mark.parametrize("meddled", [False, True])
 async def test_more_pods_are_added_in_one_request_where_the_claim_is_as_it_was_decided_by(client, monkeypatch, meddled):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
     given = await read(client)
     if meddled:
@@ -160,7 +160,7 @@ async def test_more_pods_are_added_in_one_request_where_the_claim_is_as_it_was_d
 
 async def test_nobody_is_added_to_a_claim_that_has_other_devices_by_now(client):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
     given = await read(client)
     await patch(client, f"{PATH}/status", {"status": {"allocation": None, "reservedFor": None}})
@@ -173,7 +173,7 @@ async def test_nobody_is_added_to_a_claim_that_has_other_devices_by_now(client):
 
 async def test_what_was_given_is_taken_away_again(client):
     made = await claim(client)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await writer.write(decision(made, "allocate", POD, allocation=devices()))
 
     result = await writer.write(decision(made, "free", POD))
@@ -190,7 +190,7 @@ async def test_another_claim_of_the_name_is_left_alone(client):
     made = await claim(client)
     gone = {**made, "metadata": {**made["metadata"], "uid": "another"}}
 
-    result = await DeviceClaimWriter(client, fence=unfenced).write(
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
         decision(gone, "allocate", POD, allocation=devices())
     )
 
@@ -205,7 +205,9 @@ async def test_nothing_is_written_without_the_lease(client):
         raise LeadershipLost("another leads")
 
     with pytest.raises(LeadershipLost):
-        await DeviceClaimWriter(client, fence=lost).write(decision(made, "allocate", POD, allocation=devices()))
+        await DeviceClaimWriter(client, fence=lost, turns=ClaimTurns()).write(
+            decision(made, "allocate", POD, allocation=devices())
+        )
     assert has(await read(client)) == ([], [])
 
 
@@ -224,7 +226,7 @@ async def test_a_claim_is_given_devices_in_two_writes_and_read_only_where_someth
     request, write = Client.request, Client.write
     monkeypatch.setattr(Client, "request", sent)
     monkeypatch.setattr(Client, "write", written)
-    writer = DeviceClaimWriter(client, fence=unfenced)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await patch(client, PATH, {"metadata": {"finalizers": ["example.com/mine"]}})
     asked.clear()
 

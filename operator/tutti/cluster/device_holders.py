@@ -2,20 +2,47 @@
 
 A claim has its devices until the last pod that uses it has gone and the claim controller has taken them away
 (kube-controller-manager 1.36, pkg/controller/resourceclaim). Between the two the claim is departing: nobody can use
-its devices yet, and nobody else has to leave for them.
+its devices yet, and nobody else has to leave for them. The same holds of devices that a claim was being given when its
+reservation was given back, until they are known to be off the claim: they are returning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from tutti.api.devices import ResourceClaim
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.ledger import HeldDevice, held_by
-from tutti.cluster.devices.promises import DevicePromise
+from tutti.cluster.devices.promises import ClaimAllotment, DevicePromise
 from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.pods import PodKey, PodRecord
 
 _PODS = "pods"
+
+
+class _Departing(NamedTuple):
+    """What was lifted of claims that nobody is left to use: these, their users, whether they were held; and others."""
+
+    claims: list[tuple[ClaimKey, tuple[str, ...], bool]]
+    returning: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Returning:
+    """Devices that may have been written on a claim, and are being taken off it.
+
+    Attributes:
+        claim: The uid of the claim.
+        user: The uid of the pod that they were meant for last.
+        kept: Whether they are kept here: the claim itself may say meanwhile that it has them.
+    """
+
+    claim: str
+    user: str
+    allotment: ClaimAllotment
+    kept: bool = True
 
 
 class DeviceHolders:
@@ -34,46 +61,93 @@ class DeviceHolders:
         self.held_fast: set[ClaimKey] = set()
         self._lifted: dict[str, int] = {}
         self._freed: dict[ClaimKey | int, list[HeldDevice]] = {}
-        self._departing: list[list[tuple[ClaimKey, tuple[str, ...], bool]]] = []  # one list for each that is not back
+        self._departing: list[_Departing] = []  # one for each that is not back
         self._given_up: set[ClaimKey] = set()
+        self._returning: dict[ClaimKey, _Returning] = {}
 
-    def claim_changed(self, key: ClaimKey) -> None:
-        """Take note of who uses a claim that was seen or is gone."""
+    def claim_changed(self, key: ClaimKey) -> bool:
+        """Take note of who uses a claim that was seen or is gone; returns whether devices are off it that returned."""
         for uid in self._users_of.pop(key, ()):
             claims = self._claims_of[uid]
             del claims[key]
             if not claims:
                 del self._claims_of[uid]
         claim = self._devices.book.claims.get(key)
+        returned = self._follow_returning(key, claim)
+        self._given_up.discard(key)
         if claim is None or claim.status.allocation is None:
             self._left.pop(key, None)
-            self._given_up.discard(key)
-            return
+            return returned
         uids = tuple(dict.fromkeys(one.uid for one in claim.status.reserved_for))
         self._users_of[key] = uids
         for uid in uids:
             self._claims_of.setdefault(uid, {})[key] = None
+        return returned
 
     def pod_left(self, uid: str) -> None:
         """Take note that a pod has ended or is gone."""
         self._left.update(self._claims_of.get(uid, {}))
 
     def give_up(self, key: ClaimKey) -> None:
-        """Take note that the devices of a PodGroup's claim, of which no pod is left, are being taken away."""
-        self._given_up.add(key)
-        self._left[key] = None
+        """Take note that the devices of a claim, of whose users none has a node, are being taken away as it is seen."""
+        if key in self._users_of:
+            self._given_up.add(key)
+            self._left[key] = None
+
+    def stays(self, key: ClaimKey) -> None:
+        """Take note that the devices of a claim could not be taken away."""
+        self._given_up.discard(key)
+
+    def keep_returning(self, promise: DevicePromise, claim: str, user: str) -> None:
+        """Keep devices, promised to nobody any more, that may have been written on a claim, until `returned`.
+
+        Args:
+            promise: What the claim was to get.
+            claim: The uid of the claim.
+            user: The uid of the pod that they were meant for last.
+        """
+        self.returned(promise.claim)
+        one = self._returning[promise.claim] = _Returning(claim, user, promise.allotment)
+        self._devices.ledger.take(one.allotment.held)
+        self._follow_returning(promise.claim, self._devices.book.claims.get(promise.claim))
+
+    def is_returning(self, key: ClaimKey, claim: str) -> bool:
+        """Whether devices may have been written on a claim, of this uid, and are being taken off it."""
+        one = self._returning.get(key)
+        return one is not None and one.claim == claim
+
+    def returned(self, key: ClaimKey) -> bool:
+        """Let devices go that were being taken off a claim; returns whether there are any."""
+        one = self._returning.pop(key, None)
+        if one is not None and one.kept:
+            self._devices.ledger.free(one.allotment.held)
+        return one is not None
+
+    def _follow_returning(self, key: ClaimKey, claim: ResourceClaim | None) -> bool:
+        """Take in what a claim itself says of devices that are being taken off it; returns whether they are by now."""
+        one = self._returning.get(key)
+        if one is None:
+            return False
+        allocation = None if claim is None else claim.status.allocation
+        has = allocation is not None and one.allotment.is_had(held_by(allocation))
+        if claim is None or claim.metadata.uid != one.claim or not (has or one.kept):
+            return self.returned(key)
+        if has and one.kept:
+            one.kept = False
+            self._devices.ledger.free(one.allotment.held)
+        return False
 
     def claims_of(self, uid: str) -> Sequence[ClaimKey]:
         """Return the claims that have devices and say that a pod, or a PodGroup, uses them."""
         return tuple(self._claims_of.get(uid, ()))
 
     def keeps(self, uid: str) -> bool:
-        """Whether a claim says that it has devices which a pod uses, be the pod there or gone."""
-        return uid in self._claims_of
+        """Whether a claim says that it has devices which a pod uses, or may say so, be the pod there or gone."""
+        return uid in self._claims_of or any(one.user == uid for one in self._returning.values())
 
     def __bool__(self) -> bool:
         """Whether any pod has devices, or is promised some."""
-        return bool(self._claims_of) or bool(self._devices.promises)
+        return bool(self._claims_of) or bool(self._devices.promises) or bool(self._returning)
 
     def concerns(self, pod: PodRecord) -> bool:
         """Whether a pod has devices, or is promised some."""
@@ -86,7 +160,7 @@ class DeviceHolders:
             allocation = self._devices.book.claims[key].status.allocation
             found += [] if allocation is None else held_by(allocation)
         for promise in self._devices.promises.of_pod(pod.key):
-            found += [] if promise.seen else promise.allotment.held
+            found += promise.allotment.held if promise.kept else []
         return found
 
     def claims_for(self, pod: PodRecord) -> Sequence[ClaimKey]:
@@ -113,12 +187,18 @@ class DeviceHolders:
         nobody by whom it could be told that it is held again, and others may be promised a claim meanwhile.
         """
         if back:
-            for key, uids, was_held in self._departing.pop():
+            departing = self._departing.pop()
+            for one in departing.returning:
+                self._hold(one)
+            for key, uids, was_held in departing.claims:
                 for uid in uids:
                     self._count(uid, -1)
                 if was_held:
                     self._hold(key)
             return
+        returning = [one for one in self._returning.values() if one.kept and id(one) not in self._freed]
+        for other in returning:
+            self._free(id(other), other.allotment.held)
         lifted = []
         for key in [one for one in self._left if self._is_departing(one)]:
             uids = self._users_of[key]
@@ -126,16 +206,15 @@ class DeviceHolders:
                 self._count(uid, 1)
             lifted.append((key, uids, key not in self._freed))
             self._settle_claim(key)
-        self._departing.append(lifted)
+        self._departing.append(_Departing(lifted, [id(one) for one in returning]))
 
     def _is_departing(self, key: ClaimKey) -> bool:
         if self._devices.promises.of(key) is not None:
             return False
+        if key in self._given_up:
+            return True
         users = self._devices.book.claims[key].status.reserved_for
-        return all(
-            not self._is_there((key[0], one.name), one.uid) if one.resource == _PODS else key in self._given_up
-            for one in users
-        )
+        return all(one.resource == _PODS and not self._is_there((key[0], one.name), one.uid) for one in users)
 
     def _is_there(self, pod: PodKey, uid: str) -> bool:
         record = self._pods.get(pod)
@@ -175,7 +254,7 @@ class DeviceHolders:
 
     def _settle_promise(self, promise: DevicePromise) -> None:
         """Do the same for what is promised, unless the claim itself has it by now."""
-        if promise.seen:
+        if not promise.kept:
             return
         if promise.claim not in self.held_fast and all(self._uid_of(pod) in self._lifted for pod in promise.pods):
             self._free(id(promise), promise.allotment.held)

@@ -13,7 +13,7 @@ from tutti.cluster.device_holders import DeviceHolders
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey, DeviceUse
 from tutti.cluster.devices.claims import device_uses_of
 from tutti.cluster.devices.group_claims import GroupKey
-from tutti.cluster.devices.promises import Earmark
+from tutti.cluster.devices.promises import DevicePromise, Earmark
 from tutti.cluster.devices.state import DeviceKind, DeviceObject, DeviceState
 from tutti.cluster.placed_pods import Hold
 from tutti.cluster.pods import AssumedAlike, PodKey, PodRecord
@@ -24,8 +24,8 @@ class PodsByDevice:
 
     Attributes:
         holders: Who has which devices.
-        ended: The claims of which nobody is promised anything any more, since these were last taken, each with the uid
-            of the last pod that was.
+        ended: What was promised for claims and is promised to nobody any more, since these were last taken, each with
+            the uid of the last pod that it was promised to.
         left_over: Claims for extended resources that may be of no use, since these were last taken.
     """
 
@@ -45,7 +45,7 @@ class PodsByDevice:
         self._helped = helped
         self._held: dict[Hold, Earmark] = {}
         self.holders = DeviceHolders(devices, pods)
-        self.ended: dict[ClaimKey, str] = {}
+        self.ended: dict[ClaimKey, tuple[str, DevicePromise]] = {}
         self.left_over: dict[ClaimKey, None] = {}
 
     def put(self, seen: DeviceObject) -> Sequence[PodKey]:
@@ -106,7 +106,7 @@ class PodsByDevice:
         late = book.pass_time(now)
         return [pod for claim in late for pod in self._claim_changed(claim, book.users(claim), helps=True)]
 
-    def take_ended(self) -> Mapping[ClaimKey, str]:
+    def take_ended(self) -> Mapping[ClaimKey, tuple[str, DevicePromise]]:
         """Return `ended`, for whoever takes note of all of them now."""
         ended, self.ended = self.ended, {}
         return ended
@@ -158,10 +158,15 @@ class PodsByDevice:
             was_bound = promises.is_bound(record.key)
             ended = promises.release(record.key)
             if not was_bound:
-                self.ended.update((one.claim, record.uid) for one in ended)
+                self.ended.update((one.claim, (record.uid, one)) for one in ended)
                 if self._devices.book.made_for(record.key, record.uid):
                     self._note_left_over(record.uid)
                     self._classed_anew([record.key])
+            self._offers_changed()
+
+    def returned(self, claim: ClaimKey) -> None:
+        """Let others have devices that are known to be off a claim that was being given them."""
+        if self.holders.returned(claim):
             self._offers_changed()
 
     def hold(self, hold: Hold, signature: bytes) -> None:
@@ -199,9 +204,9 @@ class PodsByDevice:
 
         What else stands in a claim its owner writes, as often as he likes.
         """
-        self.holders.claim_changed(key)
+        returned = self.holders.claim_changed(key)
         self._classed_anew(users)
-        if helps:
+        if helps or returned:
             self._offers_changed()
         return users
 

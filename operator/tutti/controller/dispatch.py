@@ -69,7 +69,7 @@ from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.annotator import PodAnnotator
 from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
-from tutti.kube.device_claims import DeviceClaimWriter
+from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
@@ -132,9 +132,10 @@ class Dispatch:
         self._owners = OwnerWriter(client, kinds, fence=fence)
         self._annotator = PodAnnotator(client, fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
-        self._device_claims = DeviceClaimWriter(client, fence=fence)
+        turns = ClaimTurns()
+        self._device_claims = DeviceClaimWriter(client, fence=fence, turns=turns)
         self._provisioning = ProvisioningWriter(client, fence=fence, is_named=self._is_told)
-        self._extended_claims = ExtendedClaimWriter(client, fence=fence)
+        self._extended_claims = ExtendedClaimWriter(client, fence=fence, turns=turns)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)

@@ -6,8 +6,8 @@ written, because an answer was lost, it is done. The finalizer that keeps a clai
 first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim); the answer says how the claim is, so it is read by
 itself only where something came between.
 
-Decisions about one claim are written one after the other. Were one that takes devices away quicker than the one before
-it that gives them, it would find nothing to take away, and what is written then would stand.
+Decisions about one claim are written one after the other (`ClaimTurns`). Were one that takes devices away quicker than
+the one before it that gives them, it would find nothing to take away, and what is written then would stand.
 """
 
 from __future__ import annotations
@@ -43,13 +43,24 @@ class _Overtaken(Exception):  # noqa: N818 - what has happened to the decision
     """Somebody else has decided on the claim; says what."""
 
 
-class DeviceClaimWriter:
-    """Writes decisions, each as often as it takes."""
+class ClaimTurns:
+    """Whose turn it is to write on a claim: who asks first."""
 
-    def __init__(self, client: Client, *, fence: Fence) -> None:
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, namespace: str, name: str) -> asyncio.Lock:
+        """Return what is held while one writes on a claim, also on one that is yet to be made."""
+        return self._locks.setdefault((namespace, name), asyncio.Lock())
+
+
+class DeviceClaimWriter:
+    """Writes decisions, each as often as it takes; `turns` are shared with whoever else writes on claims."""
+
+    def __init__(self, client: Client, *, fence: Fence, turns: ClaimTurns) -> None:
         self._client = client
         self._fence = fence
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by the uid of the claim
+        self._turns = turns
 
     async def write(self, decision: WriteDeviceClaim) -> DeviceClaimWritten:
         """Write one decision, after those about the same claim that were begun before.
@@ -57,8 +68,7 @@ class DeviceClaimWriter:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        turns = self._turns.setdefault(decision.uid, asyncio.Lock())
-        async with turns:
+        async with self._turns.of(decision.namespace, decision.name):
             return await self._write(decision)
 
     async def _write(self, decision: WriteDeviceClaim) -> DeviceClaimWritten:

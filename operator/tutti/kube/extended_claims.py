@@ -22,6 +22,7 @@ from tutti.engine.records.decisions import WriteExtendedClaim
 from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
+from tutti.kube.device_claims import ClaimTurns
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
 from tutti.kube.fetching import fetch_object, read_pod
@@ -37,14 +38,15 @@ _POD = object_decoder(Pod)
 
 
 class ExtendedClaimWriter:
-    """Writes decisions, each as often as it takes."""
+    """Writes decisions, each as often as it takes; `turns` are shared with whoever else writes on claims."""
 
-    def __init__(self, client: Client, *, fence: Fence) -> None:
+    def __init__(self, client: Client, *, fence: Fence, turns: ClaimTurns) -> None:
         self._client = client
         self._fence = fence
+        self._turns = turns
 
     async def write(self, decision: WriteExtendedClaim) -> DeviceClaimWritten:
-        """Write one decision.
+        """Write one decision, after those about the same claim that were begun before.
 
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
@@ -52,7 +54,8 @@ class ExtendedClaimWriter:
         about = (decision.namespace, decision.name, decision.uid, decision.change)
         writes = {"make": self._make, "tell": self._tell, "remove": self._remove}
         try:
-            why = await writes[decision.change](decision)
+            async with self._turns.of(decision.namespace, decision.name):
+                why = await writes[decision.change](decision)
         except WireError as error:
             why = str(error)
         if why:

@@ -69,6 +69,10 @@ class ClaimAllotment:
         """What is taken with it; what is only looked at is not."""
         return [one.held for one in self.devices if not one.admin]
 
+    def is_had(self, held: Iterable[HeldDevice]) -> bool:
+        """Whether what a claim says that it has are these devices."""
+        return sorted((one.pool, one.name) for one in held) == sorted((one.pool, one.name) for one in self.held)
+
     @property
     def selector(self) -> NodeSelector | None:
         """From which nodes the devices can be used; None: from all.
@@ -113,8 +117,9 @@ class DevicePromise:
     Attributes:
         claim: Its namespace and name.
         pods: Who has a place on the strength of it.
-        seen: Whether the claim itself says by now that it has devices, which are held by it then.
         uid: Of the claim: another of its name may ask for other devices.
+        seen: Whether the claim itself says by now that it has devices.
+        kept: Whether its devices are kept for it here: until the claim itself says that it has these.
     """
 
     claim: ClaimKey
@@ -122,6 +127,7 @@ class DevicePromise:
     uid: str = ""
     pods: dict[PodKey, None] = field(default_factory=dict)
     seen: bool = False
+    kept: bool = True
 
 
 class DevicePromises:
@@ -271,16 +277,25 @@ class DevicePromises:
             if not promise.pods:
                 self._of_claim.pop(promise.claim, None)
                 ended.append(promise)
-        self._free(earmark, [one.allotment for one in promises if one.seen])
+        self._free(earmark, [one.allotment for one in promises if not one.kept])
         return ended
 
-    def claim_seen(self, claim: ClaimKey, *, allocated: bool) -> None:
-        """Note whether a claim itself says that it has devices: these are held by it then, and not by the promise."""
+    def claim_seen(self, claim: ClaimKey, held: Sequence[HeldDevice] | None) -> None:
+        """Note what a claim itself says that it has, None: nothing.
+
+        What it was promised is held by it then, and not by the promise; but not where that is something else: what an
+        earlier reservation had is being taken away, or somebody else has written on it.
+        """
         promise = self._of_claim.get(claim)
-        if promise is None or promise.seen is allocated:
+        if promise is None:
             return
-        promise.seen = allocated
-        (self._ledger.free if allocated else self._ledger.take)(promise.allotment.held)
+        kept = held is None or not promise.allotment.is_had(held)
+        if kept is not promise.kept:
+            promise.kept = kept
+            (self._ledger.take if kept else self._ledger.free)(promise.allotment.held)
+        if promise.seen is (held is not None):
+            return
+        promise.seen = held is not None
         for pod in [one for one in promise.pods if one in self._bound]:
             self.bound(pod)
 

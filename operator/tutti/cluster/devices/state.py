@@ -144,7 +144,7 @@ class DeviceState:
             held = held_by(found.status.allocation)
             self.ledger.take(held)
             self.catalog.touch_unlisted((one.pool, one.name) for one in held)
-            self.promises.claim_seen(found.key, allocated=True)
+            self.promises.claim_seen(found.key, held)
             if known is None or known.status.allocation is None:
                 self._look_for_conflicts(found, held)
             elif conflict is not None:
@@ -170,7 +170,7 @@ class DeviceState:
             held = held_by(known.status.allocation)
             self.ledger.free(held)
             self.catalog.touch_unlisted((one.pool, one.name) for one in held)
-            self.promises.claim_seen(key, allocated=False)
+            self.promises.claim_seen(key, None)
         return known is not None
 
     def needs(

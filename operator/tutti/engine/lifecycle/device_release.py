@@ -1,5 +1,8 @@
 """Devices of reservations that are given back: what was written on claims for them is taken off again.
 
+Devices that may have been written on a claim by then stay held until it is known that they are off it: whoever was
+given one of them before could have it together with the claim.
+
 A claim of a PodGroup is the group's as long as that exists. A gang that is taken out, or that waits and fits nowhere,
 gives its devices back all the same once none of its pods has a node: others may need them meanwhile.
 """
@@ -14,6 +17,7 @@ from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.records.decisions import WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
+from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 
 
@@ -25,17 +29,22 @@ def free_claims_of_ended(state: LifecycleState) -> None:
             _free_of_group(state, key, gang)
         elif not _has_leaving_users(state, key):
             del state.given_up[key]  # it was placed again meanwhile
-    for key, uid in state.cluster.device_users.take_ended().items():
+    for key, (uid, promise) in state.cluster.device_users.take_ended().items():
         claim = state.cluster.nodes.devices.book.claims.get(key)
         if claim is not None and is_being_freed(state, claim):
             continue
         write = state.device_writes.pop(key, None)
         if write is None or write.change != "allocate" or claim is None or claim.metadata.uid != write.uid:
             continue
-        if write.failure or claim.is_extended:
-            continue  # what stands there is somebody else's, or taken away as a whole
+        if write.failure:
+            continue  # what stands there is somebody else's
         if _has_placed_users(state, key):
             continue
+        given = write.in_hand(state.out)
+        if given is None or given.change != "allocate":
+            state.cluster.device_users.holders.keep_returning(promise, write.uid, uid)
+        if claim.is_extended:
+            continue  # it is taken away as a whole
         version = _later(write.version, claim.metadata.resource_version)
         free_claim(state, key, write.uid, version, [*write.pods, *write.groups, ("", uid)], given_by=write)
 
@@ -73,6 +82,19 @@ def is_being_freed(state: LifecycleState, claim: ResourceClaim) -> bool:
     return not (write.answered and is_since(claim, write))
 
 
+def is_returned(state: LifecycleState, result: DeviceClaimWritten) -> bool:
+    """Whether devices that were being taken off a claim are known to be off it.
+
+    A claim for extended resources is removed only while its pod waits; of one that has ended, nobody is asked to.
+    """
+    key = (result.namespace, result.name)
+    if not state.cluster.device_users.holders.is_returning(key, result.uid):
+        return False
+    claim = state.cluster.nodes.devices.book.claims.get(key)
+    never_given = result.change == "allocate" and not result.done and claim is not None and claim.is_extended
+    return never_given or result.change in ("free", "remove")
+
+
 def is_since(claim: ResourceClaim, write: DeviceWrite) -> bool:
     """Whether what is seen of a claim is not older than what was written."""
     seen = claim.metadata.resource_version
@@ -94,6 +116,7 @@ def free_claim(
     """
     freeing = WriteDeviceClaim(*key, uid, "free", version, pods=list(pods))
     state.device_writes[key] = DeviceWrite(uid, "free", "free")
+    state.cluster.device_users.holders.give_up(key)
     if given_by is not None and given_by.sent is not None and given_by.in_hand(state.out) is not None:
         state.out[given_by.sent[0]] = freeing
     else:
@@ -106,7 +129,6 @@ def _free_of_group(state: LifecycleState, key: ClaimKey, gang: str) -> None:
     if claim is None or claim.status.allocation is None or is_being_freed(state, claim):
         return
     if all(one.uid == gang for one in claim.status.reserved_for):
-        state.cluster.device_users.holders.give_up(key)
         free_claim(state, key, claim.metadata.uid, claim.metadata.resource_version, [("", gang)])
 
 

@@ -23,7 +23,6 @@ from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
 from tutti.cluster.devices.group_claims import Consumer
 from tutti.cluster.devices.ledger import held_by
-from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
@@ -35,6 +34,7 @@ from tutti.engine.lifecycle.device_release import (
     free_group_claims,
     is_being_freed,
     is_free_of_others,
+    is_returned,
     is_since,
 )
 from tutti.engine.lifecycle.extended_claims import (
@@ -73,6 +73,8 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
     state.touch_pods(state.cluster.device_users.put(found))
     if isinstance(found, ResourceClaim):
         claim_changed(state, found.key)
+        if is_being_freed(state, found):
+            state.cluster.device_users.holders.give_up(found.key)
 
 
 def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
@@ -100,6 +102,8 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
     key = (result.namespace, result.name)
     write = state.device_writes.get(key)
     why = "" if result.done else result.message
+    if is_returned(state, result):
+        state.cluster.device_users.returned(key)
     if write is not None and write.uid == result.uid and result.change == "tell":
         write.told, write.failure = "done", why
         state.touch_pods(state.cluster.nodes.devices.book.users(key))
@@ -110,6 +114,7 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
     write.failure = why
     if write.change == "free" and not result.done:
         del state.device_writes[key]  # else it counts until it is seen: nobody may use what the claim seems to have
+        state.cluster.device_users.holders.stays(key)
     elif write.change == "remove":
         removed(state, key, why)
     elif write.change == "make":
@@ -304,18 +309,13 @@ def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
         return f"claim {name} was deleted and made anew"
     if claim.status.allocation is None:
         return "" if promise is not None else f"claim {name} has lost its devices"
-    if promise is not None and not _is_as_promised(claim, promise.allotment):
+    if promise is not None and is_being_freed(state, claim):
+        return ""  # what it has by what is seen is on its way off
+    if promise is not None and not promise.allotment.is_had(held_by(claim.status.allocation)):
         return f"claim {name} got allocated elsewhere in the meantime"
     conflict = devices.conflict(claim) if promise is not None else ""
     why = conflict or devices.book.is_unready(claim)
     return f"claim {name}: {why}" if why else ""
-
-
-def _is_as_promised(claim: ResourceClaim, allotment: ClaimAllotment) -> bool:
-    """Whether a claim has what it was promised here."""
-    assert claim.status.allocation is not None  # asked before
-    has = sorted((one.pool, one.name) for one in held_by(claim.status.allocation))
-    return has == sorted((one.pool, one.name) for one in allotment.held)
 
 
 def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
