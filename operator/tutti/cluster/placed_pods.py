@@ -177,6 +177,7 @@ class PodColumns:
         self._shape = np.zeros(256, dtype=np.int32)
         self._bound = np.zeros(256, dtype=np.bool_)
         self._leaving = np.zeros(256, dtype=np.bool_)
+        self._tenancy = np.zeros(256, dtype=np.int64)
         self._shapes: list[tuple[Amounts, Scored]] = []
         self._users: list[int] = []
         self._free_shapes: list[int] = []
@@ -217,6 +218,11 @@ class PodColumns:
     def leaving(self) -> NDArray[np.bool_]:
         """bool[slots], whether the pod is being deleted; a view."""
         return self._leaving[: len(self.records)]
+
+    @property
+    def tenancy(self) -> NDArray[np.int64]:
+        """int64[slots], how many pods each has had and not any more: while that stays, the pod is the same; a view."""
+        return self._tenancy[: len(self.records)]
 
     def put(self, record: PodRecord, row: int) -> None:
         """Take in a pod on a row, or what has changed about one."""
@@ -271,6 +277,7 @@ class PodColumns:
         record.slot = -1
         self.records[slot] = None
         self._row[slot] = _NOWHERE
+        self._tenancy[slot] += 1
         self._drop_shape(int(self._shape[slot]))
         self._free.append(slot)
 
@@ -359,6 +366,7 @@ class PodColumns:
         self._shape = longer(self._shape, room)
         self._bound = longer(self._bound, room)
         self._leaving = longer(self._leaving, room)
+        self._tenancy = longer(self._tenancy, room)
 
 
 class NodeExits:

@@ -101,6 +101,8 @@ class CoreState:
     def touch(self, key: WorkloadKey) -> None:
         """Note that a workload must be looked at again."""
         self.dirty[key] = None
+        if self.nominations.ours:
+            self.nominations.touched.add(key)
 
     def touch_followers(self, namespace: str, name: str) -> None:
         """Have those looked at again who wait for whatever has this name to end."""

@@ -93,7 +93,7 @@ def place_ask(
         return None
     if ask.required + ask.extra == 0:
         return np.zeros(0, dtype=np.int64)
-    if transaction.unshown and _looks_around(ask.pod_class, nodes, transaction):
+    if transaction.unshown and looks_around(ask.pod_class, nodes, transaction):
         transaction.show()
     mark = transaction.mark()
     counts = _chosen(nodes, transaction, ask, profile, within)
@@ -181,7 +181,7 @@ def _wants_others(nodes: NodeColumns, pod_class: PodClass) -> bool:
     return any(not means(term.query, pod_class, nodes) for term in pod_class.inter_pod.affinity)
 
 
-def _looks_around(pod_class: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
+def looks_around(pod_class: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
     """Whether pods put in this transaction can matter to the class beyond the room they take."""
     return (
         pod_class.inter_pod != UNCONSTRAINED

@@ -28,7 +28,7 @@ def histories() -> st.SearchStrategy[dict[str, list[tuple[int, int]]]]:
 
 
 def played(drawn: dict[str, list[tuple[int, int]]]) -> World:
-    """Play one, with two more turns in which the first victims leave."""
+    """Play one, with further turns in which some victims leave, one by one and with a node, and others come."""
     world = World()
     world.hold_evictions = True
     for node in range(4):
@@ -44,6 +44,17 @@ def played(drawn: dict[str, list[tuple[int, int]]]) -> World:
         world.gang(f"new-{number}", 2, gpus=gpus, priority=priority)
     world.run()
     for name in sorted(world.where("low"))[::2]:
+        world.delete(name)
+    world.run()
+    for number, name in enumerate(sorted(world.where("low"))[:3]):
+        world.delete(name)
+        world.pod(f"later-{number}", gpus=2, priority=number * 4)
+        world.run()
+    world.delete("high-0")
+    world.run()
+    world.remove_node("n0")
+    world.run()
+    for name in sorted(world.where("old")):
         world.delete(name)
     world.run()
     return world
@@ -65,6 +76,7 @@ def test_each_chooses_as_if_it_looked_at_everything_anew(drawn):
 
     with (
         mock.patch.object(by_priority, "_kept_units", looking_anew),
+        mock.patch.object(nominations, "_hinges_on", return_value=None),
         mock.patch.object(NominatedColumns, "follow", reading_anew),
     ):
         anew = played(drawn)

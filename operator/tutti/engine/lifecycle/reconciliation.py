@@ -130,6 +130,7 @@ def take_due(state: LifecycleState) -> list[Workload]:
     for workload in state.timers.take_due(state.now):
         if workload.deadline is not None and workload.deadline <= state.now:
             out.append(workload)
+            state.nominations.touched.add(workload.key)
         if workload.report_at is not None and workload.report_at <= state.now:
             workload.report_at = None
             state.touch(workload.key)

@@ -1,30 +1,33 @@
-"""What is nominated and what its victims still use, as columns that grow with the nominations of a turn.
+"""What is nominated and what its victims still use, as columns that grow with the nominations.
 
-Many preemptors of one turn are tried against the same nominations, each against one more than the one before. What was
-read of those is kept, so that a try reads only what has come since.
+Many preemptors are tried against nearly the same nominations: each against one more than the one before, or against all
+but its own. What was read of a nomination is kept for as long as there is no news of it, so that a try reads only what
+has come since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import is_
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.pods import PodKey
 from tutti.engine.records.reservations import Nomination, VictimOverlap
 
 Column = NDArray[np.int64]
 _NONE: Column = np.zeros(0, dtype=np.int64)
+_SPARE = 64
+"""So many more than twice the nominations there are may be kept that there are no more."""
 
 
 class NominatedColumns:
-    """The nominations that somebody was tried against last.
+    """The nominations that somebody was tried against, and those among them that somebody is tried against now.
 
-    Valid for one turn: `forget` it when victims may have left, or nominations have changed otherwise than by coming and
-    going. Where pods or nodes have changed since, all of them are read again.
+    What is known of one is valid until there is news of it or of its victims: `read_anew` then. That nodes are others,
+    and that a victim has left its slot within a turn, is seen here.
     """
 
     def __init__(self) -> None:
@@ -33,71 +36,112 @@ class NominatedColumns:
     def forget(self) -> None:
         """Read everything again."""
         self._stamp = (-1, -1)
-        self._known: list[Nomination] = []
+        self._known: list[Nomination] = []  # held, so that no other gets the id of one
+        self._number: dict[int, int] = {}
+        self._place = _NONE  # by number, which one it is of those that count now; -1 for others
         self._wanting: dict[PodClass, int] = {}
         self._leaving: dict[PodClass, int] = {}
-        self._spot_row = self._spot_code = self._spot_waits = _NONE
-        self._victims: dict[int, None] = {}
-        self._slot = self._victim_row = self._victim_code = _NONE
+        self._spot_of = self._spot_row = self._spot_code = self._spot_waits = _NONE
+        self._victims: list[PodKey] = []
+        self._victim_of = self._slot = self._tenancy = self._victim_code = _NONE
+
+    def read_anew(self, news: Iterable[Nomination], current: Collection[Nomination]) -> None:
+        """Keep what is known of the `current` ones of which there is no news; nothing where most of it is of no use."""
+        if len(self._known) > 2 * len(current) + _SPARE:
+            self.forget()
+            return
+        changed, known = {id(one) for one in news}, self._number
+        ids = (id(one) for one in current)
+        self._number = {one: known[one] for one in ids if one in known and one not in changed}
 
     def follow(self, nominations: Sequence[Nomination], cluster: Cluster) -> None:
         """Have these nominations, in this order, and no others."""
-        known = self._known
         stamp = cluster.pod_columns.version, cluster.nodes.version
-        same = len(nominations) >= len(known) and all(map(is_, known, nominations))
-        if stamp != self._stamp or not same:
+        if stamp[1] != self._stamp[1]:
             self.forget()
-            self._stamp = stamp
-        new = nominations[len(self._known) :]
+        elif stamp[0] != self._stamp[0]:
+            self._look_for_moved(cluster)
+        self._stamp = stamp
+        new = [one for one in nominations if id(one) not in self._number]
         if new:
+            first = len(self._known)
             self._known.extend(new)
-            self._add_spots(new, cluster)
-            self._add_victims(new, cluster)
+            self._number.update((id(one), first + index) for index, one in enumerate(new))
+            self._add_spots(new, first, cluster)
+            self._add_victims(new, first, cluster)
+        self._place = np.full(len(self._known), -1, dtype=np.int64)
+        self._place[[self._number[id(one)] for one in nominations]] = np.arange(len(nominations))
 
     def rows(self) -> Iterator[tuple[PodClass, Column]]:
         """Yield the classes that are nominated, as they came first, and int64[k], the row of each of their pods."""
-        for pod_class, code in self._wanting.items():
-            yield pod_class, self._spot_row[self._spot_code == code]
+        place = self._place[self._spot_of]
+        order = np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :]
+        codes, rows, classes = self._spot_code[order], self._spot_row[order], list(self._wanting)
+        for code in dict.fromkeys(codes.tolist()):
+            yield classes[code], rows[codes == code]
 
     def overlap(self, cluster: Cluster) -> VictimOverlap | None:
         """Return what of the nominated room its victims still use; None where they are on no such node."""
-        rows, where = np.unique(self._victim_row, return_inverse=True)
+        mine = (self._place[self._victim_of] >= 0) & (self._slot >= 0)
+        slots, first = np.unique(self._slot[mine], return_index=True)  # each once however many wait for it
+        row = cluster.pod_columns.row[slots].astype(np.int64)
+        rows, where = np.unique(row, return_inverse=True)
         if not len(rows):
             return None
         at = np.searchsorted(rows, self._spot_row).clip(max=len(rows) - 1)
-        there = (rows[at] == self._spot_row) & (self._spot_waits > 0)
+        there = (rows[at] == self._spot_row) & (self._spot_waits > 0) & (self._place[self._spot_of] >= 0)
         if not there.any():
             return None
         wanted, used = _amounts(self._wanting, cluster), _amounts(self._leaving, cluster)
         nominated = np.zeros((len(rows), wanted.shape[1]), dtype=np.int64)
         np.add.at(nominated, at[there], wanted[self._spot_code[there]])
-        return VictimOverlap(rows, nominated, self._slot, where, used[self._victim_code])
+        return VictimOverlap(rows, nominated, slots, where, used[self._victim_code[mine][first]])
 
-    def _add_spots(self, new: Sequence[Nomination], cluster: Cluster) -> None:
+    def _add_spots(self, new: Sequence[Nomination], first: int, cluster: Cluster) -> None:
         found = [
-            (row, _code(self._wanting, spot.pod_class), bool(one.victims))
-            for one in new
+            (first + index, row, _code(self._wanting, spot.pod_class), bool(one.victims))
+            for index, one in enumerate(new)
             for spot in one.spots
             if (row := cluster.nodes.rows.get(spot.node)) is not None
         ]
-        rows, codes, waits = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        numbers, rows, codes, waits = np.array(found, dtype=np.int64).reshape(-1, 4).T
+        self._spot_of = np.concatenate((self._spot_of, numbers))
         self._spot_row = np.concatenate((self._spot_row, rows))
         self._spot_code = np.concatenate((self._spot_code, codes))
         self._spot_waits = np.concatenate((self._spot_waits, waits))
 
-    def _add_victims(self, new: Sequence[Nomination], cluster: Cluster) -> None:
-        """Add who is there still, each once however many wait for it."""
-        found: list[tuple[int, int, int]] = []
-        for victim in (victim for one in new for victim in one.victims):
-            record = cluster.pods.get(victim)
-            row = None if record is None else cluster.nodes.rows.get(record.place)
-            if record is not None and row is not None and record.slot >= 0 and record.slot not in self._victims:
-                self._victims[record.slot] = None
-                found.append((record.slot, row, _code(self._leaving, record.pod_class)))
-        slots, rows, codes = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    def _add_victims(self, new: Sequence[Nomination], first: int, cluster: Cluster) -> None:
+        pairs = [(first + index, victim) for index, one in enumerate(new) for victim in one.victims]
+        self._victims.extend(victim for _, victim in pairs)
+        slots, codes = self._seen([victim for _, victim in pairs], cluster)
+        self._victim_of = np.concatenate((self._victim_of, np.array([one for one, _ in pairs], dtype=np.int64)))
         self._slot = np.concatenate((self._slot, slots))
-        self._victim_row = np.concatenate((self._victim_row, rows))
+        self._tenancy = np.concatenate((self._tenancy, _tenancy_of(slots, cluster)))
         self._victim_code = np.concatenate((self._victim_code, codes))
+
+    def _look_for_moved(self, cluster: Cluster) -> None:
+        """Look again where those are who are not in their slots any more, or were in none."""
+        known = np.zeros(len(self._known), dtype=np.bool_)
+        known[list(self._number.values())] = True
+        moved = (self._slot < 0) | (_tenancy_of(self._slot, cluster) != self._tenancy)
+        which = np.flatnonzero(moved & known[self._victim_of])
+        if len(which):
+            slots, codes = self._seen([self._victims[index] for index in which.tolist()], cluster)
+            self._slot[which], self._victim_code[which] = slots, codes
+            self._tenancy[which] = _tenancy_of(slots, cluster)
+
+    def _seen(self, victims: Sequence[PodKey], cluster: Cluster) -> tuple[Column, Column]:
+        """Return int64[k] twice: the slots of some victims, -1 for who is on no node, and codes of their classes."""
+        records = [cluster.pods.get(victim) for victim in victims]
+        slots = [-1 if one is None else one.slot for one in records]
+        codes = [0 if one is None else _code(self._leaving, one.pod_class) for one in records]
+        return np.array(slots, dtype=np.int64), np.array(codes, dtype=np.int64)
+
+
+def _tenancy_of(slots: Column, cluster: Cluster) -> Column:
+    """Return int64[k]: the tenancy of some slots, -1 where there is none."""
+    tenancy = cluster.pod_columns.tenancy
+    return np.where(slots < 0, -1, tenancy[slots]) if len(tenancy) else np.full(len(slots), -1, dtype=np.int64)
 
 
 def _code(codes: dict[PodClass, int], pod_class: PodClass) -> int:

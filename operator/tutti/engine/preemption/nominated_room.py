@@ -26,6 +26,7 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Precedence
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.framework import Rows
+from tutti.placement.gang import looks_around
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import AdmittedWorkload, Demand
@@ -117,13 +118,13 @@ def respecting_nominations(state: PreemptionState, entry: QueueEntry, priority: 
             rows[spot.pod_class] = np.append(rows.get(spot.pod_class, _NO_ROWS), row)
     if state.kept_for_successors:
         kept += member_loss.kept_from(state, workload, priority)
-    return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
+    return _withheld(state, entry, nominations, rows, kept) if rows or kept else nullcontext()
 
 
 @contextmanager
 def _withheld(
     state: PreemptionState,
-    workload: Workload,
+    entry: QueueEntry,
     nominations: Sequence[Nomination],
     rows: Mapping[PodClass, Rows],
     kept: Sequence[tuple[str, Amounts]],
@@ -134,8 +135,8 @@ def _withheld(
         with _free_of_victims(state, nominations):
             for pod_class, where in rows.items():
                 claims.put(*np.unique(where, return_counts=True), pod_class)
-        if not any(member.pod.pod_class.inter_pod.affinity for member in workload.members()):
-            claims.show()  # nobody may rely on the company of pods that may never come
+        if _minds_company(state, entry, claims):
+            claims.show()
         covered = state.nominations.covered = state.nominated.overlap(state.cluster)
         if covered is not None:
             claims.withhold(covered.rows, -covered.in_use())
@@ -143,6 +144,17 @@ def _withheld(
             yield
         finally:
             state.nominations.covered = None
+
+
+def _minds_company(state: PreemptionState, entry: QueueEntry, claims: Transaction) -> bool:
+    """Whether nominated pods can matter beyond their room to those that are tried, or to any that is moved for them.
+
+    Nobody may rely on the company of pods that may never come.
+    """
+    if any(member.pod.pod_class.inter_pod.affinity for member in entry.workload.members()):
+        return False
+    moves_others = entry.queue is not None and bool(entry.queue.max_moves)
+    return moves_others or any(looks_around(need.pod_class, state.cluster.nodes, claims) for need in entry.needs)
 
 
 @contextmanager

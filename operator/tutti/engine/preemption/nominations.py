@@ -162,18 +162,46 @@ def refresh_nominations(state: PreemptionState) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
     state.nominations.kept.clear()
     state.candidates.forget()
-    state.nominated.forget()
     gone: dict[PodKey, None] = {}
     again_at = state.nominations.again_at
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
         state.cluster.freed += 1
         state.ledger.retry_all()
-    for key, nomination in list(state.nominations.ours.items()):
+    news = _with_news(state)
+    state.nominated.read_anew((one for _, one in news), state.nominations.ours.values())
+    for key, nomination in news:
         left: list[PodKey] = []
         left = state.attempt(Whose(*key), "following its victims", partial(_refresh, state, key, nomination), left)
         gone.update(dict.fromkeys(left))
     state.nominations.left = len(gone)
+
+
+def _with_news(state: PreemptionState) -> list[tuple[WorkloadKey, Nomination]]:
+    """Return the nominations of which something may have become since it was last looked."""
+    book, version = state.nominations, state.cluster.nodes.version
+    news, before = book.take_touched(state.dirty), book.seen
+    book.seen = version
+    if before != version or state.faults or state.cluster.device_users.holders:
+        return list(book.ours.items())
+    return [
+        (key, one)
+        for key, one in book.ours.items()
+        if one.hinges_on is None or one.until <= state.now or not one.hinges_on.isdisjoint(news)
+    ]
+
+
+def _hinges_on(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> frozenset[WorkloadKey] | None:
+    """Return the workloads without news of which nothing becomes of a nomination; None where other things may tell.
+
+    Those are quota as it is written, moves, and pods of other schedulers, which are in no workload.
+    """
+    if nomination.charges or nomination.moves or not nomination.asked:
+        return None
+    addresses = [state.pod_group_of.get(victim) for victim in nomination.victims]
+    if None in addresses:
+        return None
+    return frozenset((key, *(address[0] for address in addresses if address is not None)))
 
 
 def _refresh(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> list[PodKey]:
@@ -190,6 +218,7 @@ def _refresh(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -
     left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
     for victim in left:
         del nomination.victims[victim]
+    nomination.hinges_on = _hinges_on(state, key, nomination)
     if nomination.asked and not all(_is_asked(state, victim) for victim in nomination.victims):
         give_up_nomination(state, key)
     elif left and not nomination.victims:
@@ -359,7 +388,7 @@ def _may_have_quota(state: PreemptionState, nomination: Nomination) -> bool:
 def spare_victims(state: PreemptionState) -> None:
     """Have victims of those that wait no more run on, as far as they can and nobody else waits for them."""
     needless, state.nominations.needless = state.nominations.needless, []
-    for nomination in needless:
+    for nomination in [one for one in needless if one.victims]:
         state.attempt_part("sparing victims", partial(_spare, state, nomination), None)
 
 

@@ -94,6 +94,8 @@ class Nomination:
         handed: What they use of it still, which does not count twice.
         moves: Whether those leave to be moved elsewhere (`engine/records/moves.py`).
         asked: Whether they have been asked to.
+        hinges_on: The workloads without news of which nothing has become of it, its own among them; None where that
+            is not known.
         until: When it is given up, Unix seconds.
         why: What its workload waits for.
     """
@@ -110,6 +112,7 @@ class Nomination:
     handed: list[HandedOver] = field(default_factory=list)
     moves: bool = False
     asked: bool = True
+    hinges_on: frozenset[WorkloadKey] | None = None
 
     @property
     def nodes(self) -> list[str]:
@@ -184,6 +187,8 @@ class Nominations:
         looked_at: When that was, Unix seconds.
         needless: Those of workloads that wait no more, whose victims need not leave.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
+        touched: The workloads of which there has been news since `take_touched`; kept while somebody is nominated.
+        seen: The version of the columns of nodes when it was last looked who has left.
     """
 
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
@@ -196,6 +201,19 @@ class Nominations:
     looked_at: float = 0.0
     needless: list[Nomination] = field(default_factory=list)
     again_at: float | None = None
+    touched: set[WorkloadKey] = field(default_factory=set)
+    seen: int = -1
+    _touched_before: set[WorkloadKey] = field(default_factory=set)
+
+    def take_touched(self, dirty: Iterable[WorkloadKey]) -> set[WorkloadKey]:
+        """Return whom there was news of since the call before the last one, who is `dirty` now among them.
+
+        Who was touched before the last call has been brought up to date after it.
+        """
+        latest = self.touched.union(dirty)
+        news = latest | self._touched_before
+        self.touched, self._touched_before = set(), latest
+        return news
 
     def against(self, key: WorkloadKey, priority: int, precedence: Precedence) -> list[Nomination]:
         """Return those whose room a workload whose pods have this priority may not take."""
