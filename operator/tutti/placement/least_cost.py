@@ -111,7 +111,8 @@ class _Sites:
         many = np.bincount(codes, minlength=len(places))
         place = np.flatnonzero(many)
         first = np.cumsum(many[place]) - many[place]
-        return cls(rows[np.argsort(codes, kind="stable")], first, place, are_nodes=False)
+        by_place = np.argsort(codes.astype(np.int16), kind="stable")  # such small numbers are sorted faster
+        return cls(rows[by_place], first, place, are_nodes=False)
 
     def __len__(self) -> int:
         return len(self.place)
@@ -280,9 +281,12 @@ class _Search:
         good = np.stack([sites.least(one.satisfied) if one.pairs else sites.nothing() for one in judged])
         bad = np.stack([sites.most(one.violated) if one.pairs else sites.nothing() for one in judged])
         pairs = np.array([one.pairs for one in judged], dtype=np.int64)
+        lies: dict[int, tuple[Counts, Counts]] = {}  # by the most that may lie between: where it is satisfied, violated
+        for limit in {one.by.by.max_cost for one in self.talks}:
+            within, beyond = self.places.satisfied(limit), self.places.violated(limit)
+            lies[limit] = sites.between(within, 1), sites.between(beyond, 0)
         for one in self.talks:
-            satisfied = sites.between(self.places.satisfied(one.by.by.max_cost), 1)
-            violated = sites.between(self.places.violated(one.by.by.max_cost), 0)
+            satisfied, violated = lies[one.by.by.max_cost]
             itself = int(one.origin == one.to)
             good[one.origin] += satisfied @ plan[one.to] - itself * np.diagonal(satisfied)
             bad[one.origin] += violated @ plan[one.to] - itself * np.diagonal(violated)

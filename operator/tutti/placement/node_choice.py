@@ -40,8 +40,8 @@ from tutti.placement.profile import Profile
 from tutti.placement.sequential import SequentialChoice, ordered, preferred_scores
 
 _FIRST_DEPTH = 4
-_FEW_PAIRS = 2048
-"""To weigh so many pairs of a node and the nth pod on it takes no longer than to weigh one."""
+_FEW_PAIRS = 4096
+"""To weigh so many pairs of a node and the nth pod on it at once takes no longer than to come back for some of them."""
 _FEW_OTHERS = 512
 """To weigh so many nodes that are not reached a few pods deep takes no longer than to find out which these are."""
 _FIRST = np.ones(1, dtype=np.int64)

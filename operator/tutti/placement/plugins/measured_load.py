@@ -88,7 +88,7 @@ class MeasuredLoad:
 
     def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Scores | None:
         """Return int64[m, k] in 0..MAX_SCORE, or None where no node has figures that count."""
-        known = self._known(pod_class, nodes)
+        known = self._known(nodes)
         if known is None:
             return None
         if self.policy == "Peaks":
@@ -100,14 +100,17 @@ class MeasuredLoad:
             points = np.where(here, points, usual)
         return points.astype(np.int64)
 
-    def _known(self, pod_class: PodClass, nodes: NodeColumns) -> NDArray[np.bool_] | None:
+    def _known(self, nodes: NodeColumns) -> NDArray[np.bool_] | None:
         """Return bool[rows], which nodes have figures that count, for as long as that holds; None where none has."""
-
-        def found() -> NDArray[np.bool_] | None:
-            known = self.is_known(nodes)
-            return known if known.any() else None
-
-        return pod_class.keep(("known load", self), (nodes.load.version, nodes.load.now, nodes.version), found)
+        key, stamp = ("known load", self), (nodes.load.version, nodes.load.now, nodes.version)
+        kept = nodes.derived.get(key)
+        if isinstance(kept, tuple) and kept[0] == stamp:
+            found: NDArray[np.bool_] | None = kept[1]
+            return found
+        known = self.is_known(nodes)
+        found = known if known.any() else None
+        nodes.derived[key] = (stamp, found)
+        return found
 
     def is_known(self, nodes: NodeColumns) -> NDArray[np.bool_]:
         """Return bool[rows]: which nodes have figures that are young enough and that the policy goes by."""

@@ -128,11 +128,11 @@ class NodeResourcesFit:
             for column, amount in asked:
                 fits_one &= requested[:, column] + amount <= allocatable[:, column]
             return fits_one.astype(np.int64)
-        fits = np.full(len(mask), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
-        for column, amount in asked:
-            free = np.subtract(allocatable[:, column], requested[:, column])
-            np.minimum(fits, np.floor_divide(free, amount, out=free), out=fits)
-        np.maximum(fits, 0, out=fits)
+        if _FEW_OF * np.count_nonzero(mask) < len(mask):
+            rows, fits = np.flatnonzero(mask), np.zeros(len(mask), dtype=np.int64)
+            fits[rows] = _times(allocatable[rows], requested[rows], asked, most)
+            return fits
+        fits = _times(allocatable, requested, asked, most)
         return np.multiply(fits, mask, out=fits)
 
     def _beside_devices(
@@ -162,6 +162,28 @@ class NodeResourcesFit:
     def is_ignored(self, name: str) -> bool:
         """Whether a resource is not looked at."""
         return name in self.ignored or ("/" in name and name.split("/", 1)[0] in self.ignored_groups)
+
+
+_FEW_OF = 4
+"""Where no more than one node in so many may be used, the others are left out."""
+
+
+def _times(
+    offered: NDArray[np.int64], taken: NDArray[np.int64], asked: Iterable[tuple[int, int]], most: int | None
+) -> NDArray[np.int64]:
+    """Return int64[k], a new array: how often what is asked fits into what is left, and no more often than `most`.
+
+    Args:
+        offered: int64[k, resources].
+        taken: int64[k, resources].
+        asked: Columns of these, and how much of each.
+        most: The bound; None: none.
+    """
+    fits = np.full(len(offered), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
+    for column, amount in asked:
+        free = np.subtract(offered[:, column], taken[:, column])
+        np.minimum(fits, free if amount == 1 else np.floor_divide(free, amount, out=free), out=fits)
+    return np.maximum(fits, 0, out=fits)
 
 
 @dataclass(frozen=True, slots=True)
