@@ -87,7 +87,8 @@ class LoadColumns:
         known = self._amounts.get(resource)
         if known is None:
             percent = self._values.get(NAMES[resource], np.zeros(len(self.capacity)))
-            known = self._amounts[resource] = np.round(np.nan_to_num(percent) / 100 * self.capacity[:, resource])
+            known = self._amounts[resource] = np.rint(percent / 100 * self.capacity[:, resource])
+            known[np.isnan(known)] = 0.0
         return known
 
     def measure(self, metrics: Sequence[str], found: Mapping[str, tuple[float, Sequence[float | None]]]) -> None:

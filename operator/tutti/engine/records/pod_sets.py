@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
-from tutti.cluster.pods import PodPhase
+from tutti.cluster.pods import WAITING
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
@@ -118,7 +118,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     coming: list[Member] = []
     for group in workload.groups.values():
         tally = group.counts()
-        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is PodPhase.WAITING])
+        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
@@ -299,8 +299,14 @@ def _split(
 ) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
     by_class: dict[tuple[PodClass, PodSetTopology | None], list[int]] = {}
+    last: tuple[PodClass, PodSetTopology | None] | None = None
+    mine: list[int] = []  # the members of that class; most come one after the other
     for index, member in enumerate(waiting):
-        by_class.setdefault((member.pod.pod_class, group.topology or member.topology), []).append(index)
+        pod_class, topology = member.pod.pod_class, group.topology or member.topology
+        if last is None or pod_class is not last[0] or topology != last[1]:
+            last = pod_class, topology
+            mine = by_class.setdefault(last, [])
+        mine.append(index)
     awaited = None if not promised or group.promised is None else (group.promised, group.topology)
     if awaited is not None:
         by_class.setdefault(awaited, [])
