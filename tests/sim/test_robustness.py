@@ -456,6 +456,17 @@ def test_a_body_that_is_nested_without_end_is_refused(server):
     assert "maximum recursion depth" in json.loads(answer)["message"]
 
 
+@pytest.mark.parametrize("limit", ["0", "-1", "-9223372036854775808"])
+def test_a_limit_that_is_not_above_zero_limits_nothing(server, limit):
+    """As storage/etcd3/store.go pages only where `Limit > 0`."""
+    whole = json.loads(server.ask("GET", "/api/v1/namespaces")[1])
+    status, answer = server.ask("GET", "/api/v1/namespaces", query={"limit": limit})
+
+    assert status == 200
+    assert len(json.loads(answer)["items"]) == len(whole["items"]) > 1
+    assert not json.loads(answer)["metadata"].get("continue")
+
+
 @pytest.mark.parametrize("token", ["", "wrong", "é"])
 def test_another_token_opens_nothing(server, token):
     status, answer = server.ask("GET", "/api/v1/nodes", token=token)

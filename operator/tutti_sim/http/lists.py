@@ -136,7 +136,7 @@ def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str,
     if where.predicate is not None:
         found = [one for one in found if where.predicate(one.obj)]
     meta: Json = {"resourceVersion": str(rv)}
-    if limit and len(found) > limit and not (version == "0" and not cont):
+    if 0 < limit < len(found) and not (version == "0" and not cont):
         meta["continue"] = token(rv, found[limit - 1].key)
         if where.predicate is None:
             meta["remainingItemCount"] = len(found) - limit
