@@ -14,7 +14,7 @@ from tutti_sim.kinds.alike import PodCodec
 from tutti_sim.kinds.decode import DecodeError, Notes
 from tutti_sim.kinds.poddefaults import default_pod
 from tutti_sim.kinds.podrules import check_spec
-from tutti_sim.kinds.pods import PodStrategy
+from tutti_sim.kinds.pods import PodStrategy, quality_of_service
 from tutti_sim.kinds.resource import BuiltinCodec
 from tutti_sim.patch import managed
 
@@ -102,6 +102,53 @@ def test_fields_are_accounted_for_as_without_patterns(spec: dict[str, Any]) -> N
         managed.on_create(obj, PLAIN.shape, manager="m", api_version="v1", keeps_status=False, pattern=known)
         accounts.append(msgspec.json.encode(obj["metadata"]["managedFields"][0]["fieldsV1"]))
     assert accounts[0] == accounts[1]
+
+
+texts = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3)
+metadata = st.fixed_dictionaries(
+    {"name": st.just("p")},
+    optional={
+        "labels": texts,
+        "annotations": texts,
+        "generateName": st.just("p-"),
+        "finalizers": st.lists(st.sampled_from(["a/b", "c/d"]), min_size=1, unique=True),
+    },
+)
+
+
+@given(meta=metadata)
+def test_fields_of_metadata_are_those_of_its_tree(meta: dict[str, Any]) -> None:
+    obj = {"metadata": dict(meta), "spec": {"hostname": "h"}}
+    own = {name: value for name, value in meta.items() if name != "name"}
+    expected = {"f:metadata": managed.tree(own, PLAIN.shape.field("metadata"))} if own else {}
+
+    managed.on_create(obj, PLAIN.shape, manager="m", api_version="v1", keeps_status=False)
+
+    assert obj["metadata"]["managedFields"][0]["fieldsV1"] == {**expected, "f:spec": {"f:hostname": {}}}
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "expected"),
+    [
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi", "gpu": "1"}, "Guaranteed"),
+        ({"cpu": "1", "memory": "1Gi", "gpu": "2"}, {"cpu": "1", "memory": "1Gi", "gpu": "1"}, "Guaranteed"),
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": "1"}, "Burstable"),
+        ({"cpu": "1"}, {"cpu": "1"}, "Burstable"),
+        ({}, {"memory": "1Gi"}, "Burstable"),
+        ({"cpu": "0"}, {}, "BestEffort"),
+        ({}, {"gpu": "1"}, "BestEffort"),
+        ({}, {}, "BestEffort"),
+    ],
+)
+def test_quality_of_service_looks_at_processor_and_memory(
+    limits: dict[str, str], requests: dict[str, str], expected: str
+) -> None:
+    """The rules of apis/core/helper/qos; of a second container that says nothing no pod is Guaranteed."""
+    one = {"resources": {"limits": limits, "requests": requests}}
+
+    assert quality_of_service({"containers": [one]}) == expected
+    both = quality_of_service({"containers": [one, {"resources": {}}]})
+    assert both == ("BestEffort" if expected == "BestEffort" else "Burstable")
 
 
 def test_pods_of_a_gang_share_a_pattern_and_keep_what_is_their_own() -> None:

@@ -62,6 +62,20 @@ async def test_what_a_pod_may_not_change(api, change, expected):
     assert fields(refused)
 
 
+async def test_the_default_priority_class_counts_from_when_it_is_made_until_it_is_gone(api):
+    classes, seen = "/apis/scheduling.k8s.io/v1/priorityclasses", []
+    kind = {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True}
+    for name, change in (("a", None), ("b", "POST"), ("c", "DELETE")):
+        if change == "POST":
+            await api.create(classes, kind)
+        elif change == "DELETE":
+            await api.call("DELETE", f"{classes}/usual")
+        made = await api.create(PODS, {**pod(), "metadata": {"name": name}})
+        seen.append((made["spec"]["priority"], made["spec"].get("priorityClassName")))
+
+    assert seen == [(0, None), (7, "usual"), (0, None)]
+
+
 async def test_leaving_priority_out_does_not_change_it(api):
     await api.create(PODS, pod(priorityClassName="system-node-critical"))
 

@@ -67,6 +67,8 @@ class GarbageCollector:
                 loop.call_soon(self._settle, meta["uid"])
 
     def _index(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        if not (old and _owners(old)) and not (new and _owners(new)):
+            return
         before = {owner["uid"] for owner in _owners(old)} if old else set()
         after = {owner["uid"] for owner in _owners(new)} if new else set()
         version = new or old

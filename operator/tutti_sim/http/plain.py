@@ -25,12 +25,11 @@ log = structlog.get_logger()
 Handler = Callable[[HttpRequest], Awaitable[web.StreamResponse]]
 
 _HEAD_LIMIT: Final = 8190
-_METHODS: Final = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE"))
 # Whoever sends one of these wants something other than one answer to one body.
 _SPECIAL: Final = frozenset(
     ("transfer-encoding", "expect", "upgrade", "connection", "content-encoding", "te", "trailer")
 )
-_LINE: Final = re.compile(r"[ -~\t]+")
+_FIRST: Final = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (/[!-~]*) HTTP/1\.1\r\n")
 _LINES: Final = re.compile(r"[ -~\t]+(?:\r\n[ -~\t]+)*")
 _BARE_END: Final = re.compile(rb"(?<!\r)\n")
 _OTHERS: Final = "/_tutti/"
@@ -109,18 +108,17 @@ def _read_head(data: bytearray) -> _Head | None:
         if len(data) >= _HEAD_LIMIT or _BARE_END.search(data):
             raise ValueError("a long head, or lines that end in another way")
         return None
-    first_ends = data.find(b"\r\n", 0, end + 2)
-    first = data[:first_ends].decode("ascii")
-    if not _LINE.fullmatch(first):
-        raise ValueError("characters that no head has")
-    method, target, version = first.split(" ")
+    first = _FIRST.match(data)
+    if first is None:
+        raise ValueError("no path, or characters that no head has")
+    method, target = first[1].decode(), first[2].decode()
     path, _, query = target.partition("?")
     watches = method == "GET" and "watch" in (unquote(target) if "%" in target else target)
-    if method not in _METHODS or version != "HTTP/1.1" or watches or "#" in target or path[:1] != "/":
+    if watches or "#" in target:
         raise ValueError("not one answer")
     if path.startswith(_OTHERS):
         raise ValueError("about faults")
-    headers, length = _read_headers(bytes(data[first_ends + 2 : end]))
+    headers, length = _read_headers(bytes(data[first.end() : end]))
     begins = end + 4
     return _Head(method, RawUrl(path, query), headers, begins, begins + length)
 

@@ -141,7 +141,7 @@ class Answer(web.Response):
         return self._head(keep_alive=keep_alive, old=False) + self._content
 
     def _head(self, *, keep_alive: bool, old: bool) -> bytes:
-        lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in self._extra])
+        lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in self._extra]) if self._extra else ""
         if not keep_alive:
             lines += "Connection: close\r\n"
         elif old:

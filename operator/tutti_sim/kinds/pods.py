@@ -17,10 +17,11 @@ def quality_of_service(spec: Json) -> str:
     guaranteed, anything = True, False
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         resources = container.get("resources", {})
-        requests = {key: value for key, value in resources.get("requests", {}).items() if key in CPU_CLASSES}
-        limits = {key: value for key, value in resources.get("limits", {}).items() if key in CPU_CLASSES}
-        anything = anything or any(value != "0" for value in (*requests.values(), *limits.values()))
-        guaranteed = guaranteed and set(limits) == set(CPU_CLASSES) and requests == limits
+        requests, limits = resources.get("requests", {}), resources.get("limits", {})
+        for name in CPU_CLASSES:
+            asked, most = requests.get(name), limits.get(name)
+            anything = anything or asked not in (None, "0") or most not in (None, "0")
+            guaranteed = guaranteed and most is not None and asked == most
     if not anything:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

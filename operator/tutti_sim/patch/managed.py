@@ -292,12 +292,16 @@ def on_create(
         if key == "spec" and pattern:
             fields["f:spec"] = _of_pattern(pattern, shape.field(key))
             continue
-        managed_part = value
-        if key == "metadata":
-            managed_part = {name: inner for name, inner in value.items() if name not in UNMANAGED_NAMES}
-            if not managed_part:
-                continue
-        fields["f:" + key] = _shared(_encode(tree(managed_part, shape.field(key))))
+        if key != "metadata":
+            fields["f:" + key] = _shared(_encode(tree(value, shape.field(key))))
+            continue
+        managed_part = {name: inner for name, inner in value.items() if name not in UNMANAGED_NAMES}
+        if managed_part.keys() <= _OF_TEXTS:
+            named = tuple([(name, tuple(inner)) for name, inner in managed_part.items()])
+            if named:
+                fields["f:metadata"] = _of_texts(named, shape.field(key))
+        elif managed_part:
+            fields["f:metadata"] = _shared(_encode(tree(managed_part, shape.field(key))))
     if fields:
         obj["metadata"]["managedFields"] = [
             {
@@ -309,6 +313,16 @@ def on_create(
                 "fieldsV1": fields,
             }
         ]
+
+
+_OF_TEXTS = frozenset(("labels", "annotations"))
+"""Parts of metadata of which only the keys decide what fields are set."""
+
+
+@lru_cache(maxsize=512)
+def _of_texts(named: tuple[tuple[str, tuple[str, ...]], ...], shape: DocumentShape) -> Json:
+    """The fields of all metadata with those keys in those parts."""
+    return _shared(_encode(tree({name: dict.fromkeys(keys, "") for name, keys in named}, shape)))
 
 
 @lru_cache(maxsize=512)

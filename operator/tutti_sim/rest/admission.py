@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from tutti_sim.devices import allocations, claims
 from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import forbidden, not_found, unprocessable
 from tutti_sim.rest.backend import Backend, Write
+from tutti_sim.store.collection import Collection
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -61,8 +63,15 @@ def priority(backend: Backend, write: Write, obj: Json) -> None:
 def _priority_class(backend: Backend, name: str) -> Json | None:
     if name:
         return backend.find("priorityclasses.scheduling.k8s.io", "", name)
-    classes = backend.store.collection("priorityclasses.scheduling.k8s.io").scan()
-    defaults = [version.obj for version in classes if version.obj.get("globalDefault")]
+    classes = backend.store.collection("priorityclasses.scheduling.k8s.io")
+    return _default_class(classes, classes.revision)
+
+
+@lru_cache(maxsize=8)
+def _default_class(classes: Collection, revision: int) -> Json | None:
+    """The class of pods that name none, as it is since a revision; nearly every pod asks, and it hardly changes."""
+    del revision
+    defaults = [version.obj for version in classes.scan() if version.obj.get("globalDefault")]
     return min(defaults, key=lambda one: int(one["value"]), default=None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -172,16 +173,26 @@ def validate_metadata(resource: Resource, meta: Json) -> list[FieldError]:
         fault = resource.strategy.check_name(meta["name"])
         if fault:
             errors.append(invalid("metadata.name", meta["name"], fault))
-    for key, value in meta.get("labels", {}).items():
-        if fault := names.qualified(key):
-            errors.append(invalid("metadata.labels", key, fault))
-        if fault := names.label_value(value):
-            errors.append(invalid("metadata.labels", value, fault))
-    errors.extend(_annotations(meta.get("annotations", {})))
+    if labels := meta.get("labels"):
+        errors.extend(_labels(tuple(labels.items())))
+    if annotations := meta.get("annotations"):
+        errors.extend(_annotations(annotations))
     core = not resource.custom and resource.group != "apiextensions.k8s.io"
     errors.extend(_finalizers(meta.get("finalizers", ()), core=core))
     errors.extend(_owners(meta.get("ownerReferences", ())))
     return errors
+
+
+@lru_cache(maxsize=1024)
+def _labels(labels: tuple[tuple[str, str], ...]) -> tuple[FieldError, ...]:
+    """What is wrong with labels; the pods of a gang have the same."""
+    errors: list[FieldError] = []
+    for key, value in labels:
+        if fault := names.qualified(key):
+            errors.append(invalid("metadata.labels", key, fault))
+        if fault := names.label_value(value):
+            errors.append(invalid("metadata.labels", value, fault))
+    return tuple(errors)
 
 
 def _annotations(annotations: Json) -> list[FieldError]:
