@@ -21,6 +21,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench import admissions, company, decide, devices, numa, preemption, reclaim, shards, signals, topology, wake
+from tutti.cli.run import GC_THRESHOLDS
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -289,7 +290,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="measure only what has this in its name")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    gc.set_threshold(100_000, 50, 1000)  # as in the operator
+    gc.set_threshold(*GC_THRESHOLDS)  # as in the operator
     chosen = {name: one for name, one in MEASURES.items() if options.only in name}
     if not chosen:
         parser.error(f"no measure has {options.only!r} in its name; there are {', '.join(MEASURES)}")
