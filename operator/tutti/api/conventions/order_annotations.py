@@ -29,6 +29,7 @@ LONGEST_USER: Final = 256
 MOST_SECONDS: Final = 2**31 - 1
 _LONGEST_NUMBER: Final = 32
 _STEPS: Final = 100
+_KEYS: Final = frozenset((EXPECTED_SECONDS, PROGRESS, USER, SPEED_BY_MEMBERS))
 
 
 class OrderHints(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,8 +56,8 @@ NO_HINTS: Final = OrderHints()
 
 def order_hints(annotations: Mapping[str, Any]) -> OrderHints:
     """Return what the annotations of an object say, as they were written."""
-    if not annotations:
-        return NO_HINTS
+    if _KEYS.isdisjoint(annotations):
+        return NO_HINTS  # as nearly always, and this is asked for every change of every pod
     seconds, progress = _number(annotations.get(EXPECTED_SECONDS)), _number(annotations.get(PROGRESS))
     user, speed = annotations.get(USER), annotations.get(SPEED_BY_MEMBERS)
     found = OrderHints(
