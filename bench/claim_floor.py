@@ -1,12 +1,13 @@
-"""The floor of pods with claims: a program that gives each claim the next device, binds, and decides nothing.
+"""The floor of upstream's workloads: a program that gives each claim the next device, binds, and decides nothing.
 
     python -m bench.claim_floor --config FILE
 
 It is started as kube-scheduler is, and takes from its configuration the kubeconfig and the scheduler's name, so that
-`bench.upstream --floor` can put it in kube-scheduler's place. A pod takes it the writes that kube-scheduler makes for
-it too, one after the other: the finalizer of its claim, the claim's status with allocation and user, and the binding.
-Whoever writes these is no quicker than the server answers. Pods without claims are bound, and those with one claim that
-was made from a template and asks for one device; it gets the devices of nodes in turn, whoever had one before.
+`bench.upstream --floor` can put it in kube-scheduler's place. Pods without claims are bound to all nodes in turn. A pod
+with a claim takes it the writes that kube-scheduler makes for it too, one after the other: the finalizer of its claim,
+the claim's status with allocation and user, and the binding. Whoever writes these is no quicker than the server
+answers. That claim was made from a template and asks for one device; it gets the devices of nodes in turn, whoever had
+one before.
 """
 
 from __future__ import annotations
@@ -79,6 +80,12 @@ async def devices(session: aiohttp.ClientSession) -> list[Device]:
     ]
 
 
+async def nodes(session: aiohttp.ClientSession) -> list[str]:
+    """Return the names of all nodes."""
+    items = (await listed(session, "/api/v1/nodes")).items
+    return [msgspec.json.decode(one, type=Named).metadata.name for one in items]
+
+
 async def bind_all(kubeconfig: Path, scheduler: str) -> None:
     """Give devices and bind for ever."""
     waiting: asyncio.Queue[tuple[Meta, str]] = asyncio.Queue()
@@ -92,20 +99,22 @@ async def bind_all(kubeconfig: Path, scheduler: str) -> None:
 
     async with connected(kubeconfig) as session, asyncio.TaskGroup() as group:
         free: Iterator[Device] | None = None
+        names: Iterator[str] | None = None
         reading = asyncio.Lock()  # the first to come reads them for all
 
         async def work() -> None:
-            nonlocal free
+            nonlocal free, names
             while True:
                 pod, claim = await waiting.get()
-                if not claim:
-                    nodes = (await listed(session, "/api/v1/nodes", limit="1")).items
-                    await bind(session, pod, msgspec.json.decode(nodes[0], type=Named).metadata.name)
-                    continue
                 async with reading:
-                    if free is None:
+                    if claim and free is None:
                         free = itertools.cycle(await devices(session))
-                await serve(session, pod, claim, next(free))
+                    elif not claim and names is None:
+                        names = itertools.cycle(await nodes(session))
+                if claim and free is not None:
+                    await serve(session, pod, claim, next(free))
+                elif names is not None:
+                    await bind(session, pod, next(names))
 
         for _ in range(AT_ONCE):
             group.create_task(work())

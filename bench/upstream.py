@@ -9,7 +9,7 @@ with `--only REGEX` all of that name. Figures are pods per second over all the t
 scheduler for each pod. With `--drain` the scheduler stands still while pods that are measured are created, so that the
 pace is its own; otherwise the API server and whoever creates the pods often set it. Neither client has a limit to
 its requests (`stage.py`), as in scheduler_perf. With `--floor` the columns of kube-scheduler are those of a program
-that makes its writes for each pod with a claim, and decides nothing (`claim_floor.py`).
+that makes its writes for each pod, with a claim or without, and decides nothing (`claim_floor.py`).
 """
 
 from __future__ import annotations
