@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.world import World
+from tutti.engine.admission import batches
 from tutti.engine.preemption import PreemptionState, by_priority, nominations
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.records.decisions import Evict
@@ -81,6 +82,29 @@ def test_each_chooses_as_if_it_looked_at_everything_anew(drawn):
     ):
         anew = played(drawn)
     assert kept.log == anew.log
+
+
+def filled(drawn: dict[str, list[tuple[int, int]]], small: int) -> World:
+    """Play one whose victims are leaving while equal pods come that want one GPU each."""
+    world = played(drawn)
+    for number in range(4, 8):
+        world.node(f"n{number}", gpus=8)
+    for number in range(small):
+        world.pod(f"small-{number}", gpus=1, priority=number // 8 * 5)
+    world.run()
+    return world
+
+
+@examples(60)
+@given(histories(), st.integers(2, 24))
+def test_equal_pods_that_come_while_others_are_nominated_go_where_each_would_go_by_itself(drawn, small):
+    together = filled(drawn, small)
+    with mock.patch.object(batches, "batch_of", lambda _state, head, *_: [head]):
+        alone = filled(drawn, small)
+    assert together.where("small") == alone.where("small")
+    assert [one for one in together.log if isinstance(one, Evict)] == [
+        one for one in alone.log if isinstance(one, Evict)
+    ]
 
 
 def waiting_for_victims(many: int) -> World:

@@ -1,7 +1,8 @@
 """Equal single pods, one behind the other, admitted in one go, each as by itself.
 
 All nodes are seen at once, and taken as each would have chosen. Where another has a claim, a throttle is about them or
-quota is borrowed, each goes alone.
+quota is borrowed, each goes alone. Where others are nominated, so do those that have a queue, for its order may tell
+whose room each may have, and those that are nominated themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def batch_of(
     if not _stands_alone(state, head):
         return [head]
     count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head.queue, choice))
-    followers = takewhile(_is_single, behind)
+    nominated = state.nominations.ours
+    followers = takewhile(lambda one: _is_single(one) and one.workload.key not in nominated, behind)
     return [head, *islice(followers, max(0, count - 1))]
 
 
@@ -58,8 +60,8 @@ def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:
         return False
     if (
         any(kept.spots for kept in state.kept_for_successors.values())
-        or state.nominations.ours
-        or state.nominations.others
+        or workload.key in state.nominations.ours
+        or (entry.queue is not None and (state.nominations.ours or state.nominations.others))
         or state.backfill_reservations.of
         or state.backfill_reservations.pauses
     ):

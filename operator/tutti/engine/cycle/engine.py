@@ -11,8 +11,6 @@ One turn of `decide` goes through six steps, each a method of `Engine`, in this 
     4 reserve  quota and nodes for each in turn, all or nothing; or take others out for it, or have it wait
     5 bind     what is reserved and complete
     6 report   statuses, conditions and events of what has changed
-
-A pod that waits in a queue is found by `_choose`, gets its node in `_try_one`, and is sent there by `_bind`.
 """
 
 from __future__ import annotations
@@ -263,8 +261,10 @@ class Engine:
 
     def _try_together(self, batch: Batch) -> bool:
         """Admit equal single pods that are next one after the other; returns whether the first of them was."""
-        state = self.state
-        admitted = batch.entries[: reserve_batch(state, batch.entries, batch.choice)]
+        state, first = self.state, batch.entries[0]
+        priority = by_priority.priority_of(state, first.workload, first.needs)
+        with nominated_room.respecting_nominations(state, first, priority):
+            admitted = batch.entries[: reserve_batch(state, batch.entries, batch.choice)]
         for workload in (entry.workload for entry in admitted):
             self._queue.evaluated += 1
             state.count_try(workload, admitted=True)
