@@ -19,10 +19,32 @@ PACKINGS = [AllocationScore(), AllocationScore(most=True), AllocationScore(shape
 MEANWHILE = ["", "", "", "", "", "", "", "", "other", "ends", "cordon", "node", "grows", "rolled back", "in turn"]
 
 
+ZONE = "topology.kubernetes.io/zone"
+SELECTOR = {"matchLabels": {"app": "x"}}
+
+
+def spread(key, when):
+    over = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": when, "labelSelector": SELECTOR}
+    return {"topologySpreadConstraints": [over]}
+
+
+def apart(key):
+    term = {"topologyKey": key, "labelSelector": SELECTOR}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+MINDING = [
+    spread(ZONE, "DoNotSchedule"),
+    spread(ZONE, "ScheduleAnyway"),
+    spread("kubernetes.io/hostname", "ScheduleAnyway"),
+    apart("kubernetes.io/hostname"),
+]
+
+
 def sized(sizes):
     cluster = Cluster()
     for i, (cores, memory) in enumerate(sizes):
-        cluster.put_node(node(f"n{i}", cpu=cores, memory=memory, pods=60))
+        cluster.put_node(node(f"n{i}", cpu=cores, memory=memory, pods=60, labels={ZONE: "abc"[i % 3]}))
     return cluster
 
 
@@ -67,6 +89,27 @@ def test_the_next_gang_goes_on_where_the_last_one_ended(sizes, gangs, cpu, packi
             else:
                 rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
                 assert sorted(rows.tolist()) == sorted(expected)
+            transaction.commit()
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(st.sampled_from([4, 8, 64]), st.sampled_from([16, 64])), min_size=3, max_size=12),
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(MEANWHILE[:-1])), min_size=4, max_size=9),
+    st.sampled_from(["100m", "1", "3"]),
+    st.sampled_from(PACKINGS),
+    st.sampled_from(MINDING),
+)
+def test_gangs_that_mind_where_others_are_go_where_nodes_are_scored_anew(sizes, gangs, cpu, packing, spec):
+    cluster, profile = sized(sizes), with_packing(packing)
+    classes = [cluster.classes.of(pod("p", cpu=one, **spec).spec, "default", {"app": "x"}) for one in (cpu, "200m")]
+    for number, (count, meanwhile) in enumerate(gangs):
+        pod_class = classes[number == 5]
+        happen(cluster, meanwhile, number, pod_class, profile)
+        expected = one_after_another(cluster, pod_class, count, profile)
+        with cluster.transaction() as transaction:
+            rows = place_ask(cluster.nodes, transaction, Ask(pod_class, 0, count), profile)
+            assert sorted(rows.tolist()) == sorted(expected)
             transaction.commit()
 
 

@@ -33,7 +33,7 @@ from tutti.placement.framework import (
     limits_per_node,
     reserves,
 )
-from tutti.placement.order_ahead import before_one_is_full, goes_by_columns, order_ahead
+from tutti.placement.order_ahead import before_one_is_full, first_scores, goes_by_columns, order_ahead
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
@@ -85,8 +85,7 @@ class NodeChoice:
         return self._merged(wanted, None)
 
     def _merged(self, wanted: int, ties: Rows | None) -> Rows:
-        profile, alike = self.profile, ties is None and not self.preferences
-        if wanted and alike and profile.packing is None and goes_by_columns(profile.fill):
+        if wanted and ties is None and not self.preferences and self._is_kept:
             return self._in_known_order(wanted)
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left), ties)
 
@@ -151,18 +150,18 @@ class NodeChoice:
         ties: Rows | None,
     ) -> Rows:
         choice = self._sequential(states, scorers)
-        order = choice.by_kind(wanted) if ties is None else None
-        if order is None:
-            order = choice.by_row(wanted, None, ties)
-        rows = np.array(order, dtype=np.int64)
+        placed = choice.by_kind(wanted) if ties is None else None
+        rows = np.array(choice.by_row(wanted, None, ties) if placed is None else placed.order, dtype=np.int64)
         self._take(self._counted(rows))
+        if placed is not None and placed.following and self._is_kept:
+            first_scores(self.nodes).placed(self.pod_class, placed.following)
         return rows
 
     def _sequential(
         self, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> SequentialChoice:
         weighted = [(one, state) for one, state in zip(self.profile.neighbours, scorers, strict=True) if state]
-        return SequentialChoice(self.room, self._fill, self.preferences, states, weighted)
+        return SequentialChoice(self.room, self._fill, self._first, self.preferences, states, weighted)
 
     def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows], ties: Rows | None) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
@@ -213,6 +212,19 @@ class NodeChoice:
             if scores is not None:
                 total += scores if one.weight == 1 else scores * one.weight
         return total
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether what one more pod is worth by how full a node is can be kept for whoever asks next."""
+        return self.profile.packing is None and goes_by_columns(self.profile.fill)
+
+    def _first(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: the weighted scores by how full a node would be with one more pod."""
+        if self._is_kept:
+            kept, fill = first_scores(self.nodes), self.profile.fill
+            return kept.of(self.pod_class, fill, rows, lambda some: self._fill(some, _FIRST)[0])
+        first: Scores = self._fill(rows, _FIRST)[0]
+        return first
 
     def _preferred(self, rows: Rows) -> Scores:
         """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""

@@ -77,7 +77,7 @@ class NodeKinds:
             return None
         order = _by_kind_and_fill(kind, len(sizes), fill)
         kept, few = np.minimum(sizes, wanted), max(_AT_LEAST, 2 * (1 + wanted // max(1, len(sizes))))
-        begins, first = (np.cumsum(sizes) - sizes).tolist(), np.minimum(kept, few).tolist()
+        begins, first = (np.cumsum(sizes) - sizes).tolist(), np.where(kept > 2 * few, few, kept).tolist()
         spans = list(zip(begins, first, kept.tolist(), strict=True))
         best = order if len(order) == sum(first) else np.concatenate([order[at : at + now] for at, now, _ in spans])
         pairs = iter(zip((-fill[best]).tolist(), rows[best].tolist(), strict=True))

@@ -8,12 +8,15 @@ gang gets what is left of the order. That is where it would have gone: as k deci
 It holds as long as everything that it was worked out of is as the last one left it. That is compared, not kept track
 of: what nodes offer and have in use, and which of them have any room. An order is kept up to where it takes the last
 room of a node, so that how much room there is decides nothing.
+
+Pods that mind each other go one by one (`sequential.py`). Of those only what the next one is worth on each node by how
+full it is can be kept; it is asked again of the nodes that have changed since.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +24,14 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import AllocationScorer, Counts, Mask, Rows
+from tutti.placement.framework import AllocationScorer, Counts, Mask, Rows, Scores
 from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllocation
 
 MOST_AHEAD = 512
 """So many pods are ordered at once."""
 
 _KEY = "order ahead"
+_SCORES_KEY = "first scores"
 
 
 @dataclass(slots=True)
@@ -111,7 +115,61 @@ class OrderAhead:
 
     @property
     def _supply(self) -> Hashable:
-        return self.nodes.capacity_version, self.nodes.allocatable.shape
+        return _supply_of(self.nodes)
+
+
+@dataclass(slots=True)
+class FirstScores:
+    """What one more pod of the class that asked last is worth on each node by how full that is.
+
+    Attributes:
+        scoring: By what nodes were scored.
+        supply: Tells what nodes offer.
+        requested: int64[rows, resources], as it was scored; and so `scored`, int64[rows, 2].
+        scores: int64[rows].
+    """
+
+    nodes: NodeColumns
+    whose: weakref.ref[PodClass] | None = None
+    scoring: Hashable = None
+    supply: Hashable = None
+    requested: NDArray[np.int64] | None = None
+    scored: NDArray[np.int64] | None = None
+    scores: Scores | None = None
+
+    def of(self, pod_class: PodClass, scoring: Hashable, rows: Rows, ask: Callable[[Rows], Scores]) -> Scores:
+        """Return int64[len(rows)]: what one more pod of a class is worth on some rows.
+
+        Args:
+            pod_class: The class.
+            scoring: By what nodes are scored for it, which must go by nothing but what they offer and have in use.
+            rows: Which rows.
+            ask: Scores rows, int64[k], as they are now.
+        """
+        again = self.whose is not None and self.whose() is pod_class
+        if not again:
+            self.whose, self.scores = weakref.ref(pod_class), None
+            return ask(rows)
+        nodes, supply = self.nodes, _supply_of(self.nodes)
+        kept, requested, scored = self.scores, self.requested, self.scored
+        if kept is None or requested is None or scored is None or (self.scoring, self.supply) != (scoring, supply):
+            self.scoring, self.supply, self.scores = scoring, supply, ask(np.arange(len(nodes)))
+            self.requested, self.scored = nodes.requested.copy("F"), nodes.scored.copy("F")
+            return self.scores[rows]
+        stale = np.flatnonzero(_differs(requested, nodes.requested) | _differs(scored, nodes.scored))
+        if len(stale):
+            kept[stale] = ask(stale)
+            requested[stale], scored[stale] = nodes.requested[stale], nodes.scored[stale]
+        return kept[rows]
+
+    def placed(self, pod_class: PodClass, following: Mapping[int, int]) -> None:
+        """Take in what one more pod is worth now on rows where pods of a class were placed by these scores."""
+        kept, requested, scored = self.scores, self.requested, self.scored
+        if kept is None or requested is None or scored is None or self.whose is None or self.whose() is not pod_class:
+            return
+        rows = list(following)
+        kept[rows] = list(following.values())
+        requested[rows], scored[rows] = self.nodes.requested[rows], self.nodes.scored[rows]
 
 
 def before_one_is_full(order: Rows, room: Counts) -> int:
@@ -124,9 +182,29 @@ def before_one_is_full(order: Rows, room: Counts) -> int:
     return int(by_row[nth == room[rows]].min())
 
 
+def _differs(one: NDArray[np.int64], other: NDArray[np.int64]) -> Mask:
+    """Return bool[rows]: which rows of two columns, int64[rows, k], are not the same."""
+    out: Mask = one[:, 0] != other[:, 0]
+    for column in range(1, one.shape[1]):
+        out |= one[:, column] != other[:, column]
+    return out
+
+
+def _supply_of(nodes: NodeColumns) -> Hashable:
+    return nodes.capacity_version, nodes.allocatable.shape
+
+
 def goes_by_columns(scoring: Iterable[AllocationScorer]) -> bool:
     """Whether nothing but what nodes offer and have in use decides such scores."""
     return all(isinstance(one, AllocationScore | BalancedAllocation) for one in scoring)
+
+
+def first_scores(nodes: NodeColumns) -> FirstScores:
+    """Return what was scored last over these columns."""
+    known = nodes.derived.get(_SCORES_KEY)
+    if not isinstance(known, FirstScores):
+        known = nodes.derived[_SCORES_KEY] = FirstScores(nodes)
+    return known
 
 
 def order_ahead(nodes: NodeColumns) -> OrderAhead:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import is_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,6 @@ Points = Sequence[tuple[NodeScorer, Scores]]
 WeightedScorers = Sequence[tuple[InterPodScorer, PreScoreState]]
 
 _DEPTH = 4
-_FIRST = np.array([1], dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -147,13 +147,25 @@ class _Ranking:
         return more
 
 
+class Placed(NamedTuple):
+    """Where pods were placed one after another.
+
+    Attributes:
+        order: The row of each in turn.
+        following: By row, the score by fill of one more pod there, of those of which it is known and that have room.
+    """
+
+    order: list[int]
+    following: dict[int, int]
+
+
 @dataclass(slots=True)
 class SequentialChoice:
     """One choice of nodes for pods that mind each other.
 
     Attributes:
         room: int64[rows], how many pods each row could take as far as these do not mind each other.
-        fill: Gives the scores by fill.
+        fill: Gives the scores by fill; `first`, of the first pod on each of some rows.
         points: Raw points over all rows of the preferences that tell nodes apart.
         states: The filters whose answer changes with each pod.
         weighted: The inter-pod scores, each with its state.
@@ -161,25 +173,26 @@ class SequentialChoice:
 
     room: Counts
     fill: Callable[[Rows, Counts], Scores]
+    first: Callable[[Rows], Scores]
     points: Points
     states: Sequence[PreFilterState]
     weighted: WeightedScorers
 
-    def by_kind(self, wanted: int) -> list[int] | None:
-        """Place up to so many pods; returns the row of each in turn, or None where kinds are of no use."""
+    def by_kind(self, wanted: int) -> Placed | None:
+        """Place up to so many pods; returns None where kinds are of no use."""
         if wanted == 1:
-            return self.alone()
+            return Placed(self.alone(), {})
         filters = [one for one in self.states if is_narrowable_filter(one)]
         scorers = [one for _, one in self.weighted if is_narrowable_score(one)]
         if len(filters) + len(scorers) < len(self.states) + len(self.weighted):
             return None
         rows = np.flatnonzero(self.room)
         if not len(rows):
-            return []
+            return Placed([], {})
         told = [*filters, *scorers]
         features: list[Features] = [column for one in told for column in one.features()]
         features += [points for _, points in self.points]
-        kinds = NodeKinds.of(rows, self.fill(rows, _FIRST)[0], features, wanted=wanted)
+        kinds = NodeKinds.of(rows, self.first(rows), features, wanted=wanted)
         if kinds is None:
             return None
         levels = AllocationScores.of(kinds.at_hand(), self.fill, most=int(self.room.max()), later=kinds.at_hand)
@@ -191,7 +204,7 @@ class SequentialChoice:
         rows = np.flatnonzero(feasible(self.room > 0, self.states))
         if not len(rows):
             return []
-        row = int(rows[int((self._worth(rows) + self.fill(rows, _FIRST)[0]).argmax())])
+        row = int(rows[int((self._worth(rows) + self.first(rows)).argmax())])
         self._add(row)
         return [row]
 
@@ -247,9 +260,10 @@ class SequentialChoice:
         levels: AllocationScores,
         filters: list[NarrowableFilterState],
         scorers: list[NarrowableScoreState],
-    ) -> list[int]:
+    ) -> Placed:
         order: list[int] = []
         placed: dict[int, int] = {}
+        following: dict[int, int] = {}
         own = any(one.own for one in (*filters, *scorers))
         preferred = [(one, points[kinds.first]) for one, points in self.points]
         weights = [scorer.weight for scorer, _ in self.weighted]
@@ -269,14 +283,19 @@ class SequentialChoice:
                 preferred = [(one, points[again]) for one, points in preferred]
                 ranking = _Ranking(kinds, scorers, weights, preferred, lasting=False)
             add_pod(now, [*filters, *scorers], around=own and not new)
-            changed = kinds.move(kind, now, levels.of_next(row, there) if there < self.room[row] else None)
+            fill = levels.of_next(row, there) if there < self.room[row] else None
+            if fill is not None:
+                following[row] = fill
+            else:
+                following.pop(row, None)
+            changed = kinds.move(kind, now, fill)
             if new or not settled:
                 allowed = _allowed(filters, len(kinds))
                 settled = all(one.settled for one in filters)
                 changed = True
             if changed:
                 seen = (allowed & kinds.there).nonzero()[0]
-        return order
+        return Placed(order, following)
 
 
 def _places(rows: Rows, first: int = 0) -> dict[int, int]:

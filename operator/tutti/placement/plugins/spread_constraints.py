@@ -113,15 +113,19 @@ def spread_constraints(
     pod_class: PodClass, nodes: NodeColumns, when: str, defaults: SpreadDefaults
 ) -> tuple[list[TopologySpread], bool]:
     """Return the constraints of a class that are hard or soft, and whether they are the system's defaults."""
-    own = pod_class.spec.topology_spread_constraints
-    if own:
-        chosen = [one for one in own if one.when_unsatisfiable == when]
-        return [_spread_constraint(one, _selector(one, pod_class), pod_class, nodes) for one in chosen], False
+    if pod_class.spec.topology_spread_constraints:
+        stamp = (nodes.version, len(nodes))
+        return pod_class.keep(("spread", when), stamp, lambda: _own_constraints(pod_class, nodes, when)), False
     chosen = [one for one in defaults.constraints if one.when_unsatisfiable == when]
     selector = default_selector(pod_class, nodes) if chosen else None
     if selector is None:
         return [], defaults.system
     return [_spread_constraint(one, selector, pod_class, nodes) for one in chosen], defaults.system
+
+
+def _own_constraints(pod_class: PodClass, nodes: NodeColumns, when: str) -> list[TopologySpread]:
+    chosen = [one for one in pod_class.spec.topology_spread_constraints if one.when_unsatisfiable == when]
+    return [_spread_constraint(one, _selector(one, pod_class), pod_class, nodes) for one in chosen]
 
 
 def default_selector(pod_class: PodClass, nodes: NodeColumns) -> LabelSelector | None:
