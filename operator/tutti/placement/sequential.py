@@ -147,7 +147,7 @@ class _Ranking:
         return more
 
 
-class Placed(NamedTuple):
+class PlacedInTurn(NamedTuple):
     """Where pods were placed one after another.
 
     Attributes:
@@ -178,17 +178,17 @@ class SequentialChoice:
     states: Sequence[PreFilterState]
     weighted: WeightedScorers
 
-    def by_kind(self, wanted: int) -> Placed | None:
+    def by_kind(self, wanted: int) -> PlacedInTurn | None:
         """Place up to so many pods; returns None where kinds are of no use."""
         if wanted == 1:
-            return Placed(self.alone(), {})
+            return PlacedInTurn(self.alone(), {})
         filters = [one for one in self.states if is_narrowable_filter(one)]
         scorers = [one for _, one in self.weighted if is_narrowable_score(one)]
         if len(filters) + len(scorers) < len(self.states) + len(self.weighted):
             return None
         rows = np.flatnonzero(self.room)
         if not len(rows):
-            return Placed([], {})
+            return PlacedInTurn([], {})
         told = [*filters, *scorers]
         features: list[Features] = [column for one in told for column in one.features()]
         features += [points for _, points in self.points]
@@ -260,7 +260,7 @@ class SequentialChoice:
         levels: AllocationScores,
         filters: list[NarrowableFilterState],
         scorers: list[NarrowableScoreState],
-    ) -> Placed:
+    ) -> PlacedInTurn:
         order: list[int] = []
         placed: dict[int, int] = {}
         following: dict[int, int] = {}
@@ -295,7 +295,7 @@ class SequentialChoice:
                 changed = True
             if changed:
                 seen = (allowed & kinds.there).nonzero()[0]
-        return Placed(order, following)
+        return PlacedInTurn(order, following)
 
 
 def _places(rows: Rows, first: int = 0) -> dict[int, int]:
