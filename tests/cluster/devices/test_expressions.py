@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tutti.cluster.devices import expressions
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expression_texts import as_evaluated
 from tutti.cluster.devices.expression_values import SelectorError
@@ -272,3 +273,24 @@ def test_an_expression_looks_at_what_it_names(expression, names):
 )
 def test_what_an_expression_may_look_at_beyond_is_everything(expression):
     assert names_read(expression) is None
+
+
+def test_an_expression_is_compiled_once_and_evaluated_once_about_devices_that_are_alike(monkeypatch):
+    compiled: list[str] = []
+    evaluated: list[str] = []
+    compile_one, evaluate = expressions._compiled, Expressions._evaluated
+    monkeypatch.setattr(expressions, "_compiled", lambda text, shape: compiled.append(text) or compile_one(text, shape))
+    monkeypatch.setattr(
+        Expressions, "_evaluated", lambda self, text, one: evaluated.append(text) or evaluate(self, text, one)
+    )
+    known, model = Expressions(), f'{OWN}.model == "a100"'
+    for _ in range(3):
+        alike = DeviceContent(GPU.driver, tuple(GPU.attributes), tuple(GPU.capacity), GPU.multiple)
+        other = DeviceContent(GPU.driver, GPU.attributes[:3], GPU.capacity, GPU.multiple)
+        assert [known.holds(model, one) for one in (GPU, alike, other)] == [True] * 3
+        with pytest.raises(SelectorError):
+            known.holds(f"{OWN}.missing", alike)
+
+    assert sorted(compiled) == sorted([model, f"{OWN}.missing"])
+    assert evaluated.count(model) == 2
+    assert evaluated.count(f"{OWN}.missing") == 1

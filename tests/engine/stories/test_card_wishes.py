@@ -1,0 +1,92 @@
+"""What the annotations of a pod wish of its cards, by HAMi's words: which cards of a node, and which node."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.engine.hami_world import HamiWorld, card
+from tutti.api.hami import REGISTER
+
+NUMA_BIND = "nvidia.com/numa-bind"
+CARDS = "hami.io/gpu-scheduler-policy"
+NODES = "hami.io/node-scheduler-policy"
+MODE = "nvidia.com/vgpu-mode"
+
+
+def two_zones(used: int) -> HamiWorld:
+    """A node with two cards in each of two zones; of the first of each zone so many MiB are used."""
+    world = HamiWorld()
+    world.machine("a", 4, annotations={REGISTER: json.dumps([card(at, "a", numa=at // 2) for at in range(4)])})
+    for at in (0, 2):
+        world.card_pod(f"before-{at}", used, annotations={"nvidia.com/use-gpuuuid": f"GPU-a-{at}"})
+    world.run()
+    assert [memory for memory, _, _ in world.taken("a")] == [used, 0, used, 0]
+    return world
+
+
+@pytest.mark.parametrize(
+    ("annotations", "given"),
+    [
+        ({}, [0, 2]),
+        ({CARDS: "binpack"}, [0, 2]),
+        ({CARDS: "spread"}, [1, 3]),
+        ({CARDS: "mutex"}, [1, 3]),
+        ({CARDS: "numa"}, [0, 1]),
+        ({CARDS: "numa,mutex"}, [1, 3]),
+        ({CARDS: "of my own"}, [0, 2]),
+        ({NUMA_BIND: "true"}, [0, 1]),
+        ({NUMA_BIND: "false"}, [0, 2]),
+        ({NUMA_BIND: "true", CARDS: "spread"}, [0, 1]),
+    ],
+)
+def test_cards_of_a_node_are_chosen_as_the_pod_wishes(annotations: dict[str, str], given: list[int]):
+    world = two_zones(8000)
+    world.card_pod("pod", 4000, count=2, annotations=annotations)
+    world.run()
+    assert sorted(one for one, _, _ in world.parts("pod")[0]) == [f"GPU-a-{at}" for at in given]
+
+
+@pytest.mark.parametrize(("bound", "size", "starts"), [("true", 1, False), ("false", 1, True), ("false", 2, False)])
+def test_a_pod_that_wants_one_zone_waits_where_its_cards_would_be_of_two(bound: str, size: int, starts: bool):
+    world = two_zones(16000)
+    world.sharing_gang("gang", size, 16000, count=2, annotations={NUMA_BIND: bound})
+    world.run()
+    assert ("gang-0" in world.where()) is starts
+    if starts:
+        assert sorted(one for one, _, _ in world.parts("gang-0")[0]) == ["GPU-a-1", "GPU-a-3"]
+
+
+@pytest.mark.parametrize(("annotations", "goes"), [({}, "a"), ({NODES: "binpack"}, "a"), ({NODES: "spread"}, "b")])
+def test_a_node_is_filled_or_spared_as_the_pod_wishes(annotations: dict[str, str], goes: str):
+    world = HamiWorld()
+    world.machine("a")
+    world.card_pod("before", 4000)
+    world.run()
+    world.machine("b")
+    world.card_pod("pod", 4000, annotations=annotations)
+    world.run()
+    assert world.where()["pod"] == goes
+
+
+@pytest.mark.parametrize(("mode", "goes"), [("mps", "b"), ("hami-core", "a"), ("mig", None)])
+def test_only_cards_of_the_mode_that_a_pod_wishes_will_do(mode: str, goes: str | None):
+    world = HamiWorld()
+    world.machine("a")
+    world.machine("b", mode="mps")
+    world.card_pod("pod", 4000, annotations={MODE: mode})
+    world.run()
+    assert world.where().get("pod") == goes
+
+
+def test_who_asks_for_all_compute_of_a_card_shares_it_with_nobody():
+    """HAMi: 100 % of the cores are to be had of an unused card alone, even where nobody uses its compute."""
+    world = HamiWorld()
+    world.machine("a", 1)
+    world.card_pod("before", 4000)
+    world.run()
+    world.card_pod("all", 4000, cores=100)
+    world.card_pod("most", 4000, cores=99)
+    world.run()
+    assert world.where() == {"before": "a", "most": "a"}
