@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,3 +128,10 @@ def test_no_more_is_counted_than_is_wanted():
     needs = CardNeeds((CardDemand(1, 3000), CardDemand(1, 1000)))
     for most, room in ((1, 1), (3, 3), (2, 2), (1024, 8), (5, 5), (8, 8), (9, 8)):
         assert card_room(found, needs, most).tolist() == [room]
+
+
+@pytest.mark.parametrize(("bound", "room"), [(False, 1), (True, 0)])
+def test_cards_of_two_zones_are_no_room_for_who_wants_one(bound: bool, room: int):
+    found = columns([(16000, 1), (1000, 1), (16000, 1)])
+    needs = CardNeeds((CardDemand(2, 5000),), wishes=CardWishes(one_numa_node=bound))
+    assert card_room(found, needs).tolist() == [room]
