@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.harness.devices import FROM_TEMPLATE, publish, published, taken, template
 from e2e.harness.replica import Replica, replica
 from e2e.harness.story import Story
 
@@ -45,6 +46,27 @@ def test_the_leader_is_killed_in_the_middle_of_a_gang_and_the_standby_completes_
     assert {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")} == uids  # nobody was evicted
     uids_of = {uid for name, uid in uids.items() if name in bound}
     assert not uids_of & second.bound()  # what was bound is not bound again
+
+
+def test_the_leader_is_killed_while_claims_get_devices_and_none_is_given_twice(
+    story: Story, pair: tuple[Replica, Replica]
+) -> None:
+    if not story.cluster.kubelets:
+        pytest.skip("without a control plane nobody makes claims from templates")
+    first, second = pair
+    with published(story) as create:
+        template(story, 2, publish(story, create))
+        story.object("PodGroup", "train", {"schedulingPolicy": {"gang": {"minCount": 4}}})
+        for rank in range(4):
+            labels = {"scheduling.tutti.dev/pod-group": "train"}
+            story.pod(f"train-{rank}", labels=labels, device_claims=[FROM_TEMPLATE])
+        story.wait(lambda: bool(taken(story)), "a claim to get its devices")
+        first.kill()
+
+        story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
+        story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound", seconds=60)
+        devices = taken(story)
+        assert len(devices) == len(set(devices)) == 8
 
 
 def test_a_leader_that_is_told_to_end_hands_over_at_once(story: Story, pair: tuple[Replica, Replica]) -> None:

@@ -27,8 +27,11 @@ from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, 
 from tutti.engine.preemption import by_priority
 from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records import pod_sets
+from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
+from tutti.kube.device_claims import DeviceClaimWriter
 from tutti.kube.lease import Elector
 from tutti.kube.statuses import StatusWriter
 from tutti.kube.store import Change, Deletion, ObjectStore
@@ -173,6 +176,19 @@ def held_devices_are_free(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeviceLedger, "free", lambda *_: None)
 
 
+def devices_stay_on_claims(patch: pytest.MonkeyPatch) -> None:
+    """What a claim is to lose is taken for written, and is not."""
+    write = DeviceClaimWriter._write
+
+    async def written(writer: DeviceClaimWriter, decision: WriteDeviceClaim) -> DeviceClaimWritten:
+        if decision.change != "free":
+            return await write(writer, decision)
+        about = (decision.namespace, decision.name, decision.uid, decision.change)
+        return DeviceClaimWritten(*about, done=True, version=decision.version)
+
+    patch.setattr(DeviceClaimWriter, "_write", written)
+
+
 BREAKAGES: dict[str, Break] = {
     "a gated member counts as one that can be bound": placeable_but("gated", PodPhase.GATED),
     "a gang is satisfied with one member less": one_member_less,
@@ -202,6 +218,7 @@ BREAKAGES: dict[str, Break] = {
     "successors are placed one by one": successors_come_one_by_one,
     "pods are bound before their claims have devices": devices_go_unwritten,
     "devices that claims have are free": held_devices_are_free,
+    "devices that claims lose stay on them": devices_stay_on_claims,
     "who comes to share a claim chooses for himself": nothing(DevicePromises, "_share"),
     "the claim of a group is noted as its pods'": nothing(GroupClaims, "group_of"),
 }
@@ -222,6 +239,7 @@ SHOWN_IN = {
     "successors are placed one by one": 25,
     "pods are bound before their claims have devices": 15,
     "devices that claims have are free": 8,
+    "devices that claims lose stay on them": 55,
 }
 """Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
 

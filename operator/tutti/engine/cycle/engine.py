@@ -7,9 +7,9 @@ One turn of `decide` goes through six steps, each a method of `Engine`, in this 
 
     1 settle   every workload that something was observed about
     2 expire   deadlines that have passed nevertheless: permits and bind windows
-    3 choose   who is tried now, and in which order
-    4 reserve  quota and nodes for each in turn, all or nothing; or take others out for it, or have it wait
-    5 bind     what is reserved and complete
+    3 choose   who is tried now, and in which order (`_choose`)
+    4 reserve  quota and nodes for each in turn, all or nothing (`_try_one`); or take others out for it, or have it wait
+    5 bind     what is reserved and complete (`_bind`)
     6 report   statuses, conditions and events of what has changed
 """
 
