@@ -58,8 +58,11 @@ async def test_blocks_share_one_shell(tmp_path: Path) -> None:
 
 WAITS = """
 import asyncio
+import signal
 from pathlib import Path
 from handbook.walkthrough import shell
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 
 async def wait():
     async with shell(Path(), {}) as running:
