@@ -126,16 +126,22 @@ def test_a_claim_that_loses_its_node_gets_another_device_that_nobody_else_gets()
     assert not world.replay().differences
 
 
+def being_allocated() -> World:
+    """A pod whose claim for an extended resource is made, and is being given the only device."""
+    out = World()
+    out.devices.put(device_class(extendedResourceName=RESOURCE))
+    out.node("n0", gpus=0)
+    out.devices.put(resource_slice("n0", 1))
+    out.devices.held = True
+    out.pod("first", gpus=0, extended={RESOURCE: "1"})
+    out.run()
+    out.devices.write()  # it is made
+    out.run()
+    return out
+
+
 def test_devices_of_a_claim_for_extended_resources_return_with_it():
-    world = World()
-    world.devices.put(device_class(extendedResourceName=RESOURCE))
-    world.node("n0", gpus=0)
-    world.devices.put(resource_slice("n0", 1))
-    world.devices.held = True
-    world.pod("first", gpus=0, extended={RESOURCE: "1"})
-    world.run()
-    world.devices.write()  # it is made
-    world.run()
+    world = being_allocated()
     world.pod("urgent", gpus=0, extended={RESOURCE: "1"}, priority=1000)
     world.run()
     assert [change for change, _ in under_way(world)] == ["allocate", "remove"]
@@ -150,15 +156,7 @@ def test_devices_of_a_claim_for_extended_resources_return_with_it():
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_devices_of_a_claim_for_extended_resources_return_though_its_pod_has_ended(fails: bool):
-    world = World()
-    world.devices.put(device_class(extendedResourceName=RESOURCE))
-    world.node("n0", gpus=0)
-    world.devices.put(resource_slice("n0", 1))
-    world.devices.held = True
-    world.pod("first", gpus=0, extended={RESOURCE: "1"})
-    world.run()
-    world.devices.write()  # it is made
-    world.run()
+    world = being_allocated()
     world.finish("first", phase="Failed")
     world.pod("second", gpus=0, extended={RESOURCE: "1"})
     world.run()
