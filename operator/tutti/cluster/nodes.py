@@ -7,7 +7,7 @@ is how filters and scores read.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -91,6 +91,7 @@ class ImageTable:
 ABSENT = -1
 
 K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -283,6 +284,16 @@ class NodeColumns:
             if amount > 0:
                 self._requested[row, UNKNOWN_RESOURCE] -= 1
                 self._requested[row, self.resource_index.column(name)] += bounded(amount)
+
+    def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
+        """Return what is worked out once for each stamp: the versions of all that it is worked out of."""
+        kept = self.derived.get(key)
+        if isinstance(kept, tuple) and kept[0] == stamp:
+            known: T = kept[1]
+            return known
+        found = work_out()
+        self.derived[key] = (stamp, found)
+        return found
 
     def gives_devices_in_turn(self, needs: DeviceNeeds) -> bool:
         """Whether what one pod is given changes what the next finds elsewhere, so that each is asked about in turn."""

@@ -16,8 +16,9 @@ full it is can be kept; it is asked again of the nodes that have changed since.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,37 @@ from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllo
 MOST_AHEAD = 512
 """So many pods are ordered at once."""
 
-_KEY = "order ahead"
-_SCORES_KEY = "first scores"
+_ALL = slice(None)
+
+
+@dataclass(slots=True)
+class _InUse:
+    """What nodes had in use when it was last looked: copies of these columns.
+
+    Attributes:
+        requested: int64[rows, resources].
+        scored: int64[rows, 2].
+    """
+
+    requested: NDArray[np.int64]
+    scored: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, nodes: NodeColumns) -> Self:
+        """Look."""
+        return cls(nodes.requested.copy("F"), nodes.scored.copy("F"))
+
+    def is_so(self, nodes: NodeColumns) -> bool:
+        """Whether they have the same in use now."""
+        return np.array_equal(self.scored, nodes.scored) and np.array_equal(self.requested, nodes.requested)
+
+    def changed(self, nodes: NodeColumns) -> Rows:
+        """Return int64[k]: the rows that have something else in use now."""
+        return np.flatnonzero(_differs(self.requested, nodes.requested) | _differs(self.scored, nodes.scored))
+
+    def look_again(self, nodes: NodeColumns, rows: Sequence[int] | Rows | slice = _ALL) -> None:
+        """Take in what some rows have in use now."""
+        self.requested[rows], self.scored[rows] = nodes.requested[rows], nodes.scored[rows]
 
 
 @dataclass(slots=True)
@@ -42,15 +72,14 @@ class _Left:
         scoring: By what nodes were scored.
         supply: Tells what nodes offer.
         has_room: bool[rows].
-        requested: int64[rows, resources], as those who were placed have left it; and so `scored`, int64[rows, 2].
+        in_use: As those who were placed have left it.
         rows: int64[m], the row of each pod that comes next.
     """
 
     scoring: Hashable
     supply: Hashable
     has_room: Mask
-    requested: NDArray[np.int64]
-    scored: NDArray[np.int64]
+    in_use: _InUse
     rows: Rows
 
 
@@ -74,10 +103,9 @@ class OrderAhead:
         left = self.left
         if left is None or len(left.rows) < wanted or not self._asked_last(pod_class):
             return None
-        if (left.scoring, left.supply) != (scoring, self._supply) or not np.array_equal(left.has_room, room > 0):
+        if (left.scoring, left.supply) != (scoring, _supply(self.nodes)):
             return None
-        nodes = self.nodes
-        if not (np.array_equal(left.scored, nodes.scored) and np.array_equal(left.requested, nodes.requested)):
+        if not np.array_equal(left.has_room, room > 0) or not left.in_use.is_so(self.nodes):
             return None
         rows = left.rows[:wanted]
         return rows if (np.bincount(rows, minlength=len(room)) <= room).all() else None
@@ -99,43 +127,43 @@ class OrderAhead:
         """
         again, self.whose, self.left = self._asked_last(pod_class), weakref.ref(pod_class), None
         if again and len(order):
-            requested, scored = self.nodes.requested.copy("F"), self.nodes.scored.copy("F")
-            self.left = _Left(scoring, self._supply, has_room, requested, scored, order)
+            self.left = _Left(scoring, _supply(self.nodes), has_room, _InUse.of(self.nodes), order)
 
     def go_on(self, placed: int) -> None:
         """Note that the next ones of the order have been placed."""
         left = self.left
         assert left is not None  # they were in it
         left.rows = left.rows[placed:]
-        np.copyto(left.requested, self.nodes.requested)
-        np.copyto(left.scored, self.nodes.scored)
+        left.in_use.look_again(self.nodes)
 
     def _asked_last(self, pod_class: PodClass) -> bool:
         return self.whose is not None and self.whose() is pod_class
 
-    @property
-    def _supply(self) -> Hashable:
-        return _supply_of(self.nodes)
-
 
 @dataclass(slots=True)
-class FirstScores:
-    """What one more pod of the class that asked last is worth on each node by how full that is.
+class _Scored:
+    """Scores of all nodes, and what they were worked out of.
 
     Attributes:
         scoring: By what nodes were scored.
         supply: Tells what nodes offer.
-        requested: int64[rows, resources], as it was scored; and so `scored`, int64[rows, 2].
+        in_use: As it was scored.
         scores: int64[rows].
     """
 
+    scoring: Hashable
+    supply: Hashable
+    in_use: _InUse
+    scores: Scores
+
+
+@dataclass(slots=True)
+class FirstScores:
+    """What one more pod of the class that asked last is worth on each node by how full that is."""
+
     nodes: NodeColumns
     whose: weakref.ref[PodClass] | None = None
-    scoring: Hashable = None
-    supply: Hashable = None
-    requested: NDArray[np.int64] | None = None
-    scored: NDArray[np.int64] | None = None
-    scores: Scores | None = None
+    kept: _Scored | None = None
 
     def of(self, pod_class: PodClass, scoring: Hashable, rows: Rows, ask: Callable[[Rows], Scores]) -> Scores:
         """Return int64[len(rows)]: what one more pod of a class is worth on some rows.
@@ -146,30 +174,28 @@ class FirstScores:
             rows: Which rows.
             ask: Scores rows, int64[k], as they are now.
         """
-        again = self.whose is not None and self.whose() is pod_class
-        if not again:
-            self.whose, self.scores = weakref.ref(pod_class), None
+        if not self._asked_last(pod_class):
+            self.whose, self.kept = weakref.ref(pod_class), None
             return ask(rows)
-        nodes, supply = self.nodes, _supply_of(self.nodes)
-        kept, requested, scored = self.scores, self.requested, self.scored
-        if kept is None or requested is None or scored is None or (self.scoring, self.supply) != (scoring, supply):
-            self.scoring, self.supply, self.scores = scoring, supply, ask(np.arange(len(nodes)))
-            self.requested, self.scored = nodes.requested.copy("F"), nodes.scored.copy("F")
-            return self.scores[rows]
-        stale = np.flatnonzero(_differs(requested, nodes.requested) | _differs(scored, nodes.scored))
+        nodes, supply, kept = self.nodes, _supply(self.nodes), self.kept
+        if kept is None or (kept.scoring, kept.supply) != (scoring, supply):
+            kept = self.kept = _Scored(scoring, supply, _InUse.of(nodes), ask(np.arange(len(nodes))))
+        stale = kept.in_use.changed(nodes)
         if len(stale):
-            kept[stale] = ask(stale)
-            requested[stale], scored[stale] = nodes.requested[stale], nodes.scored[stale]
-        return kept[rows]
+            kept.scores[stale] = ask(stale)
+            kept.in_use.look_again(nodes, stale)
+        return kept.scores[rows]
 
     def placed(self, pod_class: PodClass, following: Mapping[int, int]) -> None:
         """Take in what one more pod is worth now on rows where pods of a class were placed by these scores."""
-        kept, requested, scored = self.scores, self.requested, self.scored
-        if kept is None or requested is None or scored is None or self.whose is None or self.whose() is not pod_class:
+        if self.kept is None or not self._asked_last(pod_class):
             return
         rows = list(following)
-        kept[rows] = list(following.values())
-        requested[rows], scored[rows] = self.nodes.requested[rows], self.nodes.scored[rows]
+        self.kept.scores[rows] = list(following.values())
+        self.kept.in_use.look_again(self.nodes, rows)
+
+    def _asked_last(self, pod_class: PodClass) -> bool:
+        return self.whose is not None and self.whose() is pod_class
 
 
 def before_one_is_full(order: Rows, room: Counts) -> int:
@@ -190,7 +216,7 @@ def _differs(one: NDArray[np.int64], other: NDArray[np.int64]) -> Mask:
     return out
 
 
-def _supply_of(nodes: NodeColumns) -> Hashable:
+def _supply(nodes: NodeColumns) -> Hashable:
     return nodes.capacity_version, nodes.allocatable.shape
 
 
@@ -201,15 +227,9 @@ def goes_by_columns(scoring: Iterable[AllocationScorer]) -> bool:
 
 def first_scores(nodes: NodeColumns) -> FirstScores:
     """Return what was scored last over these columns."""
-    known = nodes.derived.get(_SCORES_KEY)
-    if not isinstance(known, FirstScores):
-        known = nodes.derived[_SCORES_KEY] = FirstScores(nodes)
-    return known
+    return nodes.keep("first scores", None, lambda: FirstScores(nodes))
 
 
 def order_ahead(nodes: NodeColumns) -> OrderAhead:
     """Return what is left of the last order over these columns."""
-    known = nodes.derived.get(_KEY)
-    if not isinstance(known, OrderAhead):
-        known = nodes.derived[_KEY] = OrderAhead(nodes)
-    return known
+    return nodes.keep("order ahead", None, lambda: OrderAhead(nodes))

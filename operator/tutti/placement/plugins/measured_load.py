@@ -102,15 +102,12 @@ class MeasuredLoad:
 
     def _known(self, nodes: NodeColumns) -> NDArray[np.bool_] | None:
         """Return bool[rows], which nodes have figures that count, for as long as that holds; None where none has."""
-        key, stamp = ("known load", self), (nodes.load.version, nodes.load.now, nodes.version)
-        kept = nodes.derived.get(key)
-        if isinstance(kept, tuple) and kept[0] == stamp:
-            found: NDArray[np.bool_] | None = kept[1]
-            return found
-        known = self.is_known(nodes)
-        found = known if known.any() else None
-        nodes.derived[key] = (stamp, found)
-        return found
+
+        def found() -> NDArray[np.bool_] | None:
+            known = self.is_known(nodes)
+            return known if known.any() else None
+
+        return nodes.keep(("known load", self), (nodes.load.version, nodes.load.now, nodes.version), found)
 
     def is_known(self, nodes: NodeColumns) -> NDArray[np.bool_]:
         """Return bool[rows]: which nodes have figures that are young enough and that the policy goes by."""

@@ -47,16 +47,14 @@ def allocatable_column(nodes: NodeColumns, name: str) -> AllocatableColumn | Non
     column = nodes.resource_index.column_of.get(name)
     if column is None:
         return None
-    key, stamp = ("offer", name), (nodes.capacity_version, nodes.allocatable.shape)
-    kept = nodes.derived.get(key)
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: AllocatableColumn = kept[1]
-        return known
+    stamp = (nodes.capacity_version, nodes.allocatable.shape)
+    return nodes.keep(("offer", name), stamp, lambda: _allocatable(nodes, column))
+
+
+def _allocatable(nodes: NodeColumns, column: int) -> AllocatableColumn:
     offered = nodes.allocatable[:, column]
     there = offered > 0
-    found = AllocatableColumn(column, np.maximum(offered, 1), there, bool(there.all()))
-    nodes.derived[key] = (stamp, found)
-    return found
+    return AllocatableColumn(column, np.maximum(offered, 1), there, bool(there.all()))
 
 
 STAR = "*"

@@ -86,13 +86,7 @@ def domain_tree(nodes: NodeColumns, levels: Sequence[str]) -> DomainTree:
     """Return the tree of all nodes by these labels; kept while no node's label of them changes."""
     columns = [nodes.label(level) for level in levels]
     key, stamp = ("topology", *levels), (len(nodes), *(column.version for column in columns))
-    kept = nodes.derived.get(key)
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: DomainTree = kept[1]
-        return known
-    tree = grow_tree(levels, [_ranks(column, len(nodes)) for column in columns])
-    nodes.derived[key] = (stamp, tree)
-    return tree
+    return nodes.keep(key, stamp, lambda: grow_tree(levels, [_ranks(column, len(nodes)) for column in columns]))
 
 
 def grow_tree(levels: Sequence[str], ranks: Sequence[Index]) -> DomainTree:
