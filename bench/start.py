@@ -31,7 +31,7 @@ import uvloop
 import yaml
 
 from e2e.harness.clusters import envtest
-from e2e.harness.processes import free_ports
+from e2e.harness.processes import free_port
 from tutti.controller.discovery import CRDS
 from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.credentials import Credentials
@@ -139,7 +139,7 @@ async def send(client: Client, requests: Iterator[tuple[str, str, bytes]]) -> No
 
 async def start(kubeconfig: Path, folder: Path, number: int) -> Start:
     """Start the operator with one pod waiting, and stop it when that is bound."""
-    waiting, (port,) = f"first-{os.getpid()}-{number}", free_ports(1)
+    waiting, port = f"first-{os.getpid()}-{number}", free_port()
     log = folder / f"operator-{number}.log"
     async with connected(kubeconfig) as client:
         await client.request("POST", PODS.path(SPACE), body=pod(waiting, scheduler="tutti"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import yaml
 
 from e2e.harness.guests import serve
 from e2e.harness.installing import ROOT, Administrator, own_cluster
+from e2e.harness.processes import free_port
 from e2e.harness.replica import replica
 from e2e.harness.story import Story
 from tutti.cli.doctor.command import CHECKS
@@ -280,8 +280,7 @@ def test_webhooks_that_lead_nowhere_are_told_until_they_lead_somewhere_or_are_go
 
 
 def test_webhooks_that_cannot_be_reached_are_well_once_the_operator_serves_them(hospital: Hospital) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
 
     def here(reached: Json) -> None:
         reached["url"] = f"https://127.0.0.1:{port}{reached.pop('service')['path']}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import yaml
 
+from e2e.harness.processes import free_port
 from tutti_sim.children import Child, Children
 
 FETCHED = Path(__file__).parents[1] / "build" / "prometheus" / "usr" / "bin"
@@ -69,8 +69,7 @@ async def scraping(port: int, directory: Path, children: Children) -> AsyncItera
     job = {"job_name": "tutti", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
     told = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [job]}
     (directory / "prometheus.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     files = (f"--config.file={directory}/prometheus.yaml", f"--storage.tsdb.path={directory}/prometheus")
     child = Child("prometheus", (path, *files, f"--web.listen-address={address}"), directory / "prometheus.log")
     children.adopt(child)

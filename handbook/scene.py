@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 import yaml
 
+from e2e.harness.processes import free_port
 from handbook.prometheus import Series, scraping
 from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
@@ -67,8 +67,7 @@ def jobs(seed: int = 7) -> Iterator[Job]:
 
 async def play(expressions: Iterable[str]) -> Mapping[str, list[Series]]:
     """Play the scene, and return what expressions came to at each second of it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         (directory / "tutti.yaml").write_text(yaml.safe_dump(_configuration(port)), encoding="utf-8")

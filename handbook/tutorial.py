@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import socket
 import sys
 from pathlib import Path
 
+from e2e.harness.processes import free_port
 from handbook.walkthrough import Step, rewritten, shell, steps
 
 ROOT = Path(__file__).parents[1]
@@ -41,9 +41,7 @@ def outputs(page: Path) -> list[str]:
 
 
 async def _run(blocks: list[Step]) -> list[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     async with shell(ROOT, {"PATH": path}) as running:
         return [(await running.run(step.command.replace(PORT, port))).replace(port, PORT) for step in blocks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from e2e.harness.processes import free_port
 from e2e.harness.story import Story
 
 COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
@@ -31,8 +31,7 @@ def webhooks_asked(
     """
     if story.cluster.kind == "kind":
         pytest.skip("this API server is in a container, and cannot call a process outside of it")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     api = client.AdmissionregistrationV1Api(story.api)
     validating, mutating = yaml.safe_load_all((COMPONENTS / "webhook" / "webhooks.yaml").read_text())
     for component in components:

@@ -18,7 +18,7 @@ from pathlib import Path
 from kubernetes import client, config
 
 from e2e.harness.machines import GPUS
-from e2e.harness.processes import free_ports, launch, running, wait_for
+from e2e.harness.processes import free_port, free_ports, launch, running, wait_for
 from e2e.harness.servers import FEATURE_GATES, Server
 
 NEEDED = ("kube-apiserver", "etcd", "kube-controller-manager", "kubemark")
@@ -105,7 +105,7 @@ def managed(server: Server, assets: Path) -> Iterator[None]:
     StatefulSets are left to stories: those of job frameworks have pods that the frameworks' webhooks complete.
     """
     kubeconfig = str(server.kubeconfig_of("system:kube-controller-manager"))
-    (port,) = free_ports(1)
+    port = free_port()
     command = [
         str(assets / "kube-controller-manager"), "--feature-gates", FEATURE_GATES,
         "--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import os
+import random
 import socket
 import subprocess
 import time
@@ -11,16 +14,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
+# Below what systems give to connections that go out (Linux from 32,768, others from 49,152): a port from there may be
+# such a connection's by the time somebody listens on it, and stays so for as long as a watch lasts.
+_PORTS = range(15_000, 32_000)
+_next_port = itertools.count(random.randrange(len(_PORTS)))  # others look for ports beside this process: not all at one
+
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now."""
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
+    """Ports that nothing listens on, and that no connection which goes out is given.
+
+    Raises:
+        OSError: As many are not free on this machine.
+    """
+    ports: list[int] = []
+    for number in itertools.islice(_next_port, len(_PORTS)):
+        port = _PORTS[number % len(_PORTS)]
+        if len(ports) == count:
+            break
+        with socket.socket() as held, contextlib.suppress(OSError):
+            held.bind(("", port))
+            ports.append(port)
+    if len(ports) < count:
+        raise OSError(errno.EADDRINUSE, f"of the ports {_PORTS.start} to {_PORTS.stop - 1} fewer than {count} are free")
     return ports
+
+
+def free_port() -> int:
+    """One of `free_ports`."""
+    (port,) = free_ports(1)
+    return port
 
 
 def launch(command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:

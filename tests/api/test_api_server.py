@@ -7,7 +7,6 @@ import copy
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.harness.processes import free_port
 from tests.api import pod_templates
 from tests.api.manifests import RIGHT, WRONG, manifest
 from tests.api.pod_templates import BEYOND, RATCHETS, REFUSED, TAKEN
@@ -43,12 +43,6 @@ class Cluster:
         text = None if given is None else json.dumps(given)
         command = [str(ASSETS / "kubectl"), *self.flags, *arguments]
         return subprocess.run(command, input=text, text=True, capture_output=True, check=False)
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
 
 
 def wait_until_ready(url: str, token: str, process: subprocess.Popen[bytes]) -> None:

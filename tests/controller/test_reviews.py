@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import ssl
 
 import aiohttp
 import pytest
 
+from e2e.harness.processes import free_port
 from tests.controller.objects import local_queue, obj
 from tests.controller.process import API, operator, until
 from tutti.controller.discovery import OUR_RESOURCES
@@ -22,8 +22,7 @@ async def reviews(cluster, kubeconfig, tmp_path):
     certificate = Certificate.make(["127.0.0.1"])
     (tmp_path / "tls.crt").write_bytes(certificate.pem)
     (tmp_path / "tls.key").write_bytes(certificate.key)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     trust = ssl.create_default_context(cadata=certificate.pem.decode())
     webhook = {"enabled": True, "port": port, "certDir": str(tmp_path)}
     async with operator(kubeconfig, tmp_path, webhook=webhook) as running, aiohttp.ClientSession() as session:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from e2e.harness.processes import free_port
 from tests.controller.objects import obj
 from tests.controller.process import operator, until
 from tests.controller.recording import recorded
@@ -234,11 +234,6 @@ async def test_trust_that_somebody_has_taken_away_is_given_again(cluster, replic
     assert served(one).pem == await trusted(cluster)
     left = (await cluster.get(validating, "tutti"))["webhooks"]
     assert [one["name"] for one in left] == ["queues.tutti.dev", "cohorts.tutti.dev"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 async def test_the_server_serves_the_renewed_certificate_without_a_restart(cluster, replica):

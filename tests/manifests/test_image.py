@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from prometheus_client import CollectorRegistry
 
 import tutti
+from e2e.harness.processes import free_port
 from tests.controller.process import Cluster, operator
 from tests.manifests.check import ROOT
 from tutti.controller.health import Health
@@ -212,9 +213,9 @@ def test_the_versions_that_are_tested_are_the_ones_that_are_shipped():
 
 @pytest.mark.parametrize("webhook", [{}, {"enabled": True, "selfSigned": {}}], ids=["plain", "self-signed webhooks"])
 async def test_the_operator_runs_with_what_the_image_has_and_writes_nothing_but_temporary_files(
-    environment, tmp_path, monkeypatch, unused_tcp_port, webhook
+    environment, tmp_path, monkeypatch, webhook
 ):
-    webhook = {**webhook, "port": unused_tcp_port}
+    webhook = {**webhook, "port": free_port()}
     monkeypatch.delenv("PYTHONPATH", raising=False)  # the wheel, not the sources
     async with EmbeddedCluster(nodes=1, gpus=1, tls=True) as cluster:
         kubeconfig = tmp_path / "kubeconfig"
