@@ -61,6 +61,7 @@ class CoreState:
         workloads: Everybody who is queued, runs or is held.
         members: Pods of ours.
         pod_group_of: Where each member is filed.
+        dirty: Who must be looked at again; whether for nothing but binds that took effect (`touch_bound`).
         timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         keeping_room: Gangs that run and keep room for members that are yet to be made, and perhaps some that did.
         followers: Those who wait for others to end.
@@ -87,7 +88,7 @@ class CoreState:
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
     pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
-    dirty: dict[WorkloadKey, None] = field(default_factory=dict)
+    dirty: dict[WorkloadKey, bool] = field(default_factory=dict)
     timers: Timers = field(default_factory=Timers)
     keeping_room: dict[WorkloadKey, Workload] = field(default_factory=dict)
     followers: Followers = field(default_factory=Followers)
@@ -100,7 +101,13 @@ class CoreState:
 
     def touch(self, key: WorkloadKey) -> None:
         """Note that a workload must be looked at again."""
-        self.dirty[key] = None
+        self.dirty[key] = False
+        if self.nominations.ours:
+            self.nominations.touched.add(key)
+
+    def touch_bound(self, key: WorkloadKey) -> None:
+        """Note that a bind of a workload took effect, and that nothing else was seen of it."""
+        self.dirty.setdefault(key, True)
         if self.nominations.ours:
             self.nominations.touched.add(key)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.engine.world import World
+from tutti.engine.ingest.specs import reads_the_same
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, EvictFinished, PodSeen
 from tutti.engine.records.workloads import Phase
@@ -45,6 +47,26 @@ def test_only_what_is_seen_of_a_bound_pod_has_its_workload_looked_at(answer_firs
     assert state.workloads["PodGroup", "default", "g"].phase is Phase.SCHEDULED
     assert not any(member.pod.assumed for member in state.members.values())
     assert len(world.events("Scheduled")) == 1
+
+
+def test_a_gang_of_which_only_binds_took_effect_is_not_read_again():
+    """The same pods of the same objects ask for the same; what has come along with a bind is read."""
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    state, gang = world.engine.state, ("PodGroup", "default", "g")
+    for bind in list(world.pending_binds):
+        world.land(bind, seen=False)
+    alike, other = world.pods["default", "g-0"], world.pods["default", "g-1"]
+    world.tell(PodSeen(alike))
+    assert state.dirty == {gang: True}
+    assert reads_the_same(state, state.workloads[gang])
+    world.tell(PodSeen(structs.replace(other, metadata=structs.replace(other.metadata, generation=7))))
+    assert state.dirty == {gang: False}
+    world.run()
+    assert state.workloads[gang].phase is Phase.SCHEDULED
 
 
 def test_many_binds_that_fail_together_are_one_failure():

@@ -20,14 +20,15 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import patience, quota_holdback, usage_history
+from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import look, reserve, why_surplus_waits
 from tutti.engine.admission.attempt import Refusal, assign_flavors
 from tutti.engine.admission.batches import reserve_batch
 from tutti.engine.backfill import backfill
 from tutti.engine.cycle import turn_parts
+from tutti.engine.cycle.settling import bring_up_to_date, follow_binds
 from tutti.engine.cycle.state import State
-from tutti.engine.ingest import promises, specs, volcano_jobs
+from tutti.engine.ingest import promises, volcano_jobs
 from tutti.engine.ingest.handlers import observe, unobserved
 from tutti.engine.lifecycle import checks, early_starts, member_loss, permits, reconciliation
 from tutti.engine.lifecycle.phases import explain
@@ -81,7 +82,7 @@ class Engine:
         state.queue_positions.sorting = self._queue.sorting_of
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
         self._failures, self._synced, self._again, self._restored = 0, False, False, False  # turns on end that raised
-        self._awaiting: dict[WorkloadKey, None] = {}
+        self._awaiting: dict[WorkloadKey, bool] = {}
 
     @property
     def evaluated(self) -> int:
@@ -171,12 +172,12 @@ class Engine:
         state.attempt_part("looking at who is not paid for", partial(promises.look_at_unpaid, state), None)
         while state.dirty or state.raised or turn_parts.is_more_due(state):
             self._set_aside_raised()
-            keys, state.dirty = list(state.dirty), {}
-            for key in keys:
+            dirty, state.dirty = state.dirty, {}
+            for key, only_bound in dirty.items():
                 workload = state.workloads.get(key)
                 if workload is None:
                     continue
-                self._guard_open(workload, "settling", _bring_up_to_date)
+                self._guard_open(workload, "settling", follow_binds if only_bound else bring_up_to_date)
                 if reconciliation.is_gone(state, workload):
                     self._forget(workload)
                 else:
@@ -360,7 +361,7 @@ class Engine:
         state.attempt_part("telling queues", partial(reporting.report_objects, state), None)
         state.attempt_part(turn_parts.POSITIONS, partial(reporting.refresh_positions, state), None)
         state.attempt_part(turn_parts.THROTTLES_TOLD, partial(throttle_statuses.report_throttles, state), None)
-        state.dirty.update(dict.fromkeys(late))  # they stand in line from the next turn on
+        state.dirty.update(dict.fromkeys(late, False))  # they stand in line from the next turn on
         self._again = bool(late or state.raised) or self._queue.cut_short
 
     # what the steps share
@@ -407,7 +408,7 @@ class Engine:
         self._queue = SchedulingQueue(self._bulkheads, state.share_debts.pending)
         state.queue_positions.sorting = self._queue.sorting_of
         state.quota_holdbacks.clear()
-        state.dirty.update(dict.fromkeys(state.workloads))
+        state.dirty.update(dict.fromkeys(state.workloads, False))
         self._again = True
 
     def _forget_gone(self) -> None:
@@ -417,7 +418,7 @@ class Engine:
         for key in keys:
             workload = state.workloads.get(key)
             if workload is not None and not reconciliation.is_gone(state, workload):
-                self._awaiting[key] = None
+                self._awaiting[key] = False
                 continue
             self._awaiting.pop(key, None)
             if workload is not None:
@@ -434,14 +435,6 @@ class Engine:
         self._queue.drop(workload)
         state.forget(workload)
         predecessors.forget(state, key)
-
-
-def _bring_up_to_date(state: State, workload: Workload) -> None:
-    """Read what a workload asks for, and do what follows from what was observed of it."""
-    specs.read_workload(state, workload)
-    reconciliation.reconcile(state, workload)
-    backfill.note_expected_end(state, workload)
-    patience.go_on_waiting(state, workload)
 
 
 def _restore(state: State, workload: Workload) -> None:

@@ -98,7 +98,7 @@ class State(QueueState, StatusState):
         self.stale = False
         self.respec()
         follow_all_held(self)
-        self.dirty.update(dict.fromkeys(self.workloads))
+        self.dirty.update(dict.fromkeys(self.workloads, False))
 
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays.

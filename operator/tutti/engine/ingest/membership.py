@@ -17,7 +17,7 @@ from tutti.api.core import Pod
 from tutti.api.frameworks import InheritedTerms, OwnedGang, OwnerAwaited, UnusableOwner, marked, projected_pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.cluster.pods import PodKey
+from tutti.cluster.pods import BOUND, PodKey
 from tutti.engine.core_state import Address
 from tutti.engine.ingest import IngestState
 from tutti.engine.ingest.managed_owners import follow_held, follow_held_below, held_gone
@@ -50,8 +50,11 @@ from tutti.engine.records.workloads import UNDER_WAY, Workload
 def put_member(state: IngestState, pod: Pod) -> None:
     """Take over what was seen of a pod of ours."""
     before = state.members.get((pod.metadata.namespace, pod.metadata.name))
-    if before is not None and before.pod.uid != pod.metadata.uid:
-        note_loss(state, before)  # another has come in its place
+    was = None
+    if before is not None:
+        was = before.pod.assumed, before.pod.generation, before.pod.priority, before.hints
+        if before.pod.uid != pod.metadata.uid:
+            note_loss(state, before)  # another has come in its place
     record = state.cluster.put_pod(pod, keep=True)
     assert record is not None  # keep=True keeps every pod
     member = state.members.get(record.key)
@@ -65,19 +68,23 @@ def put_member(state: IngestState, pod: Pod) -> None:
         member.parsed_from = heard
         _read(state, member, pod, said)
         assign_member(state, member)
+        was = None
+    member.hints = order_hints(pod.metadata.annotations)
+    home = state.pod_group_of[record.key][0]
+    if record.counted is BOUND and was == (record.node, record.generation, record.priority, member.hints):
+        state.touch_bound(home)  # it is where it was sent, and all that is read of it is as it was
     else:
-        state.touch(state.pod_group_of[record.key][0])
+        state.touch(home)
     member.kept = admission_in_status(pod) or member.kept
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
     if member.nominated and not pod.spec.node_name:
-        state.workloads[state.pod_group_of[record.key][0]].nominates = True
+        state.workloads[home].nominates = True
     member.scale_down = scale_down_annotations(pod.metadata.annotations)
-    member.hints = order_hints(pod.metadata.annotations)
     state.some_speed = state.some_speed or bool(member.hints.speed)
     if SCALE_DOWN_MARK in member.scale_down:
-        state.workloads[state.pod_group_of[record.key][0]].some_protected = True
+        state.workloads[home].some_protected = True
     if not member.reported[0]:
         member.reported, member.told_generation = _told(pod)
 

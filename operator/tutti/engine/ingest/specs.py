@@ -80,6 +80,35 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     known = state.catalog
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         read_hints(state, workload)
+    workload.reads_alike = not answers and _reads_alike(workload)
+
+
+def reads_the_same(state: IngestState, workload: Workload) -> bool:
+    """Whether it need not be read of a workload what it asks for, because binds of it are all that there is of news.
+
+    What goes by the queue that it was admitted through since is read.
+    """
+    known = state.catalog
+    if not workload.reads_alike or workload.phase is not Phase.BINDING or workload.checks or workload.provisioning:
+        return False
+    if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
+        return False
+    if workload.queue:
+        workload.limit_seconds, workload.limit_by = None, ""
+        limits.limit_by_queue(state, workload)
+    return True
+
+
+def _reads_alike(workload: Workload) -> bool:
+    """Whether nothing of what was just read goes by what pods are doing, as far as these have no owners.
+
+    Who waits for others, starts early or promises members is read otherwise when he has begun.
+    """
+    if workload.key[0] == "Workload" or workload.problem is not None or workload.managed is not None:
+        return False
+    if workload.style is not None or workload.placed_singly or workload.after or workload.speed is not None:
+        return False
+    return all(group.promised is None for group in workload.groups.values())
 
 
 def _read_workload_object(state: IngestState, workload: Workload, found: WorkloadObject | None) -> None:

@@ -188,6 +188,7 @@ class Workload:
         speed: How fast it runs with how many members; None: it does not say, or says it wrongly, and nobody knows.
         speed_said: The text that `speed` was read from.
         speed_learned: What `speed` is from where it does not say: how fast others of its kind were.
+        reads_alike: Whether nothing that was last read of it goes by what its pods are doing.
     """
 
     key: WorkloadKey
@@ -281,6 +282,7 @@ class Workload:
     speed_said: str = ""
     speed_learned: LearnedSpeed | None = None
     traits: Traits | None = None
+    reads_alike: bool = False
     name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
