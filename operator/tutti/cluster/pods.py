@@ -154,8 +154,8 @@ class PodRecord:
         if self.deleting:
             return PodPhase.LEAVING
         if self.assumed:
-            return PodPhase.RESERVED
-        return PodPhase.GATED if self.gated else PodPhase.WAITING
+            return RESERVED
+        return PodPhase.GATED if self.gated else WAITING
 
     def follow(self, pod: Pod) -> None:
         """Take over what the API server says of the pod, all but its place and what others see of it."""

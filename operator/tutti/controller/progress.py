@@ -135,6 +135,8 @@ _EVENTS = {
 }
 # Of a single pod without a queue one line is enough: that it was scheduled. There may be thousands in a second.
 _QUIET = (LifecycleStep.ADMITTED, LifecycleStep.FINISHED)
+# What every pod comes to, of which nothing is measured here: asked first, for a member of an enum takes long to find.
+_UNMEASURED: Final = (LifecycleStep.ADMITTED, LifecycleStep.SCHEDULED)
 
 
 class Progressing(Protocol):
@@ -166,7 +168,8 @@ class ProgressReporter:
         if lifecycle_events:
             self._count(state, lifecycle_events)
             for event in lifecycle_events:
-                self._measure(event)
+                if event.step not in _UNMEASURED:
+                    self._measure(event)
             log_lifecycle(lifecycle_events)
         if self._catalog != state.catalog.version:
             self._catalog = state.catalog.version

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tutti.api.messages import IS, WAS, Forms, agreeing, counted
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
@@ -37,6 +38,11 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 
+# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
+_WAITING: Final = Phase.WAITING
+_RESERVED: Final = Phase.RESERVED
+_BIND: Final = Transition.BIND
+_BOUND: Final = BindAnswer.BOUND
 _NO_CARDS: tuple[dict[str, str], CardLock | None] = ({}, None)
 
 
@@ -46,7 +52,7 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     A gang that is not bound in part is bound when the volumes and devices of all its members are there.
     """
     volumes = prepare_volumes(state, workload)
-    if volumes is None and workload.phase is Phase.WAITING:
+    if volumes is None and workload.phase is _WAITING:
         return  # it has given back what it had
     devices = prepare_devices(state, workload)
     if volumes is None or devices is None:
@@ -80,18 +86,18 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
             if lock is not None:
                 said = {**said, **told_cards}
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said, card_lock=lock))
-    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+    if workload.phase in (_WAITING, _RESERVED):
         open_bind_window(state, workload)
     explain(workload, None)
 
 
 def open_bind_window(state: LifecycleState, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
-    if workload.phase is Phase.RESERVED:
+    if workload.phase is _RESERVED:
         state.reached(
             workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.counts().reserved
         )
-    transit(workload, Transition.BIND)
+    transit(workload, _BIND)
     workload.running_since = workload.unready_since = None
     workload.window_told = False
     seconds = (
@@ -116,7 +122,7 @@ def bind_finished(state: LifecycleState, result: BindFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if member is None or member.pod.uid != result.uid:
         return
-    if result.outcome is BindAnswer.BOUND:
+    if result.outcome is _BOUND:
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
         return  # and nothing becomes of its workload before
     member.sent = False
@@ -247,7 +253,7 @@ def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, N
 
 def awaits_volumes(state: LifecycleState, workload: Workload) -> bool:
     """Whether claims of a workload have been asked for and are not bound yet."""
-    return bool(_progress_of(state, workload).waiting)
+    return bool(state.cluster.nodes.volumes.pledges) and bool(_progress_of(state, workload).waiting)
 
 
 def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
