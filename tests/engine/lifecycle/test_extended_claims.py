@@ -58,6 +58,21 @@ def test_a_gang_gets_claims_with_devices_where_its_members_will_be():
     assert not world.replay().differences
 
 
+def test_a_class_that_cannot_be_evaluated_on_one_node_keeps_its_pods_off_all():
+    # kube-scheduler 1.36.2, recorded: a selector that fails on any node fails the attempt, as it does for claims.
+    world = World()
+    expression = 'device.attributes["gpu.example.com"].memory == 40'
+    world.devices.put(device_class(expression=expression, extendedResourceName=RESOURCE))
+    for i in range(2):
+        world.node(f"n{i}", gpus=0)
+    world.devices.put(resource_slice("n0", 4, attributes={"memory": {"int": 40}}), resource_slice("n1", 4))
+    world.pod("p", gpus=0, extended=ASKED)
+    world.run()
+
+    assert world.where() == {}
+    assert "class gpu: selector #0: CEL runtime error: no such key: memory" in world.why("Pod", "p").message
+
+
 def test_nothing_is_bound_before_each_pod_was_told_of_its_claim():
     world = world_of()
     gang(world)

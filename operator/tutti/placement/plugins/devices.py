@@ -126,7 +126,7 @@ class DevicePacking:
 def has_faults(pod_class: PodClass, nodes: NodeColumns) -> bool:
     """Whether it cannot be told of some nodes what the claims of a class find there."""
     needs = pod_class.devices
-    if not needs.claims:
+    if not (needs.claims or needs.extended):
         return False
     return bool(nodes.devices.columns(needs, nodes.device_view(needs)).faulty.any())
 
