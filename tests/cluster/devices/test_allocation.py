@@ -120,6 +120,30 @@ TAKEN["metadata"]["namespace"] = "team-b"
             "claim c1: selector #0: CEL runtime error: no such key: x",
             id="what cannot be told of a claim is told though an earlier one finds nothing",
         ),
+        pytest.param(  # allocator_incubating.go, allocateOne: that there are none is seen when it is their turn
+            [_slice("s1", {"name": "a"})],
+            [
+                _claim(
+                    0,
+                    _some(selectors=[{"cel": {"expression": f'device.attributes["{DRIVER}"].x == 1'}}]),
+                    _all("false"),
+                )
+            ],
+            "claim c0: selector #0: CEL runtime error: no such key: x",
+            id="what cannot be told of a request is told though a later one finds nothing",
+        ),
+        pytest.param(
+            [_slice("s1", {"name": "a"})],
+            [
+                _claim(
+                    0,
+                    _all("false"),
+                    _some(selectors=[{"cel": {"expression": f'device.attributes["{DRIVER}"].x == 1'}}]),
+                )
+            ],
+            "cannot allocate all claims",
+            id="nobody looks at what comes after a request that finds nothing",
+        ),
         pytest.param(
             [_slice("s1", {"name": "a"}), _slice("s2", {"name": "b"}, {"name": "b"}, pool="q")],
             [_claim(0, {"name": "r", "firstAvailable": [_sub("s0"), _sub("s1", allocationMode="All")]})],

@@ -39,6 +39,9 @@ from tutti.cluster.devices.tightness import tightest_first, tightness_of
 MOST_RANKED: Final = 1_000
 """So many devices are tried for one pod on one node, before it is no longer looked which of them fit tightest."""
 
+MOST_HOPELESS: Final = 1_000
+"""So many devices are tried where nothing matches a request for all: what comes before it may not be told (a fault)."""
+
 
 class SearchFault(Exception):  # noqa: N818 - it carries one
     """Ends a search with a fault."""
@@ -171,7 +174,9 @@ class _Attempt:
         self._seen = [{} for _ in self.claims]
         self._values = [[[] for _ in claim.constraints] for claim in self.claims]
         possible = [self._prepare(at, claim) for at, claim in enumerate(self.claims)]  # all: one may raise
-        return all(possible) and self._claim(0)
+        if not all(possible):
+            self.most = min(self.most, MOST_HOPELESS)
+        return self._claim(0)
 
     def after(self) -> tuple[LocalUse, ...]:
         """Return what is taken of each pool with what was chosen."""
