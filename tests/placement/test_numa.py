@@ -8,17 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.drawing import examples
 from tests.placement.kubelet import Kubelet
+from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, PodSpec, ResourceRequirements
 from tutti.api.numa import RESTRICTED, SINGLE_NUMA_NODE, NodeTopology, ZoneReport
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.engine.reading.profiles import profiles_of
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.plugins import numa_orders, numa_room
 from tutti.placement.plugins.numa import NumaAlignment
 from tutti.placement.plugins.numa_fit import PLENTY, ZoneSearch
+from tutti.placement.plugins.numa_scores import NumaScore
 
 GPU = "vendor/gpu"
 GIB = 2**30
@@ -181,3 +185,46 @@ def test_beyond_the_bounds_nothing_is_given_out_that_is_not_admitted_in_every_or
         patch.setattr(numa_orders, "MOST_ALIGNED", 3)
         patch.setattr(numa_room, "MOST_PARTS", 1 if beyond else 1024)
         test_what_was_given_out_is_admitted_in_every_order.hypothesis.inner_test(zones, specs, pod_scope, [2, 2, 2])
+
+
+SCORED = ("LeastAllocated", "MostAllocated", "LeastNUMANodes")
+
+
+def points(cluster: Cluster, spec: PodSpec, strategy: str) -> list[int]:
+    """What each node is worth to a pod."""
+    said = {"nodeResourceTopologyMatch": {"scoringStrategy": {"type": strategy}}}
+    profile = profiles_of(TuttiConfiguration.model_validate({"profiles": [said]}))["tutti"]
+    score = next(one for one in profile.changing if isinstance(one, NumaScore))
+    return score.points(cluster.classes.of(spec), cluster.nodes).tolist()
+
+
+@pytest.mark.parametrize("strategy", SCORED)
+def test_a_node_whose_report_cannot_be_used_or_is_not_there_is_worth_nothing(strategy):
+    """scheduler-plugins, noderesourcetopology/score.go: no topology, or one that is not fresh, scores 0."""
+    zones = [{"cpu": 8, "memory": 8}]
+    good, bad = node("good", zones), node("bad", zones)
+    cluster = cluster_of(good, (bad[0], replace(bad[1], problem="two zones of one number")))
+    cluster.put_node(replace(good[0], metadata=ObjectMeta(name="none")))
+
+    worth = points(cluster, PodSpec(containers=[container(cpu=2, memory=2)]), strategy)
+
+    assert worth[0] > 0
+    assert worth[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(("pod_scope", "strategy"), list(itertools.product([False, True], SCORED)))
+def test_what_is_reserved_and_in_no_report_counts_as_taken_from_the_score(pod_scope, strategy):
+    """scheduler-plugins subtracts what it has reserved before it scores, too (cache/overreserve.go, GetCachedNRTCopy)."""
+    zones = [{"cpu": 8, "memory": 8}]
+    cluster = cluster_of(node("free", zones, pod_scope=pod_scope), node("used", zones, pod_scope=pod_scope))
+    reserved = cluster.classes.of(PodSpec(containers=[container(cpu=4, memory=4)]))
+    asked = PodSpec(containers=[container(cpu=5 if strategy == "LeastNUMANodes" else 2, memory=2)])
+    with cluster.transaction() as transaction:
+        transaction.put(np.array([1]), np.array([1]), reserved)
+
+        free, used = points(cluster, asked, strategy)
+
+    if strategy == "MostAllocated":
+        assert used > free > 0
+    else:
+        assert free > used >= 0

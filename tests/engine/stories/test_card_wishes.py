@@ -90,3 +90,27 @@ def test_who_asks_for_all_compute_of_a_card_shares_it_with_nobody():
     world.card_pod("most", 4000, cores=99)
     world.run()
     assert world.where() == {"before": "a", "most": "a"}
+
+
+def test_percents_of_the_memory_of_cards_are_whole_mib_of_each():
+    """HAMi: memory of the card * percentage / 100, in whole MiB (device.go, Fit)."""
+    world = HamiWorld()
+    world.machine("a", 1, devmem=15999)
+    for name, percent in (("one", 60), ("two", 41), ("three", 40)):
+        world.card_pod(name, percent=percent)
+        world.run()
+    assert {name: world.parts(name)[0][0][1] for name in world.where()} == {"one": 9599, "three": 6399}
+
+
+def test_who_asks_for_no_compute_needs_a_card_whose_compute_is_not_all_taken():
+    """HAMi: a card all of whose cores are given away takes nobody more, not even for memory alone (device.go, Fit)."""
+    world = HamiWorld()
+    world.machine("a", 1)
+    world.card_pod("half", 4000, cores=50)
+    world.card_pod("memory-only", 4000)
+    world.run()
+    world.card_pod("rest", 4000, cores=50)
+    world.run()
+    world.card_pod("late", 1000)
+    world.run()
+    assert set(world.where()) == {"half", "memory-only", "rest"}
