@@ -13,6 +13,7 @@ from tutti.kube.binder import Binder, BindOutcome
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import unfenced
+from tutti.kube.node_lock import unlock_node
 from tutti.kube.resources import NODES, PODS
 from tutti_sim.cluster import EmbeddedCluster
 
@@ -88,6 +89,31 @@ async def test_a_lock_of_nobody_and_one_that_was_decided_on_give_way(client, fou
     assert await lock(client) == MINE
 
 
+@pytest.mark.parametrize("found", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z,default,", "2026-01-01T00:00:00Z,,q"])
+async def test_a_lock_that_names_no_pod_stays_until_it_is_decided_that_it_is_too_old(client, found):
+    """HAMi before 2.4 locks a node for no pod: it cannot be asked whether that is gone (pkg/util/nodelock)."""
+    await locked(client, found)
+    result = await bound(client)
+    assert result.outcome is BindOutcome.FAILED
+    assert await lock(client) == found
+
+
+async def test_a_lock_that_the_pod_has_from_an_earlier_attempt_is_not_in_its_way(client):
+    before = "2025-12-31T23:59:00Z,default,p"
+    await locked(client, before)
+    assert (await bound(client)).outcome is BindOutcome.BOUND
+    assert await lock(client) == before
+
+
+async def test_nobody_takes_off_the_lock_of_another(client):
+    await pod(client, "q")
+    theirs = "2026-01-01T00:00:00Z,default,q"
+    await locked(client, theirs)
+    where = (await node(client))["metadata"]["name"]
+    await unlock_node(client, Bind("default", "p", "uid", where, card_lock=LOCKED), fence=unfenced)
+    assert await lock(client) == theirs
+
+
 async def test_a_pod_that_is_not_bound_gives_the_lock_back(client):
     result = await bound(client, uid="another")
     assert result.outcome not in (BindOutcome.BOUND, BindOutcome.ALREADY_HERE)
@@ -141,6 +167,28 @@ async def test_what_others_were_given_unseen_is_not_promised(client, left, seen,
     if outcome is BindOutcome.FAILED:
         assert "of card GPU-0 were given to others meanwhile" in result.message
         assert await lock(client) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "says", "outcome"),
+    [
+        ("Running", None, BindOutcome.FAILED),
+        ("Succeeded", None, BindOutcome.BOUND),
+        ("Failed", None, BindOutcome.BOUND),
+        ("Running", "another-node", BindOutcome.BOUND),
+    ],
+)
+async def test_cards_count_of_pods_that_have_not_ended_and_say_that_they_have_them_there(client, phase, says, outcome):
+    """HAMi: use is the sum over pods that have not terminated, by the node that `hami.io/vgpu-node` says."""
+    await with_cards(client, CARD)
+    await given_to(client, "rival", "GPU-0,NVIDIA,3000,0:;")
+    if says:
+        body = msgspec.json.encode({"metadata": {"annotations": {NODE: says}}})
+        await client.request("PATCH", PODS.path("default", "rival"), body=body, content_type=MERGE_PATCH)
+    body = msgspec.json.encode({"status": {"phase": phase}})
+    await client.request("PATCH", PODS.path("default", "rival") + "/status", body=body, content_type=MERGE_PATCH)
+    result = await bound(client, card_lock=CardLock(MINE, left={"GPU-0": TOO_MUCH}))
+    assert result.outcome is outcome, result.message
 
 
 async def test_a_card_that_its_node_does_not_tell_of_any_more_is_not_promised(client):

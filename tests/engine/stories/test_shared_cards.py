@@ -390,16 +390,21 @@ def test_memory_without_a_count_is_told():
     assert "write nvidia.com/gpu: 1" in world.pod_condition("pod").message
 
 
+@pytest.mark.parametrize("said", [{"gpu-fraction": "0.5"}, {"gpu-memory": "4000"}, {"gpu-fraction-num-devices": "2"}])
 @pytest.mark.parametrize("hami", [{}, None])
-def test_parts_of_gpus_as_kai_asks_for_them_are_refused_with_the_reason(hami: dict[str, str] | None):
+def test_parts_of_gpus_as_kai_asks_for_them_are_refused_with_the_reason(
+    hami: dict[str, str] | None, said: dict[str, str]
+):
     world = HamiWorld(hami=hami)
     world.machine("a")
-    world.pod("pod", gpus=0, annotations={"gpu-fraction": "0.5"})
+    world.pod("pod", gpus=0, annotations=said)
     world.pod("other", gpus=0)
     world.run()
     assert set(world.where()) == {"other"}
     assert world.reason("Pod", "pod") == "UnsupportedGPUSharing"
-    assert "leave the pod to kai-scheduler" in world.pod_condition("pod").message
+    told = world.pod_condition("pod").message
+    assert f"annotation {min(said)}: " in told
+    assert "leave the pod to kai-scheduler" in told
 
 
 def test_a_gpu_that_a_reservation_pod_of_kai_holds_is_taken():
