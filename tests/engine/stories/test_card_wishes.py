@@ -114,3 +114,45 @@ def test_who_asks_for_no_compute_needs_a_card_whose_compute_is_not_all_taken():
     world.card_pod("late", 1000)
     world.run()
     assert set(world.where()) == {"half", "memory-only", "rest"}
+
+
+def on(world: HamiWorld, card_id: str, memory: int) -> None:
+    """Somebody has so many MiB of a card."""
+    world.card_pod(f"on-{card_id.lower()}", memory, annotations={"nvidia.com/use-gpuuuid": card_id})
+    world.run()
+
+
+def test_the_tightest_hole_of_the_cluster_is_filled_though_another_node_is_fuller():
+    world = HamiWorld()
+    world.machine("a", 1)
+    world.machine("b", 2)
+    on(world, "GPU-a-0", 6000)
+    on(world, "GPU-b-0", 12000)
+    world.card_pod("pod", 4000)
+    world.run()
+    assert world.parts("pod") == [[("GPU-b-0", 4000, 0)]]
+
+
+def test_of_cards_that_are_as_good_one_is_taken_on_the_fuller_node_and_nodes_stay_whole():
+    world = HamiWorld()
+    world.machine("a", 2)
+    world.machine("b", 2)
+    on(world, "GPU-b-0", 16000)
+    world.card_pod("pod", 16000)
+    world.run()
+    assert world.parts("pod") == [[("GPU-b-1", 16000, 0)]]
+
+
+def test_nodes_whose_annotations_cannot_be_read_are_told_apart_from_those_that_are_full_and_those_without():
+    world = HamiWorld()
+    world.machine("unread", 1)
+    world.say("unread", {REGISTER: "nonsense"})
+    world.machine("full", 1)
+    on(world, "GPU-full-0", 16000)
+    world.node("without", gpus=2)
+    world.card_pod("pod", 4000)
+    world.run()
+    told = world.why("Pod", "pod").message
+    assert "1 node(s) whose HAMi annotations cannot be read" in told
+    assert "1 node(s) without cards of HAMi" in told
+    assert "1 node(s) with too little free on each card" in told

@@ -454,6 +454,9 @@ HOSTILE = [
     "", "[", "null", "{}", "[[[[", "[1]", '[{"id":"x"}', '[{"id":1}]', '[{"id":"a,b","health":true}]',
     json.dumps([card(0, "a", devmem=2**40)]), json.dumps([card(0, "a", count=-1)]), json.dumps([card(0, "a", count=10**6)]),
     json.dumps([card(0, "a")] * 2), json.dumps([card(at, "a") for at in range(65)]), "x" * 300_000, "[" * 100_000,
+    json.dumps([card(0, "a", devcore=-1)]), json.dumps([card(0, "a", devmem=-1)]), json.dumps([{**card(0, "a"), "id": ""}]),
+    json.dumps([{**card(0, "a"), "id": "x" * 129}]), json.dumps([{**card(0, "a"), "id": "a\tb"}]),
+    json.dumps([{**card(0, "a"), "id": "a;b"}]), json.dumps([card(0, "a")]) + " " * 300_000,
     "a,1,2,3:", "\x00",
 ]  # fmt: skip
 
@@ -463,8 +466,10 @@ def test_a_register_that_cannot_be_right_costs_its_node_only(text: str):
     world = HamiWorld()
     world.machine("a", 1)
     world.say("a", {REGISTER: text})
-    world.machine("b", 1)
     world.card_pod("pod", 4000)
+    world.run()
+    assert not world.where()
+    world.machine("b", 1)
     world.run()
     assert world.where() == {"pod": "b"}
 
