@@ -228,3 +228,46 @@ def test_what_is_reserved_and_in_no_report_counts_as_taken_from_the_score(pod_sc
         assert used > free > 0
     else:
         assert free > used >= 0
+
+
+FOUR = {"cpu": 4, "memory": 8}
+BOTH = {"cpu": 8, "memory": 8, "gpu": 2}
+SEVERAL = [
+    ([FOUR] * 2, [container(memory=1, cpu=5)], 1),
+    ([FOUR] * 3, [container(memory=1, cpu=6)], 2),  # the second from what is left of the middle zone, and the last
+    ([FOUR] * 4, [container(memory=1, cpu=5), container(memory=1, cpu=5)], 1),
+    ([FOUR] * 4, [container(memory=1, cpu=5), container(memory=1, cpu=3)], 2),
+    ([FOUR] * 3, [container(memory=1, cpu=9)], 1),
+    ([FOUR] * 3, [container(memory=1, cpu=13)], 0),
+    ([BOTH] * 4, [container(memory=1, cpu=12, gpu=4)], 2),
+    (
+        [BOTH] * 4,
+        [container(memory=1, cpu=10, gpu=1)],
+        0,
+    ),  # one zone has the device, two have the cores: never the same set
+    ([BOTH] * 3, [container(memory=1, cpu=4, gpu=1)], 6),
+    ([FOUR, FOUR | {"gpu": 2}], [container(memory=1, cpu=2, gpu=1)], 2),
+    (
+        [FOUR] * 2,
+        [container(memory=1, cpu="1500m"), container(memory=1, cpu=5)],
+        1,
+    ),  # who asks for parts of cores is not pinned
+]
+
+
+@pytest.mark.parametrize("pod_scope", [False, True])
+@pytest.mark.parametrize("init", [[], [container(memory=1, cpu=5)], [container(memory=1, cpu=1)]])
+@pytest.mark.parametrize(("zones", "containers", "fits"), SEVERAL)
+def test_who_needs_several_zones_is_given_as_few_as_could_hold_it_on_an_empty_node(
+    zones, containers, fits, init, pod_scope
+):
+    """Kubernetes pkg/kubelet/cm/topologymanager, policy_restricted.go: the hint must be preferred, with equal sets."""
+    one = node("n", zones, policy=RESTRICTED, pod_scope=pod_scope)
+    cluster = cluster_of(one)
+    pod_class = cluster.classes.of(PodSpec(containers=containers, init_containers=init))
+
+    admitted = kubelet(one[1]).room(pod_class)
+
+    assert np.minimum(room(cluster, pod_class), 64).tolist() == [admitted]
+    if not (init or pod_scope):
+        assert admitted == fits
