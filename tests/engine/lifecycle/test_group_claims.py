@@ -123,6 +123,36 @@ def test_the_group_may_come_after_its_pods_and_the_claim_after_both():
     assert users(world, "g-shared") == [("podgroups", "g")]
 
 
+def test_pods_that_wait_for_a_claim_of_nobody_go_when_their_group_is_seen_to_list_it():
+    world = with_devices()
+    world.gang_object(NATIVE, "g", {"schedulingPolicy": {"gang": {"minCount": 3}}})
+    uid = world.gang_objects[NATIVE, "PodGroup", "default", "g"]["metadata"]["uid"]
+    for rank in range(3):
+        member(world, f"g-{rank}", template="two", claim="g-shared")
+    made(world, "g-shared", uid)
+    world.run()
+    assert world.where() == {}
+
+    assert group(world, template="two") == uid
+    world.run()
+
+    assert len(world.where()) == 3
+    assert users(world, "g-shared") == [("podgroups", "g")]
+
+
+def test_pods_that_are_gone_are_no_members_of_their_group_any_more():
+    world = with_devices()
+    for rank in range(2):
+        member(world, f"g-{rank}", template="two", claim="g-shared")
+    world.run()
+    groups = world.engine.state.cluster.nodes.devices.book.groups
+    assert set(groups.members(("default", "g"))) == {("default", "g-0"), ("default", "g-1")}
+
+    world.delete("g-0")
+    world.run()
+    assert set(groups.members(("default", "g"))) == {("default", "g-1")}
+
+
 def test_a_claim_that_was_made_for_neither_is_refused_in_kube_schedulers_words():
     world = with_devices()
     group(world, least=1, template="two")
