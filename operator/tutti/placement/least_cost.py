@@ -8,7 +8,7 @@ Where no plan can be carried out, pods are placed one ask after another, by the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Self
@@ -20,6 +20,7 @@ from tutti.cluster.classes import Feature
 from tutti.cluster.network import Peers, Places, peers_of, traffic
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.placement.alike import are_alike, minds_nodes_alone, place_alike
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask, feasible_capacity, place_ask, required_amounts
 from tutti.placement.network_plan import MOST_PLANS, Plan, PlanningProblem, plans
@@ -317,32 +318,80 @@ class _Search:
         placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(self.asks)
         number_of = {part.index: number for number, part in enumerate(self.parts)}
         homes: dict[int, Mask] = {}
+        for run in self._runs(transaction, plan, number_of):
+            asks = [self.asks[index] for index in run]
+            number = number_of.get(run[0])
+            if number is None:
+                rows = place_ask(self.nodes, transaction, asks[0], self.profile)
+                found = None if rows is None else [rows]
+            elif len(run) > 1:
+                within = self._within(sites, int(plan[number].argmax()))
+                found = place_alike(self.nodes, transaction, asks, self.profile, within=within)
+            else:
+                rows = self._placed(transaction, number, plan, sites, homes)
+                found = None if rows is None else [rows]
+            if found is None:
+                return None
+            for index, rows in zip(run, found, strict=True):
+                placed[index] = rows
+                if index in number_of:
+                    homes[number_of[index]] = here = np.zeros(len(self.nodes), dtype=np.bool_)
+                    here[rows] = True
+        return placed
+
+    def _runs(self, transaction: Transaction, plan: Plan, number_of: Mapping[int, int]) -> Iterator[list[int]]:
+        """Yield the asks in their order, together those that go all to one site and have nodes chosen as one would."""
+        run: list[int] = []
         for index in self.order:
             if not self.asks[index].required:
                 continue
-            if index not in number_of:
-                rows = place_ask(self.nodes, transaction, self.asks[index], self.profile)
-                if rows is None:
-                    return None
-                placed[index] = rows
+            if run and self._goes_on(transaction, run[0], index, plan, number_of):
+                run.append(index)
                 continue
-            number = number_of[index]
-            found = []
-            for site in np.flatnonzero(plan[number]).tolist():
-                within = np.zeros(len(self.nodes), dtype=np.bool_)
-                within[sites.rows_of(site)] = True
-                few = not sites.are_nodes and plan[number, site] <= MOST_TOGETHER
-                near = self._near(number, site, plan, within, homes) if few else ()
-                rows = self._taken(transaction, number, int(plan[number, site]), within, near)
-                if rows is None:
-                    return None
-                found.append(rows)
-            placed[index] = np.sort(np.concatenate(found))
-            homes[number] = np.zeros(len(self.nodes), dtype=np.bool_)
-            homes[number][placed[index]] = True
-        return placed
+            if run:
+                yield run
+            run = [index]
+        if run:
+            yield run
 
-    def _near(self, number: int, site: int, plan: Plan, within: Mask, homes: dict[int, Mask]) -> Sequence[Mask]:
+    def _goes_on(
+        self, transaction: Transaction, before: int, index: int, plan: Plan, number_of: Mapping[int, int]
+    ) -> bool:
+        """Whether an ask goes to the one site of another, and nothing tells its pods from more of that one's."""
+        if before not in number_of or index not in number_of:
+            return False
+        asks = self.asks[before], self.asks[index]
+        site = int(plan[number_of[before]].argmax())
+        if any(plan[number_of[one], site] < self.asks[one].required for one in (before, index)):
+            return False
+        if min(ask.required for ask in asks) <= MOST_TOGETHER:
+            return False  # nodes are looked for that they share with others
+        return are_alike(*asks, self.nodes, self.profile) and all(
+            minds_nodes_alone(ask.pod_class, self.nodes, transaction, self.profile) for ask in asks
+        )
+
+    def _placed(
+        self, transaction: Transaction, number: int, plan: Plan, sites: _Sites, homes: Mapping[int, Mask]
+    ) -> Rows | None:
+        """Place a part where a plan says; returns its rows in order, None where it finds no room somewhere."""
+        found = []
+        for site in np.flatnonzero(plan[number]).tolist():
+            within = self._within(sites, site)
+            few = not sites.are_nodes and plan[number, site] <= MOST_TOGETHER
+            near = self._near(number, site, plan, within, homes) if few else ()
+            rows = self._taken(transaction, number, int(plan[number, site]), within, near)
+            if rows is None:
+                return None
+            found.append(rows)
+        return np.sort(np.concatenate(found))
+
+    def _within(self, sites: _Sites, site: int) -> Mask:
+        """Return bool[rows]: which rows are of a site."""
+        within = np.zeros(len(self.nodes), dtype=np.bool_)
+        within[sites.rows_of(site)] = True
+        return within
+
+    def _near(self, number: int, site: int, plan: Plan, within: Mask, homes: Mapping[int, Mask]) -> Sequence[Mask]:
         """Return where in a place pods of a part are nearest to those they talk to, the nearest rows first."""
         cost = self.parts[number].cost.cost
         cheap = cost < int(cost[within].max())

@@ -84,6 +84,24 @@ class NodeChoice:
         """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
         return self._merged(wanted, None)
 
+    def in_shares(self, shares: Sequence[tuple[PodClass, int]]) -> list[Counts]:
+        """Place pods of classes that nothing tells apart here, those of one after those of another; all of them fit.
+
+        Args:
+            shares: The classes, and how many pods of each.
+
+        Returns:
+            Per class int64[rows], how many on each row.
+        """
+        rows, wanted = np.flatnonzero(self.room), [many for _, many in shares]
+        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), sum(wanted))
+        each = [self._counted(share) for share in np.split(order, np.cumsum(wanted)[:-1])]
+        for (pod_class, _), counts in zip(shares, each, strict=True):
+            taken = np.flatnonzero(counts)
+            self.transaction.put(taken, counts[taken], pod_class)
+            self.room -= counts
+        return each
+
     def _merged(self, wanted: int, ties: Rows | None) -> Rows:
         if wanted and ties is None and not self.preferences and self._is_kept:
             return self._in_known_order(wanted)

@@ -124,6 +124,16 @@ class MeasuredLoad:
                     any_of |= ~np.isnan(column[:many])
         return known & any_of
 
+    def goes_on(self, nodes: NodeColumns) -> bool:
+        """Whether the k-th pod more scores what the next one does once k-1 are there, whatever is on other nodes.
+
+        Most policies estimate who comes otherwise than who has come, and nodes without figures go by all others.
+        """
+        if self.policy != "LeastUsed":
+            return False
+        known = self._known(nodes)
+        return known is None or np.array_equal(known, nodes.present)
+
     def points(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: Counts) -> Floats:
         """Return float64[m, k] in 0..MAX_SCORE: what the policy gives nodes that are known."""
         many = nth[:, None]
