@@ -27,7 +27,7 @@ from tutti.cluster.held_room import HeldRoom
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.placed_pods import Nobody, NodeExits, PodColumns, PodFollower, PodsByNode
-from tutti.cluster.pods import PodKey, PodRecord, assumed_alike, readable_amounts, readable_occupied
+from tutti.cluster.pods import PodKey, PodRecord, assumed_alike, readable_amounts, readable_occupied, reserve_all
 from tutti.cluster.signatures import SignatureBook, selector_keys
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.transaction import Transaction
@@ -264,16 +264,16 @@ class Cluster:
     def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names = self.nodes.names
-        for record, row in zip(records, rows, strict=True):
-            record.reserve(names[row])
-        self._occupants.add_all(records)
-        alike = assumed_alike(records, rows)
+        nodes = [names[row] for row in rows]
+        reserve_all(records, nodes)
+        self._occupants.add_all(records, nodes)
+        alike = assumed_alike(records, rows, nodes)
         for pods in alike:
             self.nodes.label_index.add_all(pods.pod_signature, pods.rows, leaving=pods.deleting)
         self.pod_columns.reserve(records, rows)
         if self.nodes.numa:
-            for row in rows:
-                self.nodes.numa.touch(names[row])
+            for node in nodes:
+                self.nodes.numa.touch(node)
         if self.nodes.load:
             self.nodes.load.come_all(alike)
         if self.nodes.network:

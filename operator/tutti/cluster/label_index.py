@@ -207,15 +207,19 @@ class LabelIndex:
         if code < 0:
             code = self._born(pod_signature, leaving)
         places = (code << _ROW_BITS | rows).tolist()
-        slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
-        new = np.flatnonzero(slots < 0)
-        if len(new):
-            slots[new] = made = self._new_slots(code, rows[new])
-            self._slot_of.update(zip([places[i] for i in new.tolist()], made.tolist(), strict=True))
+        if not self._totals[code]:  # they are the first: no row has a slot for them
+            slots = self._new_slots(code, rows)
+            self._slot_of.update(zip(places, slots.tolist(), strict=True))
+        else:
+            slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
+            new = np.flatnonzero(slots < 0)
+            if len(new):
+                slots[new] = made = self._new_slots(code, rows[new])
+                self._slot_of.update(zip([places[i] for i in new.tolist()], made.tolist(), strict=True))
         self._count[slots] += counts
         self._totals[code] += int(counts.sum())
         self.version += 1
-        for at in np.flatnonzero(self._count[slots] == 0).tolist():
+        for at in np.flatnonzero(self._count[slots] == 0).tolist() if counts[0] < 0 else ():
             del self._slot_of[places[at]]
             self._free_slots.append(int(slots[at]))
         if not self._totals[code]:

@@ -67,6 +67,7 @@ class LoadColumns:
         self._names: dict[int, str] = {}
         self._uses: dict[int, tuple[PodSpec, ExpectedUse]] = {}  # by the identity of the spec that is kept beside
         self._there: dict[str, dict[PodKey, tuple[ExpectedUse, float]]] = {}  # and since when, or _MEASURED
+        self._coming: list[tuple[ExpectedUse, AssumedAlike]] = []  # who came since it was last asked who is where
         self._unmeasured: set[str] = set()  # the nodes with pods that no measurement holds
         self.measured_at = np.zeros(0)
         self.capacity = np.zeros((0, 2), dtype=np.int64)
@@ -126,7 +127,7 @@ class LoadColumns:
         self.capacity[row] = capacity
         if is_new:
             self._names[row] = name
-            for use, since in self._there.get(name, {}).values():
+            for use, since in self._by_node().get(name, {}).values():
                 self._count(row, use, 1, fresh=since != _MEASURED)
         if is_new or grew:
             self._show(name, row)
@@ -182,7 +183,7 @@ class LoadColumns:
     def come(self, record: PodRecord, node: str) -> None:
         """Count a pod on a node, as one that is to be expected there unless it has been measured."""
         use, since = self.use_of(record.pod_class), math.inf if record.started is None else record.started
-        known = self._there.get(node, {}).get(record.key)
+        known = self._by_node().get(node, {}).get(record.key)
         if known is not None and known[0] is use:
             if known[1] == _MEASURED:
                 return
@@ -196,23 +197,31 @@ class LoadColumns:
 
     def come_all(self, alike: Sequence[AssumedAlike]) -> None:
         """Note which pods were just promised nodes, where `take` has counted them; no measurement holds them."""
-        there = self._there
-        for pods in alike:
-            told = self.use_of(pods.pod_class), math.inf
-            for record in pods.records:
-                here = there.get(record.assumed)
+        self._coming.extend([(self.use_of(pods.pod_class), pods) for pods in alike])
+
+    def _by_node(self) -> dict[str, dict[PodKey, tuple[ExpectedUse, float]]]:
+        """Return what is expected of the pods of each node that has any, those included that have come since.
+
+        Nobody asks before they are bound, or give back what they were promised: a turn need not wait for that.
+        """
+        there, self._coming, coming = self._there, [], self._coming
+        for use, pods in coming:
+            told = use, math.inf
+            for record, node in zip(pods.records, pods.nodes, strict=True):
+                here = there.get(node)
                 if here is None:
-                    there[record.assumed] = {record.key: told}
+                    there[node] = {record.key: told}
                     continue
                 if record.key in here:
-                    self.leave(record.key, record.assumed)
-                    here = there.setdefault(record.assumed, {})
+                    self.leave(record.key, node)
+                    here = there.setdefault(node, {})
                 here[record.key] = told
-            self._unmeasured.update([record.assumed for record in pods.records])
+            self._unmeasured.update(pods.nodes)
+        return there
 
     def leave(self, key: PodKey, node: str) -> None:
         """Count a pod on a node no more."""
-        here = self._there.get(node, {})
+        here = self._by_node().get(node, {})
         use, since = here.pop(key, (None, _MEASURED))
         if not here:
             self._there.pop(node, None)
@@ -232,10 +241,10 @@ class LoadColumns:
 
     def _pass_measured(self, node: str) -> None:
         """Expect nothing more of the pods on a node that its last measurement holds."""
-        report = self._reports.get(node)
+        there, report = self._by_node(), self._reports.get(node)
         if report is None or node not in self._unmeasured:
             return
-        here, last, are_left = self._there[node], report[0] - self.unmeasured_seconds, False
+        here, last, are_left = there[node], report[0] - self.unmeasured_seconds, False
         for key, (use, since) in here.items():
             if since > last:
                 are_left = True

@@ -124,6 +124,7 @@ class NetworkState:
         self._orders: dict[tuple[str, str], Mapping[str, int]] = {}
         self._topologies: dict[str, NetworkTopology] = {}
         self._there: dict[PodKey, tuple[Home, str, str]] = {}
+        self._coming: list[tuple[Home, str, AssumedAlike]] = []  # who came since it was last asked who is where
         self._placed: dict[Home, dict[str, dict[str, int]]] = {}
         self._spaces: dict[str, dict[str, None]] = {}  # in which namespaces there are pods of an AppGroup of a name
         self._changed: dict[str, int] = {}
@@ -206,7 +207,7 @@ class NetworkState:
         labels = record.pod_signature.labels
         name = labels.get(GROUP_LABEL, "")
         now = ((record.namespace, name), labels.get(WORKLOAD_LABEL, ""), node) if name else None
-        if self._there.get(record.key) == now:
+        if self._by_pod().get(record.key) == now:
             return
         self.leave(record.key)
         if now is not None:
@@ -218,23 +219,28 @@ class NetworkState:
         for pods in alike:
             labels, namespace = pods.pod_signature.labels, pods.records[0].namespace
             name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
-            if not name:
-                continue
-            home = (namespace, name)
-            now = {record.key: (home, workload, record.assumed) for record in pods.records}
-            for key in () if self._there.keys().isdisjoint(now) else now:
+            if name:
+                self._coming.append(((namespace, name), workload, pods))
+
+    def _by_pod(self) -> dict[PodKey, tuple[Home, str, str]]:
+        """Return of what each pod is a part, and where, those included that have come since this was last asked."""
+        there, self._coming, coming = self._there, [], self._coming
+        for home, workload, pods in coming:
+            now = {record.key: (home, workload, node) for record, node in zip(pods.records, pods.nodes, strict=True)}
+            for key in () if there.keys().isdisjoint(now) else now:
                 self.leave(key)
-            self._there.update(now)
+            there.update(now)
+        return there
 
     def leave(self, key: PodKey) -> None:
         """Count a pod no more."""
-        before = self._there.pop(key, None)
+        before = self._by_pod().pop(key, None)
         if before is not None:
             self._count(before[0], before[1], {before[2]: 1}, -1)
 
     def lift(self, key: PodKey, *, back: bool) -> None:
         """Count a pod no more for a while, or again; one of no application is none of the network's."""
-        known = self._there.get(key)
+        known = self._by_pod().get(key)
         if known is not None:
             self._count(known[0], known[1], {known[2]: 1}, 1 if back else -1)
 

@@ -75,9 +75,9 @@ class PodsByNode:
         """Note that a pod is on a node."""
         self._coming.append((node, record))
 
-    def add_all(self, records: Sequence[PodRecord]) -> None:
-        """Note that pods are on the nodes that are reserved for them."""
-        self._coming.extend([(record.assumed, record) for record in records])
+    def add_all(self, records: Sequence[PodRecord], nodes: Sequence[str]) -> None:
+        """Note that pods are on nodes: `records[i]` on `nodes[i]`."""
+        self._coming.extend(zip(nodes, records, strict=True))
 
     def _by_node(self) -> dict[str, dict[PodKey, PodRecord]]:
         """Return the pods of each node that has any, those included that have come since this was last asked."""
@@ -247,17 +247,9 @@ class PodColumns:
             self.put(records[0], rows[0])
             return
         self.version += 1
-        shapes: dict[int, int] = {}  # pods of one class share the record of what they take
-        codes = []
-        for record in records:
-            code = shapes.get(id(record.held))
-            if code is None:
-                code = shapes[id(record.held)] = self._use(record.held, record.weight)
-            else:
-                self._users[code] += 1
-            codes.append(code)
-        slots = np.array(self._free_slots(records), dtype=np.int64)
-        self._shape[slots] = codes
+        taken = [record.held for record in records]
+        slots = self._free_slots(records, taken)
+        self._shape[slots] = self._use_all(records, taken)
         self._row[slots] = rows
         self._priority[slots] = [record.priority for record in records]
         self._leaving[slots] = [record.deleting for record in records]
@@ -319,20 +311,30 @@ class PodColumns:
         self._shape[slot] = self._use(record.held, record.weight)
         return slot
 
-    def _free_slots(self, records: Sequence[PodRecord]) -> list[int]:
+    def _free_slots(self, records: Sequence[PodRecord], taken: Sequence[Amounts]) -> Slots:
         """Give each of these pods a slot, its shape not yet set."""
         again = [self._free.pop() for _ in range(min(len(records), len(self._free)))]
-        for slot, record in zip(again, records, strict=False):
-            self.records[slot], self._taken[slot] = record, record.held
-        new, first = records[len(again) :], len(self.records)
-        self.records.extend(new)
-        self._taken.extend([record.held for record in new])
+        for slot, record, held in zip(again, records, taken, strict=False):
+            self.records[slot], self._taken[slot] = record, held
+        first = len(self.records)
+        self.records.extend(records[len(again) :])
+        self._taken.extend(taken[len(again) :])
         while len(self.records) > len(self._row):
             self._grow()
         slots = [*again, *range(first, len(self.records))]
         for slot, record in zip(slots, records, strict=True):
             record.slot = slot
-        return slots
+        return np.array(slots, dtype=np.int64)
+
+    def _use_all(self, records: Sequence[PodRecord], taken: Sequence[Amounts]) -> list[int]:
+        """Return the shape of each of these pods; `taken[i]` is what `records[i]` takes."""
+        same, codes = list(map(id, taken)), dict[int, int]()  # pods of one class share the record of what they take
+        for one, record in dict(zip(same, records, strict=True)).items():
+            codes[one] = self._use(record.held, record.weight)
+            self._users[codes[one]] -= 1
+        for one, many in Counter(same).items():
+            self._users[codes[one]] += many
+        return [codes[one] for one in same]
 
     def _use(self, held: Amounts, weight: Scored) -> int:
         key = (*held.items(), weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from tutti.api.core import ObjectMeta, Pod
@@ -188,17 +189,6 @@ class PodRecord:
             self.phase_counts.counts[self.counted] -= 1
             self.phase_counts = None
 
-    def reserve(self, node: str) -> None:
-        """Note that room is reserved for it on a node."""
-        self.assumed = node
-        if self.phase_counts is None or self.counted is not WAITING:
-            self.recount()
-            return
-        counts = self.phase_counts.counts  # who waited does nothing but hold its room now
-        counts[WAITING] -= 1
-        counts[RESERVED] += 1
-        self.counted = RESERVED
-
     def recount(self) -> None:
         """Have it counted as what it is doing now, because something about it has changed."""
         if self.phase_counts is not None:
@@ -209,11 +199,34 @@ class PodRecord:
                 self.counted = now
 
 
+def reserve_all(records: Sequence[PodRecord], nodes: Sequence[str]) -> None:
+    """Note that room is reserved for pods, for `records[i]` on `nodes[i]`."""
+    moved: dict[PhaseCounts, int] = {}
+    for record, node in zip(records, nodes, strict=True):
+        record.assumed = node
+        counts = record.phase_counts
+        if counts is None or record.counted is not WAITING:
+            record.recount()
+            continue
+        moved[counts] = moved.get(counts, 0) + 1  # who waited does nothing but hold its room now
+        record.counted = RESERVED
+    for counts, many in moved.items():
+        counts.counts[WAITING] -= many
+        counts.counts[RESERVED] += many
+
+
 class AssumedAlike(NamedTuple):
-    """Pods of one class that others see as the same and that have got room together: `records[i]` on row `rows[i]`."""
+    """Pods of one class that others see as the same and that have got room together.
+
+    Attributes:
+        records: The pods.
+        rows: The row of each.
+        nodes: The name of the node of each, which a record has only until the pod is bound.
+    """
 
     records: list[PodRecord]
     rows: list[int]
+    nodes: list[str]
 
     @property
     def pod_class(self) -> PodClass:
@@ -231,21 +244,27 @@ class AssumedAlike(NamedTuple):
         return self.records[0].deleting
 
 
-def assumed_alike(records: Sequence[PodRecord], rows: Sequence[int]) -> list[AssumedAlike]:
+def assumed_alike(records: Sequence[PodRecord], rows: Sequence[int], nodes: Sequence[str]) -> list[AssumedAlike]:
     """Return pods, `records[i]` on row `rows[i]`, by what they are alike in, each kind in the order of its first."""
-    found: dict[tuple[int, int, bool], AssumedAlike] = {}
-    mine, last = AssumedAlike([], []), None
-    for record, row in zip(records, rows, strict=True):
+    if not records:
+        return []
+    starts, last = [0], records[0]
+    for at, record in enumerate(records):
         if (
-            last is None
-            or record.pod_class is not last.pod_class
+            record.pod_class is not last.pod_class
             or record.pod_signature is not last.pod_signature
             or record.deleting is not last.deleting
         ):
-            key = id(record.pod_class), id(record.pod_signature), record.deleting
-            mine, last = found.setdefault(key, AssumedAlike([], [])), record
-        mine.records.append(record)
-        mine.rows.append(row)
+            starts.append(at)
+            last = record
+    found: dict[tuple[int, int, bool], AssumedAlike] = {}
+    for start, end in pairwise((*starts, len(records))):
+        first = records[start]
+        kind = id(first.pod_class), id(first.pod_signature), first.deleting
+        mine = found.setdefault(kind, AssumedAlike([], [], []))
+        mine.records.extend(records[start:end])
+        mine.rows.extend(rows[start:end])
+        mine.nodes.extend(nodes[start:end])
     return list(found.values())
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tutti.cluster.pods import PodRecord
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history, user_limits
 from tutti.engine.admission.attempt import (
     AdmissionAttempt,
@@ -426,10 +427,11 @@ def _assign(state: AdmissionState, taken: Sequence[Taken]) -> None:
     All members are handed theirs at once: what one is promised changes the class of others that wait.
     """
     each = [(one, one.need.members[one.start : one.start + len(one.rows)], one.rows.tolist()) for one in taken]
-    state.cluster.assume_all(
-        [member.pod for _, members, _ in each for member in members],
-        [row for _, members, rows in each for row in rows[: len(members)]],
-    )
+    pods, where = list[PodRecord](), list[int]()
+    for _, members, rows in each:
+        pods += [member.pod for member in members]
+        where += rows[: len(members)]
+    state.cluster.assume_all(pods, where)
     for one, members, rows in each:
         for member in members if one.charge is not None else ():
             member.charge = one.charge

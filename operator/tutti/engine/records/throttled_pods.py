@@ -81,6 +81,7 @@ class ThrottleBook:
         self._next: list[tuple[float, ThrottleKey]] = []
         self._by_namespace: dict[str, dict[ThrottleKey, None]] = {}
         self._counted: dict[PodKey | Hold, ThrottledAs] = {}
+        self._coming: list[tuple[list[PodKey], ThrottledAs]] = []  # who came since it was last asked who is counted
         self._answers: dict[str, dict[_Labels, tuple[ThrottleKey, ...]]] = {}
         self._stale: dict[ThrottleKey, None] = {}
 
@@ -170,19 +171,26 @@ class ThrottleBook:
         """Count pods that have got a place, those alike together."""
         if not self.throttles:
             return
-        for records, _ in alike:
-            keys = self.of(records[0].namespace, records[0].pod_signature.labels)
-            are_new = self._counted.keys().isdisjoint([one.key for one in records])
+        for pods in alike:
+            keys = self.of(pods.records[0].namespace, pods.pod_signature.labels)
+            names = [one.key for one in pods.records]
+            are_new = self._by_pod().keys().isdisjoint(names)
             if are_new and not keys:
                 continue
-            ours = [one.key for one in records if not one.node and one.scheduler in self._schedulers]
-            if not are_new or len(ours) < len(records):
-                for one in records:
+            if not are_new or not {one.scheduler for one in pods.records} <= self._schedulers:
+                for one in pods.records:
                     self.seen(one)
                 continue
-            counted = ThrottledAs(keys, load_of(records[0].pod_class.requests), is_used=False)
-            self._counted.update(dict.fromkeys(ours, counted))
-            self._add(counted._replace(load=counted.load.times(len(ours))), 1)
+            counted = ThrottledAs(keys, load_of(pods.pod_class.requests), is_used=False)
+            self._coming.append((names, counted))
+            self._add(counted._replace(load=counted.load.times(len(names))), 1)
+
+    def _by_pod(self) -> dict[PodKey | Hold, ThrottledAs]:
+        """Return what is counted of whom, those included that have come since this was last asked."""
+        known, self._coming, coming = self._counted, [], self._coming
+        for names, counted in coming:
+            known.update(dict.fromkeys(names, counted))
+        return known
 
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Count room that is kept for a pod of a class which is yet to be made."""
@@ -195,14 +203,15 @@ class ThrottleBook:
         self._count(about, None)
 
     def _count(self, about: PodKey | Hold, now: ThrottledAs | None) -> None:
-        before = self._counted.get(about)
+        known = self._by_pod()
+        before = known.get(about)
         if before == now:
             return
         if before is not None:
-            del self._counted[about]
+            del known[about]
             self._add(before, -1)
         if now is not None:
-            self._counted[about] = now
+            known[about] = now
             self._add(now, 1)
         if before is not None and (now is None or before.keys != now.keys):
             self._helped.update(dict.fromkeys(key[1] for key in before.keys))
@@ -226,9 +235,10 @@ class ThrottleBook:
             return
         stale = self._stale
         self._helped.update(dict.fromkeys(key[1] for key in stale))
-        for about, counted in list(self._counted.items()):
+        known = self._by_pod()
+        for about, counted in list(known.items()):
             if not stale.keys().isdisjoint(counted.keys):
-                del self._counted[about]
+                del known[about]
                 self._add(counted, -1)
         for key in stale:
             self.used.pop(key, None)
@@ -289,7 +299,7 @@ class ThrottleBook:
 
     def counted(self, about: PodKey | Hold) -> ThrottledAs | None:
         """Return what is counted of a pod, and where; None where nothing is."""
-        return self._counted.get(about)
+        return self._by_pod().get(about)
 
     @contextmanager
     def supposing(
