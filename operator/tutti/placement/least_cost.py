@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from tutti.placement.plugins.network_overhead import (
     places_of,
 )
 from tutti.placement.profile import Profile
+from tutti.placement.sites import Sites
 
 MOST_TRIED: Final = 8
 """How many plans are tried; more are looked at where rules forbid some."""
@@ -82,69 +83,6 @@ class _Talk:
     origin: int
     to: int
     by: Peers
-
-
-@dataclass(frozen=True, slots=True)
-class _Sites:
-    """Where pods may go: single nodes, or places of many.
-
-    Attributes:
-        rows: int64[k], the rows that any of them may go to, those of one site side by side.
-        first: int64[sites], where those of each begin.
-        place: int64[sites], the place of each.
-        are_nodes: Whether each is one node.
-    """
-
-    rows: Rows
-    first: Counts
-    place: Counts
-    are_nodes: bool
-
-    @classmethod
-    def of_nodes(cls, rows: Rows, places: Places) -> Self:
-        """Return these rows, each by itself."""
-        return cls(rows, np.arange(len(rows), dtype=np.int64), places.codes[rows], are_nodes=True)
-
-    @classmethod
-    def of_places(cls, rows: Rows, places: Places) -> Self:
-        """Return the places of these rows."""
-        codes = places.codes[rows]
-        many = np.bincount(codes, minlength=len(places))
-        place = np.flatnonzero(many)
-        first = np.cumsum(many[place]) - many[place]
-        by_place = np.argsort(codes.astype(np.int16), kind="stable")  # such small numbers are sorted faster
-        return cls(rows[by_place], first, place, are_nodes=False)
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def rows_of(self, site: int) -> Rows:
-        """Return the rows of one of them."""
-        last = self.first[site + 1] if site + 1 < len(self) else len(self.rows)
-        return self.rows[self.first[site] : last]
-
-    def nothing(self) -> Counts:
-        """Return int64[sites], zeros: what a column without anything comes to."""
-        return np.zeros(len(self), dtype=np.int64)
-
-    def sums(self, column: Counts) -> Counts:
-        """Return int64[sites]: a column of all rows, int64[rows], summed over the rows of each."""
-        return np.add.reduceat(column[self.rows], self.first)
-
-    def most(self, column: Counts) -> Counts:
-        """Return int64[sites]: the most of a column over the rows of each, 0 at least: as on a row like most."""
-        return np.maximum(np.maximum.reduceat(column[self.rows], self.first), 0)
-
-    def least(self, column: Counts) -> Counts:
-        """Return int64[sites]: the least of a column over the rows of each."""
-        return np.minimum.reduceat(column[self.rows], self.first)
-
-    def between(self, matrix: Counts | Mask, same: int) -> Counts:
-        """Return int64[sites, sites]: what a matrix of places says of sites; `same` of one node to itself."""
-        found = matrix[np.ix_(self.place, self.place)].astype(np.int64)
-        if self.are_nodes:
-            np.fill_diagonal(found, same)
-        return found
 
 
 def place_at_least_cost(
@@ -205,7 +143,9 @@ def _parts(
         links = None if used is None else LinkRoom.of(peers, places, used)
         seen = feasible_capacity(nodes, transaction, ask, beside, most=ask.required)
         workload = ask.pod_class.labels.get(WORKLOAD_LABEL, "")
-        parts.append(_Part(index, ask, group, workload, seen, Tally.of(peers, places), Tally.of(judged, places), links))
+        cost = Tally.of(peers, places)
+        limits = cost if len(judged) == len(peers) else Tally.of(judged, places)
+        parts.append(_Part(index, ask, group, workload, seen, cost, limits, links))
     return parts
 
 
@@ -233,7 +173,7 @@ class _Search:
     rules: NetworkRules
     places: Places
 
-    def allowed(self) -> Iterator[tuple[Plan, _Sites]]:
+    def allowed(self) -> Iterator[tuple[Plan, Sites]]:
         """Yield plans that the rules of the network allow, the best first."""
         rows = np.flatnonzero(np.logical_or.reduce([part.seen.room > 0 for part in self.parts]))
         if not len(rows):
@@ -242,15 +182,15 @@ class _Search:
         if len(rows) <= _MOST_NODES:
             worth = self.parts[0].seen.choice.worth(rows)
             best = rows[np.argsort(-worth, kind="stable")]  # of plans that cost the same the first sites go first
-            sites = _Sites.of_nodes(best, self.places)
+            sites = Sites.of_nodes(best, self.places)
             problem = self._problem(sites, wanted)
             if problem.plans <= MOST_PLANS:
                 yield from self._by_rules(problem, sites)
                 return
-        sites = _Sites.of_places(rows, self.places)
+        sites = Sites.of_places(rows, self.places)
         yield from self._by_rules(self._problem(sites, wanted), sites)
 
-    def _problem(self, sites: _Sites, wanted: Counts) -> PlanningProblem:
+    def _problem(self, sites: Sites, wanted: Counts) -> PlanningProblem:
         parts = self.parts
         talks = np.zeros((len(parts), len(parts)), dtype=np.int64)
         for one in self.talks:
@@ -271,14 +211,16 @@ class _Search:
             wanted,
         )
 
-    def _by_rules(self, problem: PlanningProblem, sites: _Sites) -> Iterator[tuple[Plan, _Sites]]:
+    def _by_rules(self, problem: PlanningProblem, sites: Sites) -> Iterator[tuple[Plan, Sites]]:
         for plan in islice(plans(problem), MOST_LOOKED_AT // (1 + len(self.talks) // 8)):
             if self._is_within_costs(plan, sites) and self._has_bandwidth(plan, sites):
                 yield plan, sites
 
-    def _is_within_costs(self, plan: Plan, sites: _Sites) -> bool:
+    def _is_within_costs(self, plan: Plan, sites: Sites) -> bool:
         """Whether no pod is where the filter would not let it be with all the others around."""
         judged = [part.judged for part in self.parts]
+        if not self.rules.strict and not any(one.pairs for one in judged) and not self._is_violated(plan, sites):
+            return True
         good = np.stack([sites.least(one.satisfied) if one.pairs else sites.nothing() for one in judged])
         bad = np.stack([sites.most(one.violated) if one.pairs else sites.nothing() for one in judged])
         pairs = np.array([one.pairs for one in judged], dtype=np.int64)
@@ -298,7 +240,13 @@ class _Search:
         wrong = good < pairs[:, None] if self.rules.strict else bad > good
         return not bool((wrong & (plan > 0)).any())
 
-    def _has_bandwidth(self, plan: Plan, sites: _Sites) -> bool:
+    def _is_violated(self, plan: Plan, sites: Sites) -> bool:
+        """Whether any two sites of a plan are further apart than any dependency allows."""
+        used = np.unique(sites.place[np.flatnonzero(plan.any(axis=0))])
+        least = min((one.by.by.max_cost for one in self.talks), default=0)
+        return bool(self.places.violated(least)[np.ix_(used, used)].any())
+
+    def _has_bandwidth(self, plan: Plan, sites: Sites) -> bool:
         """Whether links have room for what the pods take of them, to one another and to those that are placed."""
         links = [part.links for part in self.parts if part.links is not None]
         if not links:
@@ -313,7 +261,7 @@ class _Search:
             taken += mine.astype(np.float64) @ link.asked
         return bool((taken[taken > 0] <= links[0].left[taken > 0]).all())
 
-    def carry_out(self, transaction: Transaction, plan: Plan, sites: _Sites) -> list[Rows] | None:
+    def carry_out(self, transaction: Transaction, plan: Plan, sites: Sites) -> list[Rows] | None:
         """Place every ask, those of the plan where it says; None where one finds no room there."""
         placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(self.asks)
         number_of = {part.index: number for number, part in enumerate(self.parts)}
@@ -345,7 +293,7 @@ class _Search:
         for index in self.order:
             if not self.asks[index].required:
                 continue
-            if run and self._goes_on(transaction, run[0], index, plan, number_of):
+            if run and self._goes_on(transaction, run, index, plan, number_of):
                 run.append(index)
                 continue
             if run:
@@ -355,23 +303,25 @@ class _Search:
             yield run
 
     def _goes_on(
-        self, transaction: Transaction, before: int, index: int, plan: Plan, number_of: Mapping[int, int]
+        self, transaction: Transaction, run: Sequence[int], index: int, plan: Plan, number_of: Mapping[int, int]
     ) -> bool:
-        """Whether an ask goes to the one site of another, and nothing tells its pods from more of that one's."""
+        """Whether an ask goes to the one site of others, and nothing tells its pods from more of theirs."""
+        before = run[0]
         if before not in number_of or index not in number_of:
             return False
         asks = self.asks[before], self.asks[index]
+        if not are_alike(*asks, self.nodes, self.profile):
+            return False
         site = int(plan[number_of[before]].argmax())
         if any(plan[number_of[one], site] < self.asks[one].required for one in (before, index)):
             return False
         if min(ask.required for ask in asks) <= MOST_TOGETHER:
             return False  # nodes are looked for that they share with others
-        return are_alike(*asks, self.nodes, self.profile) and all(
-            minds_nodes_alone(ask.pod_class, self.nodes, transaction, self.profile) for ask in asks
-        )
+        new = asks if len(run) == 1 else asks[1:]  # of the others that is known
+        return all(minds_nodes_alone(ask.pod_class, self.nodes, transaction, self.profile) for ask in new)
 
     def _placed(
-        self, transaction: Transaction, number: int, plan: Plan, sites: _Sites, homes: Mapping[int, Mask]
+        self, transaction: Transaction, number: int, plan: Plan, sites: Sites, homes: Mapping[int, Mask]
     ) -> Rows | None:
         """Place a part where a plan says; returns its rows in order, None where it finds no room somewhere."""
         found = []
@@ -385,7 +335,7 @@ class _Search:
             found.append(rows)
         return np.sort(np.concatenate(found))
 
-    def _within(self, sites: _Sites, site: int) -> Mask:
+    def _within(self, sites: Sites, site: int) -> Mask:
         """Return bool[rows]: which rows are of a site."""
         within = np.zeros(len(self.nodes), dtype=np.bool_)
         within[sites.rows_of(site)] = True

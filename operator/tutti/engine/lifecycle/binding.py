@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tutti.api.messages import IS, WAS, Forms, agreeing, counted
+from tutti.api.selectors import Toleration
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -63,13 +64,16 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
     unready = {**volumes, **devices, **cards}
     name = workload.name
     protecting, sharing = protects(state, workload), bool(state.cluster.nodes.cards)
-    annotations: dict[tuple[int, bool], dict[str, str]] = {}  # members of one need share one charge
+    adds = bool(workload.checks or workload.provisioning)
+    labels, tolerations = dict[str, str](), list[Toleration]()  # one for all: to make them takes as long as the rest
+    annotations, before = dict[str, str](), None  # members of one need share one charge
+    told_cards, lock = _NO_CARDS
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
-            told_cards, lock = card_annotations(state, workload, member) if sharing else _NO_CARDS
+            if sharing:
+                told_cards, lock = card_annotations(state, workload, member)
             member.sent, member.unknown = True, False
-            adds = workload.checks or workload.provisioning
             added = workload.groups[state.pod_group_of[pod.key][1]].added if adds else None
             if added is not None:
                 told = {**added.annotations, **_annotations(member), **told_cards}
@@ -77,15 +81,14 @@ def send_binds(state: LifecycleState, workload: Workload) -> None:
                 more = dict(added.labels), list(added.tolerations)
                 state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, told, *more, lock))
                 continue
-            alike = (id(member.charge), bool(member.annotation))
-            said = annotations.get(alike)
-            if said is None:
-                said = annotations[alike] = _annotations(member)
+            if before is None or member.charge is not before.charge or member.annotation != before.annotation:
+                annotations, before = _annotations(member), member
+            said = annotations
             if protecting:
                 said = {**said, **annotations_at_bind(workload, member)}
             if lock is not None:
                 said = {**said, **told_cards}
-            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said, card_lock=lock))
+            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said, labels, tolerations, lock))
     if workload.phase in (_WAITING, _RESERVED):
         open_bind_window(state, workload)
     explain(workload, None)

@@ -36,8 +36,7 @@ def _note(state: QueueState, workload: Workload) -> None:
     network = state.cluster.nodes.network
     found = None
     if reconciliation.wants_nodes(workload):
-        classes = {id(one.pod.pod_class): one.pod.pod_class for one in workload.members()}
-        for pod_class in classes.values():
+        for pod_class in dict.fromkeys([one.pod.pod_class for one in workload.members()]):
             name = pod_class.labels.get(GROUP_LABEL)
             group = None if name is None else network.group_of(workload.key[1], name)
             if group is not None and not group.problem:

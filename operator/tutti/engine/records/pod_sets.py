@@ -307,14 +307,15 @@ def _split(
 ) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
     by_class: dict[tuple[PodClass, PodSetTopology | None], list[int]] = {}
-    last: tuple[PodClass, PodSetTopology | None] | None = None
-    mine: list[int] = []  # the members of that class; most come one after the other
-    for index, member in enumerate(waiting):
-        pod_class, topology = member.pod.pod_class, group.topology or member.topology
-        if last is None or pod_class is not last[0] or topology != last[1]:
-            last = pod_class, topology
-            mine = by_class.setdefault(last, [])
-        mine.append(index)
+    classes, near = [member.pod.pod_class for member in waiting], [member.topology for member in waiting]
+    start = 0
+    while start < len(waiting):  # those of one class, most of whom come one after the other
+        pod_class, said = classes[start], near[start]
+        end = start + 1
+        while end < len(waiting) and classes[end] is pod_class and near[end] is said:
+            end += 1
+        by_class.setdefault((pod_class, group.topology or said), []).extend(range(start, end))
+        start = end
     awaited = None if not promised or group.promised is None else (group.promised, group.topology)
     if awaited is not None:
         by_class.setdefault(awaited, [])
