@@ -17,23 +17,30 @@ from tutti.api.conventions.speed_by_members import LONGEST_TEXT, SPEED_BY_MEMBER
 from tutti.api.model import Object
 from tutti.engine.ingest import IngestState
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Owned
+from tutti.engine.records.members import Member, Owned
 from tutti.engine.records.workloads import Workload
 from tutti.quota.speed_curves import amdahl, curve_of
 
 T = TypeVar("T")
 
 
-def read_paces(state: IngestState, workload: Workload, found: Object | None, answers: Sequence[Owned]) -> None:
+def read_paces(
+    state: IngestState,
+    workload: Workload,
+    found: Object | None,
+    unlike: Sequence[Member],
+    answers: Sequence[Owned],
+) -> None:
     """Take over how long a workload takes in which flavor, and how fast it is with how many members.
 
     Args:
         state: The engine's memory.
         workload: The workload.
         found: The object that is it, where there is one.
+        unlike: Its members that say different things.
         answers: What is known of the owners of its members.
     """
-    told = (taken for m in workload.members() if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
+    told = (taken for m in unlike if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
     own, problem = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
     workload.flavor_seconds = own or min(told, default=())
     workload.problem = workload.problem or problem

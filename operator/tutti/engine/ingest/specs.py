@@ -315,7 +315,8 @@ def _read_single(workload: Workload) -> None:
 
 def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
     asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
-    for member in workload.members():
+    unlike = workload.unlike_members()
+    for member in unlike:
         if member.problem and workload.problem is None:
             workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"pod {member.pod.name}: {member.problem}")
         if member.claim.queue:
@@ -328,10 +329,10 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
     found = state.catalog.find(workload.key)
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
-        named = (after for m in workload.members() if (after := m.claim.after or m.owned.terms.after))
+        named = (after for m in unlike if (after := m.claim.after or m.owned.terms.after))
         own, problem = said_by_object(found, workload, AFTER, read_after)
         workload.after, workload.problem = own or min(named, default=()), workload.problem or problem
-    read_paces(state, workload, found, answers)
+    read_paces(state, workload, found, unlike, answers)
     if workload.after or state.followers:
         _follow(state, workload)
     if answers:

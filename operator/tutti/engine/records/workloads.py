@@ -343,6 +343,23 @@ class Workload:
             return iter(only.members.values())
         return chain.from_iterable([group.members.values() for group in groups])
 
+    def unlike_members(self) -> list[Member]:
+        """Return the members without those that say, and have from their owners, what the one before them does.
+
+        What is read of a gang is the same for all its members as a rule, and they share the record of it.
+        """
+        found, last = list[Member](), None
+        for one in self.members():
+            if (
+                last is None
+                or one.claim is not last.claim
+                or one.owned is not last.owned
+                or one.problem != last.problem
+            ):
+                found.append(one)
+                last = one
+        return found
+
     def counts(self) -> MemberCounts:
         """Count the members of all groups."""
         groups = self.groups.values()
