@@ -10,10 +10,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import WAITING
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.gathering import gathering, without_claims
 from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.placement.gang import Ask
@@ -28,9 +28,6 @@ from tutti.quota.tree import FlavorResource, add_to
 
 TOO_MANY_TERMS = "TooManyTerms"
 """Why a pod, or a workload, waits that asks for more than is weighed."""
-
-MOST_GROUPS = 3
-"""How many pod groups are told of that have too few members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +117,10 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     """
     if workload.problem is not None:
         return workload.problem
+    if workload.key[0] == "Pod" and workload.phase is _WAITING and len(workload.groups) == 1:
+        alone = _alone(workload, *workload.groups.values())
+        if alone is not None:
+            return [alone]
     needs: list[PodSetRequest] = []
     short: list[MemberGroup] = []
     gaining = _gaining(workload)
@@ -141,11 +142,27 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
         if not short and not coming:
             needs.extend(_split(group, waiting, missing, promised, in_gang=workload.required > 1))
     if short or coming:
-        return _gathering(sorted(short, key=lambda group: group.name)) if short else _awaiting_claims(coming)
+        return gathering(sorted(short, key=lambda group: group.name)) if short else without_claims(coming)
     if all(need.topology is None for need in needs):
         return needs
     around = _placed_around(workload)
     return [need if need.topology is None else around.near(need) for need in needs]
+
+
+def _alone(workload: Workload, group: MemberGroup) -> PodSetRequest | None:
+    """Return what a pod by itself wants, without what only gangs need; None where that is to be found out as theirs.
+
+    Thousands of such pods may come in a second.
+    """
+    if len(group.members) != 1 or group.min_count != 1 or group.most is not None or group.promised is not None:
+        return None
+    if group.holds or group.held is not None or group.ended or group.topology is not None or workload.speed is not None:
+        return None
+    (member,) = group.members.values()
+    pod_class = member.pod.pod_class
+    if member.pod.counted is not WAITING or member.topology is not None or pod_class.devices.coming:
+        return None
+    return PodSetRequest(group, pod_class, [member], 1)
 
 
 def _gaining(workload: Workload) -> int:
@@ -360,6 +377,14 @@ def _is_alike(one: PodClass, other: PodClass) -> bool:
     return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
 
+def _awaited_for_claims(waiting: Sequence[Member], needed: int) -> list[Member]:
+    """Return the members whose claims are being made, where so many as are needed do not have theirs yet."""
+    if needed <= 0:
+        return []
+    coming = [one for one in waiting if one.pod.pod_class.devices.coming]
+    return coming if needed > len(waiting) - len(coming) else []
+
+
 _NUMBERS = re.compile("[0-9]+")
 _DIGITS = "0123456789"
 _WIDTH = 21
@@ -384,65 +409,3 @@ def _by_rank(members: list[Member]) -> list[Member]:
 def _widened(number: re.Match[str]) -> str:
     """Return a number as wide as all others, so that it is compared as one."""
     return number[0].rjust(_WIDTH)
-
-
-def _gathering(groups: Sequence[MemberGroup]) -> Explanation:
-    """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
-    least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
-    said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_GROUPS]]
-    if len(groups) > MOST_GROUPS:
-        said.append(f"{counted(len(groups) - MOST_GROUPS, 'more pod group', verb=HAS)} too few")
-    text = f"{'; '.join(said)}; it is placed when"
-    if any(_lacks_pods(group) for group in groups):
-        text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
-        return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
-    text += f" {least} {agreeing(least, HAS)} no scheduling gates"
-    gated = str(sum(group.counts().gated for group in groups))
-    return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
-
-
-def _awaited_for_claims(waiting: Sequence[Member], needed: int) -> list[Member]:
-    """Return the members whose claims are being made, where so many as are needed do not have theirs yet."""
-    if needed <= 0:
-        return []
-    coming = [one for one in waiting if one.pod.pod_class.devices.coming]
-    return coming if needed > len(waiting) - len(coming) else []
-
-
-def _awaiting_claims(members: Sequence[Member]) -> Explanation:
-    """Say that claims of members are not made yet that are made from templates.
-
-    Such a pod stands in nobody's way (kube-scheduler 1.36, plugins/dynamicresources, PreEnqueue).
-    """
-    first = members[0].pod.pod_class.devices.problem
-    text = first if len(members) == 1 else f"claims of {len(members)} of its members are not made yet: {first}"
-    return Explanation(Gate.GATHER, "WaitingForClaims", text, {"members": str(len(members))})
-
-
-def _ungated(group: MemberGroup) -> int:
-    """Return how many members count that nothing holds back."""
-    tally = group.counts()
-    return tally.waiting + tally.reserved + tally.placed
-
-
-def _lacks_pods(group: MemberGroup) -> bool:
-    """Whether there are too few members even if all gates were taken off."""
-    return _ungated(group) + group.counts().gated < group.min_count
-
-
-def _absent(group: MemberGroup) -> str:
-    tally, there = group.counts(), _ungated(group)
-    said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
-    said += f" {agreeing(there or group.min_count, IS)}"
-    apart = [
-        f"{count} {word}"
-        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
-        if count
-    ]
-    return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
-
-
-def _gated(group: MemberGroup) -> str:
-    gated = group.counts().gated
-    there = _ungated(group) + gated
-    return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"
