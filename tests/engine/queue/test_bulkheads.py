@@ -23,8 +23,8 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Workload
 
 TURNS = {
-    "settling": "tutti.engine.cycle.engine.specs.read_workload",
-    "settling, to its end": "tutti.engine.cycle.engine.backfill.note_expected_end",
+    "settling": "tutti.engine.cycle.settling.specs.read_workload",
+    "settling, to its end": "tutti.engine.cycle.settling.backfill.note_expected_end",
     "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
     "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",
     "admitting": "tutti.engine.cycle.engine.reserve",
