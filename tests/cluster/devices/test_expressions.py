@@ -37,6 +37,8 @@ def holds(expression: str) -> bool:
         f'{OWN}.version.isGreaterThan(semver("1.9.0")) && {OWN}.version == semver("1.10.0+other")',
         f'{OWN}.version.isLessThan(semver("v1.11", true)) && {OWN}.version.minor() == 10',
         'semver("1.0.0-rc.2").isLessThan(semver("1.0.0-rc.10")) && semver("1.0.0-rc.1").isLessThan(semver("1.0.0"))',
+        '!semver("1.0.0").isGreaterThan(semver("1.0.0+b")) && !semver("1.0.0").isLessThan(semver("1.0.0+b"))',
+        '!quantity("1Ki").isGreaterThan(quantity("1024")) && !quantity("1Ki").isLessThan(quantity("1024"))',
         f'{MEMORY}.compareTo(quantity("40Gi")) == 0 && {MEMORY}.isGreaterThan(quantity("40G"))',
         f'{MEMORY}.add(quantity("1")).sub(1) == quantity("40960Mi") && sign({MEMORY}) == 1',
         f'!("nothing" in {OWN}) && !has({OWN}.nothing) && {OWN}.?nothing.orValue(5) == 5',

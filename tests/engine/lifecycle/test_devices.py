@@ -321,6 +321,22 @@ def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
     assert world.devices.results("mine")[0].startswith(world.where()["p"])
 
 
+def test_devices_that_keep_a_pod_off_every_node_stay_while_another_uses_them():
+    """kube-scheduler 1.36, PostFilter: only of claims that nobody uses, or this pod alone."""
+    world = with_devices(nodes=2)
+    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
+    allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+    claim = world.devices.claim("mine")
+    users = [ClaimConsumer(resource="pods", name="runs", uid="another")]
+    world.devices.put(msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users)))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.until(60)
+
+    assert world.where() == {}
+    assert world.devices.results("mine") == ["gone/gpu-0"]
+
+
 def test_a_pod_waits_until_its_claim_is_made():
     world = with_devices(nodes=1)
     pod = world.pod("p", gpus=0, device_claims=("mine",))
@@ -355,6 +371,9 @@ def test_a_member_is_bound_when_its_driver_says_that_its_device_is_ready():
     world.run()
     assert world.where() == {}
     assert world.why("Pod", "p").reason == "WaitingForDevices"
+    say(world, "mine", ready="False", failed="False")
+    world.run()
+    assert world.where() == {}
 
     say(world, "mine", ready="True")
     world.run()
