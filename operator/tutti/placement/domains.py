@@ -21,17 +21,19 @@ class Domains:
             by these again and again.
         size: How many domains there may be.
         whole: Whether it is known that every row has one.
+        key: The topology key.
     """
 
     codes: NDArray[np.int32] | NDArray[np.int64]
     size: int
     whole: bool = False
+    key: str = ""
 
     @classmethod
     def of(cls, nodes: NodeColumns, key: str) -> Domains:
         """Return the domains of a topology key."""
         column = nodes.label(key)
-        return cls(column.codes[: len(nodes)], len(column.values))
+        return cls(column.codes[: len(nodes)], len(column.values), key=key)
 
     @property
     def known(self) -> Mask:
@@ -42,7 +44,7 @@ class Domains:
     def at(self, rows: NDArray[np.int64]) -> Domains:
         """Return the domains of these rows only."""
         codes = self.codes[rows].astype(np.int64)
-        return Domains(codes, self.size, whole=bool((codes >= 0).all()))
+        return Domains(codes, self.size, whole=bool((codes >= 0).all()), key=self.key)
 
     def sum(self, rows: NDArray[np.int32], amounts: Counts) -> Counts:
         """Return int64[size]: the sum of the amounts of these rows (which may repeat), per domain."""

@@ -210,8 +210,15 @@ class NarrowableState(Protocol):
         """Count one more pod of the class near a row, and not what it changes for its own row alone."""
         ...
 
+    def counts_as(self, other: Self) -> bool:
+        """Whether another state of the class, asked of the same nodes, has counted the same.
 
-_NARROWING: Final = ("features", "at", "add_around")
+        Each may be of some rows only. Where it costs more to tell than to count, it may say that it has not.
+        """
+        ...
+
+
+_NARROWING: Final = ("features", "at", "add_around", "counts_as")
 
 
 class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):

@@ -18,7 +18,7 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, reserves
+from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, limits_per_node, reserves
 from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
 from tutti.placement.plugins.devices import has_faults
 from tutti.placement.plugins.inter_pod_affinity import means
@@ -152,13 +152,18 @@ def feasible_capacity(
         mask = feasible(mask, [one for one in filters if not one.changes_on_add or reserves(one)])
     if within is not None:
         mask = mask & within
-    room = profile.fit.capacity(nodes, pod_class, mask, most=1 if any(one.one_per_node for one in filters) else most)
+    scorers = pre_score(pod_class, nodes, profile)
+    if any(one.one_per_node for one in filters):
+        most = 1
+    elif (moving or any(scorers)) and profile.packing is None and not any(map(limits_per_node, filters)):
+        most = PLENTY  # who goes on with the choice compares what there is room for with what it left
+    room = profile.fit.capacity(nodes, pod_class, mask, most=most)
     if filters:
         room = limited_per_node(room, filters)
         if has_faults(pod_class, nodes) and filter_nodes(pod_class, nodes, ask.where, profile).fault:
             room = np.zeros_like(room)
     choice = NodeChoice(nodes, transaction, pod_class, profile, room, discriminating_scores(pod_class, nodes, profile))
-    return FeasibleCapacity(choice, moving, pre_score(pod_class, nodes, profile))
+    return FeasibleCapacity(choice, moving, scorers)
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:

@@ -22,6 +22,8 @@ import numpy as np
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
+from tutti.placement.by_kind import preferred_scores
+from tutti.placement.choice_ahead import choice_ahead
 from tutti.placement.framework import (
     Counts,
     Mask,
@@ -37,7 +39,7 @@ from tutti.placement.order_ahead import before_one_is_full, first_scores, goes_b
 from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
-from tutti.placement.sequential import SequentialChoice, ordered, preferred_scores
+from tutti.placement.sequential import SequentialChoice, ordered
 
 _FIRST_DEPTH = 4
 _FEW_PAIRS = 4096
@@ -142,12 +144,25 @@ class NodeChoice:
         )
 
     def in_sequence(
-        self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+        self,
+        wanted: int,
+        states: Sequence[PreFilterState],
+        scorers: Sequence[PreScoreState | None],
+        *,
+        last: bool,
     ) -> Counts:
-        """Place up to so many pods one after another; returns int64[rows], how many on each row."""
+        """Place up to so many pods one after another; returns int64[rows], how many on each row.
+
+        Args:
+            wanted: How many.
+            states: The filters whose answer changes with each pod.
+            scorers: The inter-pod scores.
+            last: Whether neither states nor scores are asked about any more pods, so that they need not be told of
+                these.
+        """
         packing = self.profile.packing_of(self.pod_class)
         if packing is None:
-            return self._counted(self._in_sequence(wanted, states, scorers, self._ties(wanted)))
+            return self._counted(self._in_sequence(wanted, states, scorers, self._ties(wanted), last=last))
         gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
         choice = self._sequential(states, scorers)
         placed = self._counted(choice.by_row(wanted, gathering, self._ties(wanted)))
@@ -158,7 +173,7 @@ class NodeChoice:
         self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Rows:
         """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
-        return self._in_sequence(wanted, states, scorers, None)
+        return self._in_sequence(wanted, states, scorers, None, last=True)
 
     def _in_sequence(
         self,
@@ -166,13 +181,48 @@ class NodeChoice:
         states: Sequence[PreFilterState],
         scorers: Sequence[PreScoreState | None],
         ties: Rows | None,
+        *,
+        last: bool,
     ) -> Rows:
         choice = self._sequential(states, scorers)
-        placed = choice.by_kind(wanted) if ties is None else None
-        rows = np.array(choice.by_row(wanted, None, ties) if placed is None else placed.order, dtype=np.int64)
-        self._take(self._counted(rows))
-        if placed is not None and placed.following and self._is_kept:
+        if ties is not None:
+            return self._taken(choice.by_row(wanted, None, ties))
+        if wanted == 1:
+            return self._taken(choice.alone())
+        if not self._is_kept:
+            begun = choice.by_kind(wanted)
+            return self._taken(choice.by_row(wanted, None) if begun is None else begun.place(wanted, self._fill).order)
+        return self._go_on(choice, wanted) if last else self._begin(choice, wanted, last=False)
+
+    def _go_on(self, choice: SequentialChoice, wanted: int) -> Rows:
+        """Place up to so many pods one after another where the last ones of their class ended, or else anew."""
+        ahead = choice_ahead(self.nodes)
+        begun = ahead.following(self.pod_class, self.profile, choice, wanted)
+        if begun is None:
+            return self._begin(choice, wanted, last=True)
+        rows = self._taken(begun.choice.place(wanted, self._fill).order)
+        ahead.take_back(begun, rows, self.room)
+        return rows
+
+    def _begin(self, choice: SequentialChoice, wanted: int, *, last: bool) -> Rows:
+        """Place up to so many pods one after another, and keep the choice for more of them if they are the last."""
+        ahead = choice_ahead(self.nodes)
+        most = ahead.worth_beginning(self.pod_class, wanted) if last else wanted
+        begun = choice.by_kind(most)
+        if begun is None:
+            return self._taken(choice.by_row(wanted, None))
+        placed = begun.place(wanted, self._fill)
+        rows = self._taken(placed.order)
+        if placed.following:
             first_scores(self.nodes).placed(self.pod_class, placed.following)
+        if last:
+            ahead.keep(self.pod_class, self.profile, choice, begun, most - len(rows))
+        return rows
+
+    def _taken(self, order: list[int]) -> Rows:
+        """Take room for pods, of which this is the row of each."""
+        rows = np.array(order, dtype=np.int64)
+        self._take(self._counted(rows))
         return rows
 
     def _sequential(
@@ -376,14 +426,17 @@ class FeasibleCapacity:
         return not self.moving
 
     def take(self, wanted: int, within: Mask | None = None) -> Counts:
-        """Place up to so many pods on some rows; returns int64[rows], how many on each."""
+        """Place up to so many pods on some rows; returns int64[rows], how many on each.
+
+        After pods have been placed on all rows, that is without `within`, no more can be placed.
+        """
         whole = self.choice.room
         if wanted <= 0:
             return np.zeros_like(whole)
         if within is not None:
             self.choice.room = whole * within
         if self.moving or any(self.scorers):
-            counts = self.choice.in_sequence(wanted, self.moving, self.scorers)
+            counts = self.choice.in_sequence(wanted, self.moving, self.scorers, last=within is None)
             reserve_given(self.moving, self.choice.transaction)
         else:
             counts = self.choice.by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))

@@ -35,7 +35,7 @@ _ALL = slice(None)
 
 
 @dataclass(slots=True)
-class _InUse:
+class InUse:
     """What nodes had in use when it was last looked: copies of these columns.
 
     Attributes:
@@ -79,7 +79,7 @@ class _Left:
     scoring: Hashable
     supply: Hashable
     has_room: Mask
-    in_use: _InUse
+    in_use: InUse
     rows: Rows
 
 
@@ -127,7 +127,7 @@ class OrderAhead:
         """
         again, self.whose, self.left = self._asked_last(pod_class), weakref.ref(pod_class), None
         if again and len(order):
-            self.left = _Left(scoring, _supply(self.nodes), has_room, _InUse.of(self.nodes), order)
+            self.left = _Left(scoring, _supply(self.nodes), has_room, InUse.of(self.nodes), order)
 
     def go_on(self, placed: int) -> None:
         """Note that the next ones of the order have been placed."""
@@ -153,7 +153,7 @@ class _Scored:
 
     scoring: Hashable
     supply: Hashable
-    in_use: _InUse
+    in_use: InUse
     scores: Scores
 
 
@@ -179,7 +179,7 @@ class FirstScores:
             return ask(rows)
         nodes, supply, kept = self.nodes, _supply(self.nodes), self.kept
         if kept is None or (kept.scoring, kept.supply) != (scoring, supply):
-            kept = self.kept = _Scored(scoring, supply, _InUse.of(nodes), ask(np.arange(len(nodes))))
+            kept = self.kept = _Scored(scoring, supply, InUse.of(nodes), ask(np.arange(len(nodes))))
         stale = kept.in_use.changed(nodes)
         if len(stale):
             kept.scores[stale] = ask(stale)

@@ -52,6 +52,11 @@ class DomainCounts:
         """Return the same of these rows only."""
         return DomainCounts(self.domains.at(rows), self.counts, self.step)
 
+    def counts_as(self, other: DomainCounts) -> bool:
+        """Whether another has counted the same for the same topology key."""
+        mine, theirs = (self.domains.key, self.step), (other.domains.key, other.step)
+        return mine == theirs and np.array_equal(self.counts, other.counts)
+
     def is_single(self, nodes: NodeColumns) -> bool:
         """Whether every node is a domain of its own."""
         codes = self.domains.codes[nodes.present]
@@ -133,6 +138,17 @@ class AffinityState:
     def add_around(self, row: int) -> None:
         """Count one more pod of the class near a row; its own is not special."""
         self.add(row)
+
+    def counts_as(self, other: AffinityState) -> bool:
+        """Whether another has counted the same for each topology key."""
+        return self._matches_itself == other._matches_itself and all(
+            len(mine) == len(theirs) and all(one.counts_as(two) for one, two in zip(mine, theirs, strict=True))
+            for mine, theirs in (
+                (self._near, other._near),
+                (self._apart, other._apart),
+                (self._existing, other._existing),
+            )
+        )
 
     def features(self) -> Sequence[Features]:
         """Return each row's domains."""
@@ -286,6 +302,11 @@ class _Sum:
     step: int = 0
     steps: bool = False
 
+    def counts_as(self, other: _Sum) -> bool:
+        """Whether another, of the same topology key, has summed up the same."""
+        mine, theirs = (self.touched, self.step, self.steps), (other.touched, other.step, other.steps)
+        return mine == theirs and np.array_equal(self.points, other.points)
+
 
 class PreferredAffinityState:
     """Points per domain, from what either side wants of the other."""
@@ -343,6 +364,12 @@ class PreferredAffinityState:
     def add_around(self, row: int) -> None:
         """Count one more pod of the class near a row; its own is not special."""
         self.add(row)
+
+    def counts_as(self, other: PreferredAffinityState) -> bool:
+        """Whether another has summed up the same for each topology key."""
+        return self._sums.keys() == other._sums.keys() and all(
+            one.counts_as(other._sums[key]) for key, one in self._sums.items()
+        )
 
     def features(self) -> Sequence[Features]:
         """Return each row's domains."""

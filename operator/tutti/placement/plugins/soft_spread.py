@@ -74,6 +74,12 @@ class _SoftCounts:
             if code >= 0:
                 self.counts[code] += 1
 
+    def counts_as(self, other: _SoftCounts) -> bool:
+        """Whether another has counted the same in each domain; of hostnames each counts for the rows that it has."""
+        if self.per_row or other.per_row:
+            return False
+        return self.spread.is_as(other.spread) and np.array_equal(self.counts, other.counts)
+
     def size(self, rows: Rows, many: Counts | None) -> int:
         """Return how many domains there are to choose from; nodes without one count as one together."""
         if self.per_row:
@@ -257,6 +263,11 @@ class SoftSpreadState:
     def _take_note(self, row: int) -> None:
         if self._asked is not None and self._asked.kept is not None:
             self._asked.kept.add(int(self._counted[0].spread.domains.codes[row]))
+
+    def counts_as(self, other: SoftSpreadState) -> bool:
+        """Whether another has counted the same for each constraint."""
+        mine, theirs = self._counted, other._counted
+        return len(mine) == len(theirs) and all(one.counts_as(two) for one, two in zip(mine, theirs, strict=True))
 
     def features(self) -> Sequence[Features]:
         """Return each row's domains, how many pods it has itself, and whether it is looked at."""

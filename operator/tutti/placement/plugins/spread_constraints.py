@@ -90,6 +90,14 @@ class TopologySpread:
         """Return the constraint on these rows only."""
         return replace(self, domains=self.domains.at(rows))
 
+    def is_as(self, other: TopologySpread) -> bool:
+        """Whether another, of the same class and the same labels of nodes, is the same constraint."""
+        return (
+            self.constraint is other.constraint
+            and self.matches_itself == other.matches_itself
+            and self.counts_itself == other.counts_itself
+        )
+
     def counted(self, nodes: NodeColumns) -> Codes:
         """Return bool[codes]: the pods that are counted; those that are being deleted are not."""
         selector = self.query.selector

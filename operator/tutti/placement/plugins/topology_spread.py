@@ -76,6 +76,10 @@ class _StrictCounts:
         """Return the same of these rows only."""
         return _StrictCounts(self.spread.at(rows), self.filling, self.looked_at[rows])
 
+    def counts_as(self, other: _StrictCounts) -> bool:
+        """Whether another has counted the same."""
+        return self.spread.is_as(other.spread) and np.array_equal(self.filling.counts, other.filling.counts)
+
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         if self.spread.counts_itself and self.looked_at[row]:
@@ -139,6 +143,11 @@ class SpreadState:
     def add_around(self, row: int) -> None:
         """Count one more pod of the class near a row; its own is not special."""
         self.add(row)
+
+    def counts_as(self, other: SpreadState) -> bool:
+        """Whether another has counted the same for each constraint."""
+        mine, theirs = self._counted, other._counted
+        return len(mine) == len(theirs) and all(one.counts_as(two) for one, two in zip(mine, theirs, strict=True))
 
     def features(self) -> Sequence[Features]:
         """Return each row's domains, and whether it is looked at."""
