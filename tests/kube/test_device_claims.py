@@ -20,6 +20,7 @@ from tutti_sim.cluster import EmbeddedCluster
 PATH = RESOURCE_CLAIMS.path("default", "c")
 POD = ("p", "uid-of-p")
 OTHER = ("q", "uid-of-q")
+PROTECTED = pytest.mark.parametrize("finalizers", [[], [DELETE_PROTECTION]], ids=["", "with its finalizer"])
 
 
 @pytest.fixture
@@ -31,10 +32,10 @@ async def client():
             yield client
 
 
-async def claim(client):
+async def claim(client, *finalizers):
     """A claim that has nothing yet."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-    body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+    body = {"metadata": {"name": "c", "finalizers": finalizers}, "spec": {"devices": {"requests": [request]}}}
     answer = await client.request("POST", RESOURCE_CLAIMS.path("default"), body=msgspec.json.encode(body))
     return json.loads(answer)
 
@@ -53,7 +54,8 @@ def devices(name="gpu-0"):
 
 def decision(found, change, *pods, allocation=None):
     meta = found["metadata"]
-    return WriteDeviceClaim("default", "c", meta["uid"], change, meta["resourceVersion"], allocation, list(pods))
+    about = ("default", "c", meta["uid"], change, meta["resourceVersion"], allocation, list(pods))
+    return WriteDeviceClaim(*about, protected=DELETE_PROTECTION in meta.get("finalizers", []))
 
 
 def user(name):
@@ -66,8 +68,9 @@ def has(found):
     return [one["device"] for one in results], [one["name"] for one in status.get("reservedFor", [])]
 
 
-async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
-    made = await claim(client)
+@PROTECTED
+async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client, finalizers):
+    made = await claim(client, *finalizers)
     writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
 
     result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
@@ -81,9 +84,10 @@ async def test_a_claim_gets_its_finalizer_its_devices_and_its_users(client):
     assert again.done  # as after an answer that was lost
 
 
-async def test_of_two_decisions_about_a_claim_the_later_one_stands(client):
+@PROTECTED
+async def test_of_two_decisions_about_a_claim_the_later_one_stands(client, finalizers):
     """Taking away is one write and giving is two, so it would be done before there is anything to take away."""
-    made = await claim(client)
+    made = await claim(client, *finalizers)
     writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     decisions = [decision(made, "allocate", POD, allocation=devices()), decision(made, "free", POD)]
 
@@ -93,8 +97,9 @@ async def test_of_two_decisions_about_a_claim_the_later_one_stands(client):
     assert has(await read(client)) == ([], [])
 
 
-async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client):
-    made = await claim(client)
+@PROTECTED
+async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client, finalizers):
+    made = await claim(client, *finalizers)
     await patch(client, PATH, {"metadata": {"labels": {"by": "somebody"}}})
 
     result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
@@ -105,8 +110,9 @@ async def test_a_claim_that_has_changed_otherwise_is_written_nevertheless(client
     assert (await read(client))["metadata"]["labels"] == {"by": "somebody"}
 
 
-async def test_devices_that_somebody_else_gave_it_stay(client):
-    made = await claim(client)
+@PROTECTED
+async def test_devices_that_somebody_else_gave_it_stay(client, finalizers):
+    made = await claim(client, *finalizers)
     writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
     await writer.write(decision(made, "allocate", OTHER, allocation=devices("gpu-7")))
 
@@ -211,7 +217,14 @@ async def test_nothing_is_written_without_the_lease(client):
     assert has(await read(client)) == ([], [])
 
 
-async def test_a_claim_is_given_devices_in_two_writes_and_read_only_where_something_came_between(client, monkeypatch):
+@pytest.mark.parametrize(
+    ("finalizers", "writes"),
+    [
+        (["example.com/mine"], [("PATCH", ""), ("PATCH", "/status")]),
+        (["example.com/mine", DELETE_PROTECTION], [("PATCH", "/status")]),
+    ],
+)
+async def test_a_claim_is_given_devices_without_reading_it(client, monkeypatch, finalizers, writes):
     asked = []
 
     async def sent(self, method, path, **more):
@@ -222,17 +235,15 @@ async def test_a_claim_is_given_devices_in_two_writes_and_read_only_where_someth
         asked.append((method, path.removeprefix(PATH)))
         return await write(self, level, method, path, **more)
 
-    made = await claim(client)
+    made = await claim(client, *finalizers)
     request, write = Client.request, Client.write
     monkeypatch.setattr(Client, "request", sent)
     monkeypatch.setattr(Client, "write", written)
     writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
-    await patch(client, PATH, {"metadata": {"finalizers": ["example.com/mine"]}})
-    asked.clear()
 
     assert (await writer.write(decision(made, "allocate", POD, allocation=devices()))).done
 
-    assert asked == [("PATCH", ""), ("PATCH", "/status")]
+    assert asked == writes
     found = await read(client)
     assert sorted(found["metadata"]["finalizers"]) == ["example.com/mine", DELETE_PROTECTION]
     assert has(found) == (["gpu-0"], ["p"])

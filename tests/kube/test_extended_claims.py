@@ -65,6 +65,7 @@ async def test_a_claim_is_made_once_however_often_it_is_asked_for(client):
     assert (await writer.write(make(of))).done  # as after an answer that was lost
     assert await read(client) == found
     assert found["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert found["metadata"]["finalizers"] == [DELETE_PROTECTION]  # which another write would have to add
     assert [(one["name"], one["uid"], one["controller"]) for one in found["metadata"]["ownerReferences"]] == [
         (*of, True)
     ]

@@ -3,8 +3,8 @@
 Each write names the version that it was decided by, so that nobody else's is written over. One that was overtaken reads
 the claim: where that leaves the decision standing, it is written again; where the claim says already what was to be
 written, because an answer was lost, it is done. The finalizer that keeps a claim with devices from vanishing is written
-first (kube-scheduler 1.36, plugins/dynamicresources, bindClaim); the answer says how the claim is, so it is read by
-itself only where something came between.
+first, where it is not there yet (kube-scheduler 1.36, plugins/dynamicresources, bindClaim); the answer says how the
+claim is, so it is read by itself only where something came between.
 
 Decisions about one claim are written one after the other (`ClaimTurns`). Were one that takes devices away quicker than
 the one before it that gives them, it would find nothing to take away, and what is written then would stand.
@@ -75,7 +75,7 @@ class DeviceClaimWriter:
         about = (decision.namespace, decision.name, decision.uid, decision.change)
         path, why = RESOURCE_CLAIMS.path(decision.namespace, decision.name), "it changes too often"
         try:
-            version = await self._join(decision, path) if decision.change == "reserve" and decision.version else ""
+            version = await self._write_at_once(decision, path)
             if version:
                 return DeviceClaimWritten(*about, done=True, version=version)
             for attempt in range(_TRIES):
@@ -106,10 +106,14 @@ class DeviceClaimWriter:
         except ApiError:
             return None  # gone, made anew or being deleted: reading it tells which
 
-    async def _join(self, decision: WriteDeviceClaim, path: str) -> str:
-        """Add users to a claim that is as it was decided by; returns the version written, or "" where it is not."""
+    async def _write_at_once(self, decision: WriteDeviceClaim, path: str) -> str:
+        """Write on a claim that is as it was decided by; returns the version written, or "" where it is not."""
+        adds, gives = decision.change == "reserve", decision.change == "allocate" and decision.protected
+        if not decision.version or not (adds or gives):
+            return ""
         meta = {"uid": decision.uid, "resourceVersion": decision.version}
-        body = msgspec.json.encode({"metadata": meta, "status": {"reservedFor": _users(decision)}})
+        status = {"reservedFor": _users(decision), **({"allocation": decision.allocation} if gives else {})}
+        body = msgspec.json.encode({"metadata": meta, "status": status})
         try:
             answer = await self._send(f"{path}/status", body, STRATEGIC_MERGE_PATCH)
             return _CLAIM(answer).metadata.resource_version

@@ -2,8 +2,8 @@
 
 A claim is called alike for a pod that asks for the same (`extended_claim_name`), so that one that was made although its
 answer was lost is found by its name (kube-scheduler 1.36, plugins/dynamicresources/extendeddynamicresources.go, makes
-another). A claim is removed as there: the finalizer that protects its devices goes first. A pod that somebody has bound
-keeps it.
+another). It is made with the finalizer that protects its devices, which saves the write that adds it there. A claim is
+removed as there: the finalizer goes first. A pod that somebody has bound keeps it.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def claim_document(wanted: WriteExtendedClaim) -> dict[str, Any]:
             "generateName": f"{pod}-extended-resources-",
             "namespace": wanted.namespace,
             "annotations": {EXTENDED_CLAIM: "true"},
+            "finalizers": [DELETE_PROTECTION],
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": True}],
         },
         "spec": {"devices": {"requests": requests}},

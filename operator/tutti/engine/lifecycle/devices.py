@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tutti.api.devices import MOST_CONSUMERS, DeviceClass, ResourceClaim, ResourceClaimTemplate
+from tutti.api.devices import DELETE_PROTECTION, MOST_CONSUMERS, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tutti.api.messages import IS, agreeing, counted
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
@@ -344,7 +344,8 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
     before = (write.pods, write.groups) if write is not None else ([], [])
     made: DeviceClaimChange = "allocate" if write is not None and write.change == "allocate" else change
-    decision, at = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups), len(state.out)
+    protected, at = DELETE_PROTECTION in claim.metadata.finalizers, len(state.out)
+    decision = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups, protected)
     named = [*before[0], *pods], [*before[1], *groups]
     state.device_writes[key] = DeviceWrite(uid, made, change, *named, sent=(at, decision))
     state.out.append(decision)

@@ -94,6 +94,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
         change: `allocate`: give it its devices, and let pods use it; `reserve`: let more pods use the devices that it
             has; `free`: take its devices away, if nobody else uses it.
         version: That of the claim which this was decided by.
+        protected: Whether that version has the finalizer which keeps a claim with devices from vanishing.
         allocation: What it gets; only to allocate.
         pods: Name and uid of those that use it from now on, or, to free it, used it.
         groups: The same of PodGroups of Kubernetes whose claim it is.
@@ -107,6 +108,7 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     allocation: Allocation | None = None
     pods: list[tuple[str, str]] = []
     groups: list[tuple[str, str]] = []
+    protected: bool = False
 
 
 class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
