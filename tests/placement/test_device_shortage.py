@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.engine.devices import DRIVER, asks_for, decoded, device_class
+from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
 from tests.engine.preemption.test_device_holders import gang, single, with_devices
 from tests.engine.world import World
 from tutti.api.devices import ResourceSlice
+from tutti.placement.plugins.device_shortage import device_shortage
 
 H200 = 'device.attributes["gpu.example.com"].model == "H200"'
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -218,3 +220,169 @@ def test_of_the_claim_of_a_group_it_says_what_all_of_it_lacks():
     assert "8 of 8 devices of class gpu match; 0 are taken; on 2 nodes 4 are free of 8 needed" in (
         world.why("PodGroup", "g").message
     )
+
+
+def said(world: World, required: int, room: list[int], *claims: dict[str, Any], names: tuple[str, ...] = ()) -> str:
+    """What is said of so many pods with these claims where each node has room for so many but for devices."""
+    for at, spec in enumerate(claims):
+        world.devices.make_claim(f"c{at}", spec)
+    world.pod("p", gpus=10_000, device_claims=names or tuple(f"c{at}" for at in range(len(claims))))
+    world.run()
+    cluster = world.engine.state.cluster
+    return device_shortage(cluster.nodes, cluster.pods["default", "p"].pod_class, required, np.array(room))
+
+
+def with_counts(*counts: int) -> World:
+    """Nodes with so many devices each, two of them to a PCIe root."""
+    world = World()
+    world.devices.put(device_class())
+    for at, count in enumerate(counts):
+        world.node(f"n{at}", gpus=8)
+        if count:
+            world.devices.put(resource_slice(f"n{at}", count))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("counts", "room", "free"),
+    [
+        ((1, 2, 2, 0), [1, 1, 1, 1], "on 2 nodes 2 are free of 4 needed"),
+        ((1, 2, 2, 3), [1, 1, 1, 0], "on 2 nodes 2 are free of 4 needed"),  # nothing would help where there is no room
+        ((1, 2, 2, 3), [1, 0, 1, 0], "on 1 node 2 are free of 4 needed"),
+    ],
+    ids=["those that have most", "with room", "of which one has room"],
+)
+def test_of_the_nodes_that_lack_some_it_counts_those_that_have_most(
+    counts: tuple[int, ...], room: list[int], free: str
+):
+    assert said(with_counts(*counts), 1, room, asks_for(4)).endswith(f"; {free}.")
+
+
+def test_nodes_that_have_enough_and_lack_something_else_are_told_of_where_no_other_has_any():
+    """On both are more free than needed, of which no four have a PCIe root in common: it is told of where most are."""
+    text = said(with_counts(5, 6), 1, [1, 1], asks_for(4, match=ROOT))
+    assert "0 are taken; on 1 node 6 are free of 4 needed; with matchAttribute" in text
+    text = said(with_counts(6, 2), 1, [1, 1], asks_for(4, match=ROOT))
+    assert "0 are taken; on 1 node 2 are free of 4 needed" in text
+
+
+def test_it_says_that_all_are_needed_where_all_are_asked_for():
+    world = with_counts(2)
+    single(world, "other", count=1)
+    world.run()
+    every = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}]}}
+    assert said(world, 1, [1], every).endswith("1 is taken; on 1 node 1 is free of all needed.")
+
+
+def test_of_several_requests_it_tells_those_that_lack_most():
+    """The request for three lacks one device, that for five three, that for nine seven; two of these are told of."""
+    text = said(with_counts(2), 1, [1], asks_for(3), asks_for(9), asks_for(5))
+    first, second, rest = text.split("; and ")[0].split(" needed; ") + text.split("; and ")[1:]
+    assert (first[-4:], second[-11:], rest[:14]) == ("of 9", "of 5 needed", "1 request more")
+    text = said(with_counts(2), 1, [1], asks_for(3), asks_for(9))
+    assert "more" not in text
+
+
+def test_it_counts_devices_with_taints_that_are_not_tolerated():
+    world = with_counts(0)
+    taint = {"taints": [{"key": "broken", "effect": "NoSchedule"}]}
+    world.devices.put(sliced("s", devices=[{"name": "a"}, {"name": "b", **taint}, {"name": "c", **taint}]))
+    assert said(world, 1, [1], asks_for(2)).endswith(
+        "3 of 3 devices of class gpu match; 0 are taken; 2 have taints that are not tolerated; "
+        "on 1 node 1 is free of 2 needed."
+    )
+
+
+def test_it_says_of_how_many_it_cannot_be_told_whether_they_match_and_why():
+    """What an expression asks that a device does not say is an error of the expression, not of the device."""
+    world = with_counts(2)
+    lacks = asks_for(1, selectors=[{"cel": {"expression": 'device.attributes["gpu.example.com"].absent == 1'}}])
+    text = said(world, 1, [1], lacks)
+    assert "0 of 2 devices of class gpu match; of 2 it cannot be told (" in text
+    assert "no such key: absent" in text
+    assert "{claim}" not in text
+
+
+def test_devices_of_a_network_that_nodes_see_differently_are_counted_once():
+    """Node n0 can use both slices of the pool, n1 the second only: six devices, of which three are for both."""
+    world = World()
+    world.devices.put(device_class())
+    for at, racks in enumerate((["a"], ["a", "b"])):
+        terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": racks}]}]
+        devices = [{"name": f"{at}-{number}"} for number in range(3)]
+        pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 2}
+        spec = {"driver": DRIVER, "pool": pool, "nodeSelector": {"nodeSelectorTerms": terms}, "devices": devices}
+        world.devices.put(decoded({"metadata": {"name": f"s{at}", "uid": f"s{at}"}, "spec": spec}, ResourceSlice))
+    world.node("n0", gpus=0, labels={"rack": "a"})
+    world.node("n1", gpus=0, labels={"rack": "b"})
+    assert said(world, 1, [1, 1], asks_for(7)).endswith(
+        "6 of 6 devices of class gpu match; 0 are taken; on 1 node 6 are free of 7 needed."
+    )
+
+
+def test_devices_of_a_network_whose_pool_cannot_be_used_are_counted_once():
+    world = World()
+    world.devices.put(device_class())
+    for at, rack in enumerate("ab"):
+        world.node(f"n{at}", gpus=0, labels={"rack": rack})
+    for at, racks in enumerate((["a"], ["a", "b"])):
+        terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": racks}]}]
+        pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 3}
+        spec = {"driver": DRIVER, "pool": pool, "nodeSelector": {"nodeSelectorTerms": terms}}
+        spec["devices"] = [{"name": f"{at}-{number}"} for number in range(3)]
+        world.devices.put(decoded({"metadata": {"name": f"s{at}", "uid": f"s{at}"}, "spec": spec}, ResourceSlice))
+    assert f"; 6 are in pool {DRIVER}/fabric that cannot be used as published" in said(world, 1, [1, 1], asks_for(1))
+
+
+def test_nothing_is_said_where_devices_suffice_for_all_though_some_nodes_have_none():
+    """They wait for something else, such as one rack for all of them."""
+    assert said(with_counts(4, 4, 0), 2, [1, 1, 1], asks_for(4)) == ""
+    assert said(with_counts(4, 4, 0), 3, [1, 1, 1], asks_for(4)) != ""
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        ([2, 0, 0], ""),
+        ([1, 1, 3], "of 2 nodes with such devices none has room for more than 1 of them."),
+    ],
+    ids=["one node has room for all", "the node with most room has no devices"],
+)
+def test_of_pods_that_share_a_claim_only_nodes_with_devices_count(room: list[int], text: str):
+    world = with_counts(2, 2, 0)
+    world.devices.make_claim("ours", asks_for(2))
+    world.pod("q", gpus=10_000, device_claims=("ours",))
+    found = said(world, 2, room, names=("ours",))
+    assert found.endswith(text) if text else found == ""
+
+
+def test_who_has_a_claim_of_his_own_beside_one_that_is_shared_is_told_in_numbers():
+    world = with_counts(2)
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("q", gpus=10_000, device_claims=("ours",))
+    world.devices.make_claim("own", asks_for(2))
+    found = said(world, 2, [2], names=("ours", "own"))
+    assert "All 2 pods use" not in found
+    assert "2 of 2 devices of class gpu match" in found
+
+
+def test_it_says_which_distinct_attribute_would_have_to_be_left_out():
+    """Where several things would help the first is told of: selectors before constraints."""
+    asked = asks_for(2)
+    asked["devices"]["constraints"] = [{"distinctAttribute": "gpu.example.com/model"}]
+    assert said(with_counts(2), 1, [1], asked).endswith(
+        "with distinctAttribute gpu.example.com/model left out it would fit."
+    )
+
+
+def test_of_several_selectors_the_one_is_told_without_which_it_would_fit():
+    other = 'device.attributes["gpu.example.com"].model == "h100"'
+    asked = asks_for(1, selectors=[{"cel": {"expression": one}} for one in (other, H200)])
+    assert said(with_counts(2), 1, [1], asked).endswith(
+        """with `device.attributes["gpu.example.com"].model == "H200"` left out it would fit."""
+    )
+
+
+def test_nothing_is_left_out_that_would_not_help_all_pods():
+    assert "left out" not in said(with_counts(2), 2, [2], asks_for(2, selectors=[{"cel": {"expression": H200}}]))
+    assert "left out" in said(with_counts(2), 1, [2], asks_for(2, selectors=[{"cel": {"expression": H200}}]))

@@ -263,6 +263,33 @@ def test_a_device_that_another_scheduler_takes_meanwhile_is_left_to_it():
     assert world.devices.results("ours") == ["n0/gpu-1"]
 
 
+def test_a_pod_is_bound_where_its_claim_has_devices_though_somebody_gave_it_others_meanwhile():
+    """Before the answer to what was decided comes: the claim says already that the pod uses it, with another node."""
+    world = with_devices(nodes=2, count=2)
+    world.devices.held = True
+    world.devices.make_claim("ours", asks_for(1))
+    pod = world.pod("ours", gpus=0, device_claims=("ours",))
+    world.run()
+    (decided,) = world.devices._waiting
+    ours = decided.allocation.devices.results[0].pool
+    theirs = {"request": "r", "driver": "gpu.example.com", "pool": "n1" if ours == "n0" else "n0", "device": "gpu-0"}
+    user = {"resource": "pods", "name": "ours", "uid": pod.metadata.uid}
+    raw = {
+        "metadata": {"name": "ours", "namespace": "default", "uid": "claim-ours"},
+        "spec": asks_for(1),
+        "status": {"allocation": {"devices": {"results": [theirs]}}, "reservedFor": [user]},
+    }
+    world.devices.put(decoded(raw, ResourceClaim))
+    world.run()
+    assert world.where() == {}
+    assert "got allocated elsewhere in the meantime" in world.why("Pod", "ours").message
+
+    world.devices.held = False
+    world.devices.write()
+    world.until(60)
+    assert world.devices.results("ours")[0].split("/")[0] == world.where()["ours"]
+
+
 def allocated(world: World, name: str, devices: dict, **status) -> None:
     """A claim that somebody else has given devices."""
     raw = {
