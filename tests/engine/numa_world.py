@@ -21,7 +21,7 @@ class NumaWorld(World):
         self.kubelets: dict[str, Kubelet] = {}
         self.fingerprints = fingerprints
         self.refused: list[str] = []
-        super().__init__(profiles=[PROFILE], **more)
+        super().__init__(**{"profiles": [PROFILE], **more})
 
     def machine(
         self,

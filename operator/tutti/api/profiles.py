@@ -258,7 +258,8 @@ class DevicePackingArgs(Model):
     """Chooses the devices for ResourceClaims that leave most for others.
 
     The smallest that will do; partitions and shares of a GPU that is in use already; devices of one PCIe root and NUMA
-    node (resource.kubernetes.io/pcieRoot, resource.kubernetes.io/numaNode); and nodes on which these fit tightest.
+    node (resource.kubernetes.io/pcieRoot, resource.kubernetes.io/numaNode); and nodes on which these fit tightest. With
+    nodeResourceTopologyMatch, devices in the NUMA zone that the kubelet will pin the pod to, where that is known.
     """
 
     weight: Weight = 5
@@ -366,7 +367,9 @@ class SchedulerProfile(Model):
     device_packing: DevicePackingArgs | None = None
     """Left out, claims get the first devices that drivers list, as with kube-scheduler."""
     node_resource_topology_match: NodeResourceTopologyMatchArgs | None = None
-    """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins."""
+    """Left out, NUMA zones do not matter, as with kube-scheduler; `{}` turns it on as it is in scheduler-plugins.
+    Beside devicePacking, claimed devices are then chosen near the cores that the kubelet will pin, where it is known
+    which."""
     load: LoadArgs | None = None
     """Left out, it does not matter what nodes were measured to use, as with kube-scheduler."""
     learned_score: LearnedScoreArgs | None = None

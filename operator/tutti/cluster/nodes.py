@@ -20,9 +20,11 @@ from tutti.api.resources import Amounts
 from tutti.api.selectors import Taint, parse_integer
 from tutti.cluster.cards.columns import CardColumns
 from tutti.cluster.cards.holders import CardHolders
+from tutti.cluster.classes import PodClass
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
 from tutti.cluster.devices.asks import DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
+from tutti.cluster.devices.zones import ZonesAhead
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.load import LoadColumns
 from tutti.cluster.network import NetworkState
@@ -165,6 +167,7 @@ class NodeColumns:
         card_holders: Who has which parts of these.
         load: What nodes were measured to use, where a profile asks for it.
         network: Which pods talk to one another, and what that costs, where the configuration has it.
+        zones_ahead: Tells from which NUMA zones the next pods of a class get their cores, for the choice of devices.
     """
 
     def __init__(self) -> None:
@@ -192,6 +195,7 @@ class NodeColumns:
         self.card_holders = CardHolders(self.cards)
         self.load = LoadColumns(self.rows)
         self.network = NetworkState()
+        self.zones_ahead: Callable[[PodClass, NodeColumns], ZonesAhead | None] = lambda *_: None
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")
@@ -307,6 +311,17 @@ class NodeColumns:
             none = ~self.present if at is None else self.allocatable[:, at] > 0
             unoffered[one.resource] = ~none & self.present
         return NodeView(self.names, self.labels, self.version, unoffered)
+
+    def devices_ahead(self, pod_class: PodClass, *, after: int = 0) -> NodeView:
+        """Return what devices are matched with for the next pod of a class, or for that after so many on each node.
+
+        Where nodes share devices that it asks for, it matters for none of them which zone it gets its cores from.
+        """
+        view = self.device_view(pod_class.devices)
+        if not pod_class.devices.near_cores or self.devices.moves(pod_class.devices, view):
+            return view
+        zones = self.zones_ahead(pod_class, self)
+        return view if zones is None else view._replace(zones=zones.after(after))
 
     def _widen(self) -> None:
         width = len(self.resource_index.column_of)

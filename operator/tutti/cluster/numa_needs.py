@@ -57,6 +57,11 @@ class ZoneNeeds:
         """Whether it matters how much of a resource a zone has, beside that the zone lists it."""
         return self.guaranteed or not is_pinned_if_guaranteed(resource)
 
+    def asks_like(self, other: ZoneNeeds) -> bool:
+        """Whether it asks for the same, so that no kubelet tells one from the other."""
+        mine, theirs = ((one.guaranteed, one.init, one.containers, one.whole) for one in (self, other))
+        return mine == theirs
+
 
 def zone_needs(pod_class: PodClass) -> ZoneNeeds:
     """Return what pods of a class ask of zones; worked out once. The class has no `problem`."""

@@ -113,7 +113,7 @@ class Transaction:
             Whether there were any for it; where not, nothing is kept.
         """
         devices, needs = self._nodes.devices, pod_class.devices
-        if not devices.allot(needs, self._nodes.device_view(needs), row, pod_class.signature):
+        if not devices.allot(needs, self._nodes.devices_ahead(pod_class), row, pod_class.signature):
             return False
         self.undo_allotting(pod_class, row)
         return True
@@ -121,8 +121,8 @@ class Transaction:
     def _allot_each(self, pod_class: PodClass, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Keep devices for pods of a class none of which takes what another node could give."""
         devices, needs = self._nodes.devices, pod_class.devices
-        view = self._nodes.device_view(needs)
         for nth in range(int(counts.max(initial=0))):  # of one node, one after another
+            view = self._nodes.devices_ahead(pod_class, after=nth)
             for row in devices.allot_each(needs, view, rows[counts > nth].tolist(), pod_class.signature):
                 self.undo_allotting(pod_class, row)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from tests.engine.devices import asks_for, decoded, device_class
 from tests.placement.scenes import node, pod
 from tutti.api.devices import ResourceClaim, ResourceSlice
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.devices.zones import Zones, ZonesAhead
 from tutti.placement.gang import Ask, place_ask
 from tutti.placement.plugins.devices import DevicePacking
 from tutti.placement.profile import DEFAULT_PROFILE
@@ -58,14 +60,25 @@ class Scene:
         meta = {"name": f"held-{self._count}", "namespace": "default"}
         self.cluster.device_users.put(decoded({"metadata": meta, "spec": {}, "status": status}, ResourceClaim))
 
+    def zones(self, **told: Zones) -> None:
+        """Have the next pods get their cores from these zones of the nodes."""
+        orders = tuple(dict.fromkeys(told.values()))
+        order_of = np.array([orders.index(told[name]) for name in self.cluster.nodes.names])
+        self.cluster.nodes.devices.near_schedulers = frozenset({"tutti"})
+        self.cluster.nodes.zones_ahead = lambda *_: ZonesAhead(b"class", orders, order_of)
+
+    def claim(self, name: str, spec: dict[str, Any]) -> None:
+        meta = {"name": name, "namespace": "default"}
+        self.cluster.device_users.put(decoded({"metadata": meta, "spec": spec}, ResourceClaim))
+
     def given(self, *specs: dict[str, Any]) -> list[str]:
         """Place a pod with these claims; returns its devices, as their places are called."""
         self._count += 1
         claims = []
         for at, spec in enumerate(specs):
-            meta = {"name": f"c{self._count}-{at}", "namespace": "default"}
-            self.cluster.device_users.put(decoded({"metadata": meta, "spec": spec}, ResourceClaim))
-            claims.append({"name": f"d{at}", "resourceClaimName": meta["name"]})
+            name = f"c{self._count}-{at}"
+            self.claim(name, spec)
+            claims.append({"name": f"d{at}", "resourceClaimName": name})
         record = self.cluster.put_pod(pod(f"p{self._count}", schedulerName="tutti", resourceClaims=claims), keep=True)
         assert record is not None
         profile = DEFAULT_PROFILE
@@ -113,6 +126,63 @@ def test_a_network_card_is_near_the_gpu_that_the_pod_got():
     scene.cluster.device_users.put(device_class("nic", 'device.driver == "nic.example.com"'))
     scene.held("n0", "g5")
     assert scene.given(asks_for(1), asks_for(1, name="nic")) == ["n0/g4", "n0/x2"]
+
+
+# The NUMA node of the cores, if it holds enough; what is begun there goes first as it does elsewhere.
+@pytest.mark.parametrize(
+    ("zone", "held", "count", "expected"),
+    [
+        (1, [], 1, ["g4"]),
+        (1, ["g0"], 1, ["g4"]),
+        (1, ["g0", "g6"], 1, ["g7"]),
+        (1, ["g4"], 4, ["g0", "g1", "g2", "g3"]),
+        (1, ["g4"], 3, ["g5", "g6", "g7"]),
+        (1, ["g4", "g5", "g6", "g7"], 1, ["g0"]),
+        (7, ["g4"], 1, ["g5"]),
+        (None, ["g4"], 1, ["g5"]),
+    ],
+)
+def test_devices_in_the_zone_of_the_cores_go_first(zone: int | None, held: list[str], count: int, expected: list[str]):
+    scene = Scene(n0=eight())
+    scene.held("n0", *held)
+    scene.zones(n0=() if zone is None else (zone,))
+    assert sorted(scene.given(asks_for(count))) == sorted(f"n0/{one}" for one in expected)
+
+
+def test_it_is_told_for_how_many_pods_there_are_devices_as_each_is_given_those_of_its_zone():
+    scene = Scene(n0=eight())
+    scene.zones(n0=(1, 0))
+    scene.claim("c", asks_for(2))
+    record = scene.cluster.put_pod(
+        pod("p", schedulerName="tutti", resourceClaims=[{"name": "d", "resourceClaimName": "c"}]), keep=True
+    )
+    assert record is not None
+    nodes, needs = scene.cluster.nodes, record.pod_class.devices
+    view = nodes.devices_ahead(record.pod_class)
+    ((program, _),) = nodes.devices.columns(needs, view).programs
+    assert nodes.devices.room(needs, view, 5).tolist() == [4]
+    found, zones = int(program.verdict_of[0]), []
+    while program.verdicts[found].fits:
+        zones.append({pick.device // 4 for pick in program.verdicts[found].picks})
+        found = program.projection.next(found, program.verdicts[found].after)
+    assert zones == [{1}, {0}, {0}, {1}]
+
+
+def test_a_smaller_device_goes_before_one_that_is_near_the_cores():
+    def sized(name: str, numa: int, amount: str) -> dict[str, Any]:
+        return gpu(name, numa=numa, capacity={"memory": {"value": amount}})
+
+    scene = Scene(n0=[sized("small", 0, "10Gi"), sized("large", 1, "80Gi")])
+    scene.zones(n0=(1,))
+    assert scene.given(asks_for(1)) == ["n0/small"]
+
+
+def test_a_node_where_devices_are_near_the_cores_is_preferred():
+    scene = Scene(n0=eight(), n1=eight(), n2=eight())
+    for name in ("n0", "n1", "n2"):
+        scene.held(name, "g4", "g5", "g6", "g7")
+    scene.zones(n0=(1,), n1=(0,), n2=(1,))
+    assert scene.given(asks_for(2)) == ["n1/g0", "n1/g1"]
 
 
 def test_the_smallest_device_that_will_do_is_chosen():
@@ -211,9 +281,7 @@ def test_the_order_in_which_devices_are_tried_changes_nothing_of_whether_claims_
         scene = Scene(tight=tight, n0=devices)
         large = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'
         scene.cluster.device_users.put(device_class("big", large))
-        scene.cluster.device_users.put(
-            decoded({"metadata": {"name": "c", "namespace": "default"}, "spec": spec}, ResourceClaim)
-        )
+        scene.claim("c", spec)
         claims = [{"name": "d", "resourceClaimName": "c"}]
         record = scene.cluster.put_pod(pod("p", schedulerName="tutti", resourceClaims=claims), keep=True)
         assert record is not None

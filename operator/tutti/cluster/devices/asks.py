@@ -163,6 +163,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
         extended: What it asks for as extended resources that devices can stand in for, by name.
         counted: What quota counts of all that; None where it counts no devices.
         tight: Whether the devices that fit tightest are chosen; else the first that drivers list, as by kube-scheduler.
+        near_cores: Whether those are chosen that are in the NUMA zone of the cores that the pod gets.
     """
 
     problem: str = ""
@@ -173,6 +174,7 @@ class DeviceNeeds(msgspec.Struct, frozen=True):
     extended: tuple[ExtendedAsk, ...] = ()
     counted: Counted | None = None
     tight: bool = False
+    near_cores: bool = False
 
 
 NO_DEVICES = DeviceNeeds()

@@ -73,10 +73,15 @@ class OfferedPool:
 
 
 class Offer(NamedTuple):
-    """What a node offers: its pools, and what is taken of each."""
+    """What a node offers: its pools, and what is taken of each.
+
+    Attributes:
+        zone: The NUMA zone from which the pod gets its cores there, where that matters and is known.
+    """
 
     pools: tuple[OfferedPool, ...]
     uses: tuple[LocalUse, ...]
+    zone: int | None = None
 
 
 class Pick(NamedTuple):
@@ -122,7 +127,8 @@ class Verdict:
         fault: What makes it impossible to tell; the pod has no node then.
         rank: What the chosen ways count in the score of the node.
         steps: How many devices were tried.
-        tightness: How much of their pools is used with the devices, and how near they are to one another: 0 to 100.
+        tightness: How much of their pools is used with the devices, and how near they are to one another and to the
+            cores of the pod: 0 to 100.
     """
 
     picks: tuple[Pick, ...] = ()

@@ -24,6 +24,9 @@ from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
 from tutti.cluster.devices.search import SearchTooLong, is_tolerated, search
+from tutti.cluster.devices.zones import ZONE_ATTRIBUTE, ZonedProjection, ZonesAhead
+
+Situations = DeviceProjection | ZonedProjection
 
 UNLIMITED: Final = 1 << 30
 """So many pods: as many as anybody may ask for."""
@@ -90,7 +93,13 @@ class DeviceProgram:
     """
 
     def __init__(
-        self, claims: tuple[ClaimAsk, ...], expressions: Expressions, *, tight: bool = False, pods: int = 1
+        self,
+        claims: tuple[ClaimAsk, ...],
+        expressions: Expressions,
+        *,
+        tight: bool = False,
+        pods: int = 1,
+        zoned: bool = False,
     ) -> None:
         """Begin.
 
@@ -99,12 +108,16 @@ class DeviceProgram:
             expressions: What selectors mean.
             tight: Whether the devices are chosen that fit tightest.
             pods: For so many pods one after another it can be told what they find of devices that nodes share.
+            zoned: Whether it matters in which NUMA zone a device is, and not only which have the same.
         """
         self.claims = claims
         self.width = _most_devices(claims, pods)
         self.reads = _names_read(claims)
+        if zoned and self.reads is not None:
+            self.reads |= {ZONE_ATTRIBUTE}
         self.compares = _names_compared(claims) | ({_last(one) for one in NEAR} if tight else set())
-        self.projection = DeviceProjection(-1, frozenset(), frozenset())
+        self.projection: Situations = DeviceProjection(-1, frozenset(), frozenset())
+        self._zoned: ZonedProjection | None = None
         self._tight = tight
         self._pods = pods
         self.verdicts: list[Verdict] = []
@@ -127,7 +140,14 @@ class DeviceProgram:
         self._length = SearchLength.SHORT
         self._cut_short: list[int] = []
 
-    def refresh(self, projection: DeviceProjection, rows: DeviceRows, count: int, moment: float) -> None:
+    def beside(self, projection: DeviceProjection, zones: ZonesAhead) -> ZonedProjection:
+        """Return the situations of a projection where pods of a class, always the same, go to these zones next."""
+        if self._zoned is None or self._zoned.base is not projection:
+            self._zoned = ZonedProjection(projection, zones)
+        self._zoned.zones = zones
+        return self._zoned
+
+    def refresh(self, projection: Situations, rows: DeviceRows, count: int, moment: float) -> None:
         """Bring the answers for the first `count` rows up to date.
 
         Args:

@@ -19,6 +19,7 @@ from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequiremen
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
 from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
+from tutti.cluster.devices.offers import Pick
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.published import PoolDevice
 
@@ -39,6 +40,16 @@ class AllottedDevice(NamedTuple):
     device: PoolDevice
     consumed: tuple[tuple[str, int], ...] | None
     admin: bool
+
+    @classmethod
+    def of(cls, claims: Sequence[ClaimAsk], pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
+        """Return what was picked for one of some claims, of the pools of a node."""
+        way, pool = claims[pick.claim].requests[pick.request].ways[pick.way], pools[pick.pool]
+        device, consumed = pool.devices[pick.device], None
+        if pick.consumed is not None:
+            names = (capacity.name for capacity in device.capacities)
+            consumed = tuple(zip(names, pick.consumed, strict=True))
+        return cls(way.name, pool, device, consumed, pick.admin)
 
     @property
     def held(self) -> HeldDevice:

@@ -26,13 +26,13 @@ from tutti.cluster.devices.expressions import Expressions
 from tutti.cluster.devices.extended import LEFT_OVER, extended_asks, extended_claim, with_extended
 from tutti.cluster.devices.islands import DeviceIslands
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
-from tutti.cluster.devices.offers import DeviceFault, Pick, Verdict
-from tutti.cluster.devices.pools import NodePool
+from tutti.cluster.devices.offers import DeviceFault, Verdict
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
+from tutti.cluster.devices.zones import ZonesAhead
 
 DeviceObject = ResourceSlice | DeviceClass | ResourceClaim | ResourceClaimTemplate | DeviceTaintRule
 DeviceKind = Literal["ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule"]
@@ -54,12 +54,14 @@ class NodeView(NamedTuple):
         names: The node of each row, "" where there is none.
         version: Is another whenever names or labels are.
         unoffered: For extended resources that devices can stand in for, bool[rows]: which nodes do not offer them.
+        zones: To which NUMA zones the next pods go that ask, where devices are to be near their cores.
     """
 
     names: Sequence[str]
     labels: Sequence[Mapping[str, str]]
     version: int
     unoffered: Mapping[str, Mask]
+    zones: ZonesAhead | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,12 +93,14 @@ class _Asked(NamedTuple):
     Attributes:
         needs: What for.
         setting: What there was: versions of nodes, of rows and of what drivers publish, how many rows, and what time.
+        zones: To which NUMA zones they go.
         stamp: Of the rows: with another one something else is taken.
         asked: The programs that were asked, and where; another list when they have been brought up to date.
     """
 
     needs: DeviceNeeds
     setting: tuple[float, ...]
+    zones: ZonesAhead | None
     stamp: int
     asked: list[tuple[DeviceProgram, Mask]]
 
@@ -112,6 +116,7 @@ class DeviceState:
         rows: What each row of the node table offers.
         quota: What quota counts of devices.
         tight_schedulers: Those whose pods get the devices that fit tightest.
+        near_schedulers: Those of them whose pods get devices near their cores.
     """
 
     def __init__(self) -> None:
@@ -121,6 +126,7 @@ class DeviceState:
         self.promises = DevicePromises(self.ledger)
         self.rows = DeviceRows(self.catalog, self.ledger)
         self.tight_schedulers: frozenset[str] = frozenset()
+        self.near_schedulers: frozenset[str] = frozenset()
         self._islands = DeviceIslands(self.rows)
         self._last: _Asked | None = None
         self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
@@ -218,7 +224,7 @@ class DeviceState:
             counted = self.quota.asked(needs.claims, held, needs.extended, uid)
             needs = needs if counted is None else msgspec.structs.replace(needs, counted=counted)
         if scheduler in self.tight_schedulers:
-            needs = msgspec.structs.replace(needs, tight=True)
+            needs = msgspec.structs.replace(needs, tight=True, near_cores=scheduler in self.near_schedulers)
         if len(self._needs) >= _MOST_NEEDS:
             self._needs.clear()
         return self._needs.setdefault(_ENCODER.encode(needs), needs)
@@ -259,6 +265,9 @@ class DeviceState:
         """Whether what one pod of a class is given changes what the next finds on other nodes."""
         if any(one.shared for one in needs.claims):
             return True
+        self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+        if not self.rows.shared_pools():
+            return False
         return any(program.moves(self.rows) for program, _ in self._asked(needs, nodes))
 
     def islands(self, names: frozenset[str], nodes: NodeView) -> NDArray[np.int64]:
@@ -290,7 +299,8 @@ class DeviceState:
         if not (now.claims or now.extended):
             return SearchLength.SHORT
         variants = [claims for claims, _ in _variants(now, nodes.unoffered, len(nodes.names))]
-        mine = [self._programs.get((one, now.tight, pods)) for one in variants for pods in (1, _MOST_AHEAD)]
+        key = nodes.zones.key if nodes.zones is not None else b""
+        mine = [self._programs.get((one, now.tight, pods, key)) for one in variants for pods in (1, _MOST_AHEAD)]
         lengths = [one.length_at(self.book.now) for one in mine if one is not None]
         return max(lengths, default=SearchLength.SHORT)
 
@@ -339,7 +349,7 @@ class DeviceState:
         pools = program.projection.pools_at(self.rows, row)
         devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
         for pick in verdict.picks:
-            devices[pick.claim].append(_allotted(program.claims, pools, pick))
+            devices[pick.claim].append(AllottedDevice.of(program.claims, pools, pick))
         allotments = [ClaimAllotment(ask, node, tuple(many)) for ask, many in zip(program.claims, devices, strict=True)]
         self.promises.earmark(signature, node, allotments, shares)
         return True
@@ -367,31 +377,37 @@ class DeviceState:
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
         setting = (nodes.version, count, self.rows.version, self.catalog.version, self.book.now)
         last = self._last
-        if last is not None and last.needs is needs and last.setting == setting and pods == 1:
+        same = last is not None and last.needs is needs and last.setting == setting and last.zones is nodes.zones
+        if last is not None and same and pods == 1:
             if last.stamp != self.rows.stamp:  # only what is taken is another
                 for program, _ in last.asked:
                     program.refresh(program.projection, self.rows, count, self.book.now)
-                last = self._last = _Asked(needs, setting, self.rows.stamp, list(last.asked))
+                last = self._last = last._replace(stamp=self.rows.stamp, asked=list(last.asked))
             return last.asked
         out: list[tuple[DeviceProgram, Mask]] = []
         for claims, where in _variants(needs, nodes.unoffered, count):
             if claims:
-                program = self._program(claims, tight=needs.tight, pods=pods)
+                program = self._program(claims, nodes.zones, tight=needs.tight, pods=pods)
                 projection = self._projection(program.reads, program.compares, program.width)
-                program.refresh(projection, self.rows, count, self.book.now)
+                seen = projection if nodes.zones is None else program.beside(projection, nodes.zones)
+                program.refresh(seen, self.rows, count, self.book.now)
                 out.append((program, where))
         if pods == 1:
-            self._last = None if needs.extended else _Asked(needs, setting, self.rows.stamp, out)
+            self._last = None if needs.extended else _Asked(needs, setting, nodes.zones, self.rows.stamp, out)
         return out
 
-    def _program(self, claims: tuple[ClaimAsk, ...], *, tight: bool, pods: int) -> DeviceProgram:
-        known = self._programs.get((claims, tight, pods))
+    def _program(
+        self, claims: tuple[ClaimAsk, ...], zones: ZonesAhead | None, *, tight: bool, pods: int
+    ) -> DeviceProgram:
+        key = (claims, tight, pods, zones.key if zones is not None else b"")
+        known = self._programs.get(key)
         if known is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
                 self._last = None
-            known = DeviceProgram(claims, self._expressions, tight=tight, pods=pods)
-            self._programs[claims, tight, pods] = known
+            zoned = zones is not None
+            known = DeviceProgram(claims, self._expressions, tight=tight, pods=pods, zoned=zoned)
+            self._programs[key] = known
         return known
 
     def _projection(self, reads: frozenset[str] | None, compares: frozenset[str], width: int) -> DeviceProjection:
@@ -427,14 +443,3 @@ def _variants(needs: DeviceNeeds, unoffered: Mapping[str, Mask], count: int) -> 
         extra = extended_claim(needs.extended, served)
         out.append((needs.claims if extra is None else (*needs.claims, extra), code == bits))
     return out
-
-
-def _allotted(claims: Sequence[ClaimAsk], pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
-    way = claims[pick.claim].requests[pick.request].ways[pick.way]
-    pool = pools[pick.pool]
-    device = pool.devices[pick.device]
-    consumed = None
-    if pick.consumed is not None:
-        names = (capacity.name for capacity in device.capacities)
-        consumed = tuple(zip(names, pick.consumed, strict=True))
-    return AllottedDevice(way.name, pool, device, consumed, pick.admin)

@@ -1,8 +1,9 @@
 """Which of several devices that would do is chosen: the one that leaves most for others.
 
 kube-scheduler takes the first that drivers list. Here the smallest that will do comes first; then those of a GPU that
-is in use already, the fuller the better; then those near what the pod has been given, or else of the NUMA node and PCIe
-root that hold the fewest free ones of those that hold enough. What is alike in all of it comes in the drivers' order.
+is in use already, the fuller the better; then those near what the pod has been given, or else in the NUMA node that its
+cores are of, if that holds enough, or else of the NUMA node and PCIe root that hold the fewest free ones of those that
+hold enough. What is alike in all of it comes in the drivers' order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ DevicePlace = tuple[int, int]
 DeviceSpot = tuple[int, AttributeValue]
 """A NUMA node or a PCIe root: which attribute of NEAR, and its value."""
 
+_ZONE: Final = 0
+"""Which attribute of NEAR says the NUMA node."""
 _WHOLE: Final = 1000
 _MOST_POINTS: Final = 100
 _USE_COUNTS, _NEARNESS_COUNTS = 3, 2
@@ -50,6 +53,9 @@ def tightest_first(
     given = {spot for pick in picks for spot in _spots(kinds[pick.pool][pick.device])}
     wide = {at for at, _ in given}
     totals = [dict(pool.counters) for pool in offer.pools]
+    home: AttributeValue | None = None if offer.zone is None else ("int", offer.zone)
+    if home is not None and room[_ZONE, home] < wanted:
+        home = None  # apart from one another, devices are worse off than all of them apart from cores
 
     def key(place: DevicePlace) -> tuple[object, ...]:
         number, device = place
@@ -61,6 +67,7 @@ def tightest_first(
             _size(kind, totals[number]),
             _left(kind, totals[number], left[number], consumed[number].get(device)),
             far,
+            home is not None and kind.near[_ZONE] != home,
             fits,
         )
 
@@ -68,13 +75,18 @@ def tightest_first(
 
 
 def tightness_of(picks: Sequence[Pick], offer: Offer, after: Sequence[LocalUse]) -> int:
-    """Return how tight devices fit, 0 to 100: how much of their pools is used with them, and how near they are."""
+    """Return how tight devices fit, 0 to 100: how much of their pools is used with them, and how near they are.
+
+    To one another, and to the cores of the pod where it is known which zone these are of.
+    """
     mine = [pick for pick in picks if not pick.admin]
     if not mine:
         return 0
     pools = sorted({pick.pool for pick in mine})
     use = sum(_used(offer, number, after[number]) for number in pools) // len(pools)
     near = [_MOST_POINTS * _are_near(mine, offer, at) for at in range(len(NEAR))]
+    if offer.zone is not None:
+        near.append(_MOST_POINTS * (_places(mine, offer, _ZONE) <= {("int", offer.zone)}))
     points = _USE_COUNTS * use + _NEARNESS_COUNTS * sum(near) // len(near)
     return points // (_USE_COUNTS + _NEARNESS_COUNTS)
 
@@ -138,5 +150,9 @@ def _used(offer: Offer, number: int, use: LocalUse) -> int:
 
 def _are_near(picks: Sequence[Pick], offer: Offer, at: int) -> bool:
     """Whether all chosen devices that say where they are by one attribute of NEAR say the same."""
-    values = {offer.pools[one.pool].kinds[one.device].near[at] for one in picks} - {None}
-    return len(values) <= 1
+    return len(_places(picks, offer, at)) <= 1
+
+
+def _places(picks: Sequence[Pick], offer: Offer, at: int) -> set[AttributeValue | None]:
+    """Return where chosen devices say that they are, by one attribute of NEAR."""
+    return {offer.pools[one.pool].kinds[one.device].near[at] for one in picks} - {None}

@@ -14,7 +14,7 @@ from tutti.api.network import GROUP_LABEL, WORKLOAD_LABEL
 from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
-from tutti.engine.reading.profiles import estimates_of, packing_devices, profiles_of, rules_of
+from tutti.engine.reading.profiles import choosing_near_cores, estimates_of, packing_devices, profiles_of, rules_of
 from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import EmitEvent, error_text, fault_of
 from tutti.engine.records.gang_membership import ParsedMemberships
@@ -22,6 +22,7 @@ from tutti.engine.records.plugins import PluginHost
 from tutti.engine.records.throttled_pods import ThrottleBook
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status import StatusState
+from tutti.placement.plugins.numa_ahead import zones_ahead
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
 
@@ -48,6 +49,8 @@ class State(QueueState, StatusState):
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
         self.cluster.classes.shares_cards = self.catalog.shares_cards = self.configuration.hami is not None
         self.cluster.nodes.devices.tight_schedulers = packing_devices(self.configuration)
+        self.cluster.nodes.devices.near_schedulers = choosing_near_cores(self.configuration)
+        self.cluster.nodes.zones_ahead = zones_ahead
         self.rules = rules_of(self.configuration)
         measurements, load = self.configuration.measured, self.cluster.nodes.load
         if measurements is not None:

@@ -142,7 +142,7 @@ def _length_of_search(state: QueueState, entry: QueueEntry) -> SearchLength:
     for pod_class in dict.fromkeys(need.pod_class for need in entry.needs):
         needs = pod_class.devices
         if needs is not NO_DEVICES:
-            lengths.append(nodes.devices.length_of_search(needs, nodes.device_view(needs)))
+            lengths.append(nodes.devices.length_of_search(needs, nodes.devices_ahead(pod_class)))
     return max(lengths, default=SearchLength.SHORT)
 
 

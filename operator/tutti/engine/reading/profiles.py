@@ -77,6 +77,14 @@ def packing_devices(configuration: TuttiConfiguration) -> frozenset[str]:
     return frozenset(one.scheduler_name for one in configuration.profiles if one.device_packing is not None)
 
 
+def choosing_near_cores(configuration: TuttiConfiguration) -> frozenset[str]:
+    """Return the names of those of them whose pods get devices in the NUMA zone that the kubelet pins them to."""
+    zoned = frozenset(
+        one.scheduler_name for one in configuration.profiles if one.node_resource_topology_match is not None
+    )
+    return packing_devices(configuration) & zoned
+
+
 def profile_of(settings: Settings) -> Profile:
     """Return what one profile means for placement; the defaults give kube-scheduler's default profile."""
     mine = {type(one): one for one in _with_arguments(settings)}

@@ -34,8 +34,7 @@ class DeviceRoom:
 
     def room(self, most: int) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class each node has devices for."""
-        needs = self.pod_class.devices
-        return self.nodes.devices.room(needs, self.nodes.device_view(needs), most)
+        return self.nodes.devices.room(self.pod_class.devices, self.nodes.devices_ahead(self.pod_class), most)
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes that have none; who would have to leave for that is not known, so it is final."""
@@ -102,13 +101,16 @@ class DynamicResources:
         if not needs.claims and not needs.extended:
             return np.zeros(len(nodes), dtype=np.int64)
         held = sum(one.rank for one in needs.held)
-        points: Scores = nodes.devices.columns(needs, nodes.device_view(needs)).rank + held
+        points: Scores = nodes.devices.columns(needs, nodes.devices_ahead(pod_class)).rank + held
         return points
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePacking:
-    """A score: nodes of whose devices most is used with those that claims get, and where these are near one another."""
+    """A score: nodes of whose devices most is used with those that claims get, and where these are near one another.
+
+    And near the cores of the pod, where that is wanted and known.
+    """
 
     weight: int = 5
     name: str = "DevicePacking"
@@ -118,8 +120,7 @@ class DevicePacking:
 
     def points(self, pod_class: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows]: 0 to 100."""
-        needs = pod_class.devices
-        points: Scores = nodes.devices.columns(needs, nodes.device_view(needs)).tightness
+        points: Scores = nodes.devices.columns(pod_class.devices, nodes.devices_ahead(pod_class)).tightness
         return points
 
 
@@ -128,7 +129,7 @@ def has_faults(pod_class: PodClass, nodes: NodeColumns) -> bool:
     needs = pod_class.devices
     if not (needs.claims or needs.extended):
         return False
-    return bool(nodes.devices.columns(needs, nodes.device_view(needs)).faulty.any())
+    return bool(nodes.devices.columns(needs, nodes.devices_ahead(pod_class)).faulty.any())
 
 
 def held_elsewhere(pod_class: PodClass, nodes: NodeColumns, rows: Mask) -> list[int]:
@@ -147,7 +148,7 @@ def _unusable(held: HeldClaim, nodes: NodeColumns) -> Mask:
 
 def _rejections(pod_class: PodClass, nodes: NodeColumns) -> Iterator[Rejection]:
     """Yield what rules nodes out, in kube-scheduler's order: no devices for claims, then devices that are elsewhere."""
-    devices, view = nodes.devices, nodes.device_view(pod_class.devices)
+    devices, view = nodes.devices, nodes.devices_ahead(pod_class)
     columns, needs = devices.columns(pod_class.devices, view), devices.current(pod_class.devices)
     if not needs.held and bool(columns.fits.all()):
         return

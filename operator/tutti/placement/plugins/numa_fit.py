@@ -39,6 +39,9 @@ MOST_COMBINATIONS: Final = 1024
 _ALWAYS_OFFERED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 """Resources that every node counts as offering some of, if only none."""
 
+UNTOLD: Final = -1
+"""Stands for a zone that cannot be told."""
+
 FITS, WHOLE, INIT, SIDECAR, CONTAINER = range(5)
 """What finds no zone: the pod as a whole, an init container, a sidecar, or a container."""
 
@@ -211,6 +214,37 @@ class ZoneSearch:
             total[alive] += 1
             alive &= total < limits
         return np.where(total >= wanted, PLENTY, total) if most == MOST_PODS else total, short
+
+    def in_order(self, *, whole: bool, most: int) -> Counts:
+        """Return int64[n, most]: the zone of which the 1st, 2nd, ... pod gets cores or devices.
+
+        UNTOLD where it gets them of several, nothing limits it, or it has no place.
+        """
+        parts, owned = [self.needs.whole], [self.needs.exclusive]
+        if not whole:
+            parts = list(self.needs.containers)
+            owned = [own_part(one, guaranteed=self.needs.guaranteed) for one in parts]
+        asked = [self.considered(one) for one in parts]
+        steps = [(one, self.terms(one), self._is_listed(own)) for one, own in zip(asked, owned, strict=True)]
+        one_zone, alive = np.ones(len(self.rows), dtype=np.int64), np.ones(len(self.rows), dtype=np.bool_)
+        numbers, zones = self._numa.numbers[self.rows], np.full((len(self.rows), most), UNTOLD, dtype=np.int64)
+        for nth in range(most):
+            used = np.zeros_like(self._zones)
+            for one, term, pinned in steps:
+                fits, chosen = self._choose(one_zone, term)
+                alive &= fits
+                self._take(one, chosen & alive[:, None])
+                used |= chosen & pinned[:, None]
+            if not alive.any():
+                break
+            told = alive & (used.sum(axis=1) == 1)
+            zones[told, nth] = numbers[told, used[told].argmax(axis=1)]
+        return zones
+
+    def _is_listed(self, own: Mapping[str, int]) -> Mask:
+        """Return bool[n]: on which nodes any zone lists something of a request."""
+        columns = [self._numa.column_of[name] for name in own if name in self._numa.column_of]
+        return np.asarray(self._listed[:, :, columns].any(axis=(1, 2)), dtype=np.bool_)
 
     def _most_pods(self, most: int) -> Counts:
         """Return int64[n]: how many pods are put on each node at most."""

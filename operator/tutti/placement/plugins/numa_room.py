@@ -73,13 +73,17 @@ def zone_room(pod_class: PodClass, nodes: NodeColumns) -> ZoneRoom:
     return found
 
 
-def loaded(nodes: NodeColumns, rows: Rows) -> Counts:
-    """Return int64[n, zones, resources]: what each zone of some nodes may have to give to pods that are pending."""
+def loaded(nodes: NodeColumns, rows: Rows, *, besides: ZoneNeeds | None = None) -> Counts:
+    """Return int64[n, zones, resources]: what each zone of some nodes may have to give to pods that are pending.
+
+    Those are left out that ask for the same as `besides`.
+    """
     load = np.zeros_like(nodes.numa.available[rows])
     for whole in (False, True):
         at = np.flatnonzero(nodes.numa.pod_scope[rows] == whole)
         group = _Group(nodes, rows[at], whole=whole, restricted=False)
-        load[at] = group.load(group.pending())
+        pending = group.pending()
+        load[at] = group.load([one for one in pending if besides is None or not one.needs.asks_like(besides)])
     return load
 
 
