@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.differential.devices_reading import DeviceWorld, allotments, world_of
+from tutti.api.selectors import NodeSelector
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.plugins.devices import DynamicResources
@@ -97,6 +99,9 @@ SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "10
 WAITS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
 TAKEN = _claim(9, _some(), status=_allocated(f"{DRIVER}/p/a", "r", shareID="s", consumedCapacity={"memory": "10Gi"}))
 TAKEN["metadata"]["namespace"] = "team-b"
+TAKEN_WHOLE = _claim(8, _some(), status=_allocated(f"{DRIVER}/p/a", "r"))
+TAKEN_WHOLE["metadata"]["namespace"] = "team-b"
+MANY = [{"name": f"d{at:02}"} for at in range(40)]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +173,24 @@ TAKEN["metadata"]["namespace"] = "team-b"
             "cannot allocate all claims",
             id="all devices are none where nothing is left of the only one",
         ),
+        pytest.param(  # allocator_incubating.go: AllocationResultsMaxSize, before the search
+            [_slice("s1", *MANY)],
+            [_claim(0, _some(20), {**_some(13), "name": "s"})],
+            "claim c0: number of requested devices 33 exceeds the claim limit of 32",
+            id="requests of a claim may have 32 devices together",
+        ),
+        pytest.param(
+            [_slice("s1", *MANY)],
+            [_claim(0, _all())],
+            "claim c0: number of requested devices 40 exceeds the claim limit of 32",
+            id="and that may be too few for all there are",
+        ),
+        pytest.param(  # allocator_incubating.go: allocatingDeviceForAnyClaim
+            [_slice("s1", {"name": "a"})],
+            [_claim(0, _some(2, adminAccess=True))],
+            "cannot allocate all claims",
+            id="who only looks does not look at one device twice",
+        ),
     ],
 )
 def test_why_a_node_has_nothing(slices, claims, said):
@@ -204,6 +227,24 @@ def test_why_a_node_has_nothing(slices, claims, said):
             ["p/a", "p/b"],
             id="which may be all there are",
         ),
+        pytest.param(  # allocator_incubating.go, allocateOne: AllocationResultsMaxSize
+            [_slice("s1", *MANY)],
+            [_claim(0, _some(20), {"name": "s", "firstAvailable": [_sub("s0", count=13), _sub("s1", count=12)]})],
+            [f"p/{one['name']}" for one in MANY[:32]],
+            id="a way with which a claim would have more than 32 devices is passed by",
+        ),
+        pytest.param(  # allocator_incubating.go: adminAccess is asked before deviceInUse
+            [_slice("s1", {"name": "a"})],
+            [TAKEN_WHOLE, _claim(0, _some(adminAccess=True))],
+            ["p/a"],
+            id="who only looks at a device may do so while another has it",
+        ),
+        pytest.param(
+            [_slice("s1", {"name": "a"}, {"name": "b"})],
+            [_claim(0, _some(adminAccess=True), {**_some(adminAccess=True), "name": "s"})],
+            ["p/a", "p/b"],
+            id="requests of a claim that only look do so at different devices",
+        ),
     ],
 )
 def test_which_devices_are_given(slices, claims, given):
@@ -211,6 +252,52 @@ def test_which_devices_are_given(slices, claims, given):
 
     assert _said(world) == ""
     assert _given(world) == given
+
+
+def _on(*expressions: Raw, fields: tuple[Raw, ...] = ()) -> Raw:
+    term = {"matchExpressions": list(expressions), "matchFields": list(fields)}
+    return {"nodeSelector": {"nodeSelectorTerms": [term]}}
+
+
+NO_X = {"key": "x", "operator": "DoesNotExist"}
+NO_Y = {"key": "y", "operator": "DoesNotExist"}
+ONE = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+BOTH = {"key": "metadata.name", "operator": "In", "values": ["n", "m"]}
+ALL_NODES = {"allNodes": True}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "device", "where"),
+    [
+        (ALL_NODES, ALL_NODES, {}, None),
+        (_on(NO_X), ALL_NODES, {}, _on(NO_X)),
+        (_on(NO_X), _on(NO_Y, NO_X), {}, _on(NO_X, NO_Y)),
+        (_on(NO_X), _on(fields=(BOTH,)), {}, _on(NO_X, fields=(BOTH,))),
+        (ALL_NODES, _on(fields=(BOTH,)), {}, _on(fields=(BOTH,))),
+        (_on(NO_X), {"nodeName": "n"}, {}, _on(fields=(ONE,))),
+        (ALL_NODES, _on(NO_X), {"bindsToNode": True}, _on(fields=(ONE,))),
+    ],
+    ids=[
+        "everywhere",
+        "by one",
+        "by both",
+        "by labels and names",
+        "by names",
+        "on the node of one",
+        "where it is used",
+    ],
+)
+def test_a_claim_can_be_used_where_all_its_devices_can(first, second, device, where):
+    """allocator_incubating.go, createNodeSelector."""
+    slices = [_slice("s1", {"name": "a", **device}, pool="p", **first), _slice("s2", {"name": "b"}, pool="q", **second)]
+    world = _world(slices, [_claim(0, _some(2))])
+    nodes = world.cluster().nodes
+    with Transaction(nodes) as transaction:
+        assert transaction.allot(world.pod_class, nodes.rows["n"])
+        (found,) = allotments(nodes, world.pod_class, "n")
+
+    said = None if where is None else msgspec.convert(where["nodeSelector"], NodeSelector)
+    assert found.selector == said
 
 
 def test_a_pod_whose_claims_all_have_devices_finds_all_nodes_alike():

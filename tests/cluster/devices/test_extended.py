@@ -6,8 +6,9 @@ import pytest
 
 from tests.engine.devices import device_class
 from tutti.api.core import Container, PodSpec, ResourceRequirements
+from tutti.cluster.devices.asks import NO_DEVICES
 from tutti.cluster.devices.claims import ClaimBook
-from tutti.cluster.devices.extended import extended_asks
+from tutti.cluster.devices.extended import extended_asks, with_extended
 
 GPU = "deviceclass.resource.kubernetes.io/gpu"
 """By which a class stands for itself."""
@@ -45,3 +46,16 @@ def test_what_is_asked_for_and_which_container_uses_it(init, running, requests, 
 
     assert dict(asked.requests) == {named(at): count for at, count in requests.items()}
     assert set(asked.mappings) == {(at, named(of)) for at, of in used}
+
+
+@pytest.mark.parametrize(("containers", "problem"), [(128, ""), (129, "its containers ask 129 times for")])
+def test_who_asks_too_often_is_not_weighed(containers, problem):
+    book = ClaimBook()
+    book.put_class(device_class("gpu"))
+    spec = PodSpec(containers=[container(1) for _ in range(containers)])
+
+    needs = with_extended(NO_DEVICES, spec, book)
+
+    assert needs.problem.startswith(problem)
+    assert bool(needs.problem) is bool(problem)
+    assert len(needs.extended) == (0 if problem else 1)

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
 from tutti.api.configuration import load_configuration
-from tutti.api.devices import ResourceSlice
+from tutti.api.devices import ResourceClaim, ResourceSlice
 from tutti.api.problems import ConfigurationError
 
 MAPPED = [{"name": "gpus", "deviceClassNames": ["gpu", "other"]}]
@@ -123,6 +123,83 @@ def test_who_looks_only_is_not_counted():
 
     assert set(world.where()) == {"a"}
     assert used(world) == 0
+
+
+def test_what_is_looked_at_beside_what_is_had_is_not_counted_either():
+    world = world_of(quota=1)
+    world.devices.held = True
+    asked = asks_for(1)
+    looks = {"name": "looks", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}
+    asked["devices"]["requests"].append(looks)
+    pod(world, "a", asked)
+    world.run()
+    assert world.why("Pod", "a").reason == "WaitingForDevices"
+    assert used(world) == 1
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert set(world.where()) == {"a"}
+    assert used(world) == 1
+
+
+def test_who_looks_only_may_do_so_with_others_by_one_claim():
+    world = world_of(quota=0)
+    world.devices.make_claim("ours", asks_for(2, adminAccess=True))
+    for name in ("a", "b"):
+        world.pod(name, gpus=0, queue="queue", device_claims=("ours",))
+    world.run()
+
+    assert set(world.where()) == {"a", "b"}
+
+
+def test_a_claim_that_loses_its_devices_under_its_pod_counts_nothing_any_more():
+    world = world_of()
+    pod(world, "a", asks_for(3))
+    world.run()
+    world.devices.free("a")
+    world.restart()
+    world.run()
+
+    assert set(world.where()) == {"a"}
+    assert used(world) == 0
+
+
+def given(world: World, name: str, count: int, *users: str, **more: Any) -> None:
+    """A claim that somebody has given the first devices of node n0, for pods of these uids."""
+    device = {"request": "r", "driver": DRIVER, "pool": "n0", **more}
+    results = [{**device, "device": f"gpu-{at}"} for at in range(count)]
+    used = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+    raw = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"claim-{name}"},
+        "spec": asks_for(count),
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": used},
+    }
+    world.devices.put(decoded(raw, ResourceClaim))
+
+
+def test_what_a_claim_has_before_its_pod_has_a_node_needs_quota():
+    world = world_of(quota=2)
+    for name, count in (("many", 3), ("few", 2)):
+        given(world, name, count)
+        world.pod(name, gpus=0, queue="queue", device_claims=(name,))
+        world.run()
+
+    assert set(world.where()) == {"few"}
+    assert used(world) == 2
+    assert world.why("Pod", "many").gate == "Quota"
+
+
+def test_devices_that_several_use_count_for_the_first_of_them():
+    world = world_of(quota=2)
+    for name in ("first", "second"):
+        world.pod(name, gpus=0, queue="queue", device_claims=(f"of-{name}",))
+    given(world, "of-first", 2, world.pods["default", "first"].metadata.uid, "another's")
+    given(world, "of-second", 2, "another's")
+    world.run()
+
+    assert set(world.where()) == {"first", "second"}
+    assert used(world) == 2
 
 
 def test_a_class_that_nothing_maps_needs_no_quota():
@@ -281,20 +358,76 @@ def test_devices_that_come_later_tell_what_is_asked_for():
     assert world.why("Pod", "some").gate == "Quota"
 
 
-def test_shares_count_by_the_capacity_that_they_take():
+def test_what_a_driver_takes_back_counts_nothing_as_far_as_that_is_not_known_any_more():
+    world = partitioned("80Gi")
+    pod(world, "small", of_size("== 10"))
+    world.run()
+    for i in range(2):
+        world.devices.drop("ResourceSlice", f"n0-{i}")
+    world.restart()
+    world.run()
+
+    assert set(world.where()) == {"small"}
+    assert used(world, "gpu-memory") == 0
+
+
+def test_extended_resources_that_do_not_tell_what_single_devices_take_are_refused():
+    world = partitioned("80Gi")
+    world.devices.put(device_class(extendedResourceName="example.com/gpu"))
+    world.pod("p", gpus=0, queue="queue", extended={"example.com/gpu": "1"})
+    world.run()
+
+    why = world.why("Pod", "p")
+    assert (why.gate, why.reason) == ("Quota", "DevicesNotCounted")
+    assert "which extended resource example.com/gpu does not tell" in why.message
+
+
+def with_memory(quota: str, **device: Any) -> World:
+    """A node with one device of 80Gi, and a queue with quota of its memory."""
     source = {"capacity": {"name": f"{DRIVER}/memory", "driver": DRIVER, "deviceSelector": MATCH}}
     world = World(
         resources={"deviceClassMappings": [{"name": "gpu-memory", "deviceClassNames": ["gpu"], "sources": [source]}]}
     )
     world.devices.put(device_class())
     world.node("n0", gpus=0)
-    world.devices.put(resource_slice("n0", 1, allowMultipleAllocations=True))
+    world.devices.put(resource_slice("n0", 1, **device))
     world.flavor()
-    world.queue("q", 0, more={"gpu-memory": "50Gi"})
+    world.queue("q", 0, more={"gpu-memory": quota})
+    return world
+
+
+@pytest.mark.parametrize(("quota", "counted"), [("50Gi", 0), ("80Gi", 80 * 2**30)])
+@pytest.mark.parametrize("asked", [{}, {"capacity": {"requests": {"memory": "20Gi"}}}])
+def test_a_device_that_is_had_whole_counts_by_all_of_its_capacity(quota, counted, asked):
+    world = with_memory(quota)
+    pod(world, "p", asks_for(1, **asked))
+    world.run()
+
+    assert set(world.where()) == ({"p"} if counted else set())
+    assert used(world, "gpu-memory") == counted
+
+
+def test_what_a_claim_says_of_the_consumption_of_a_whole_device_does_not_count():
+    """Nobody else can have any of it, as `ledger.py` has it."""
+    world = with_memory("80Gi")
+    given(world, "mine", 1, consumedCapacity={"memory": "1Gi"})
+    world.pod("p", gpus=0, queue="queue", device_claims=("mine",))
+    world.run()
+
+    assert used(world, "gpu-memory") == 80 * 2**30
+
+
+def test_shares_count_by_the_capacity_that_they_take():
+    world = with_memory("50Gi", allowMultipleAllocations=True)
+    world.devices.held = True
     for i in range(3):
         pod(world, f"p{i}", asks_for(1, capacity={"requests": {"memory": "20Gi"}}))
     world.run()
+    assert used(world, "gpu-memory") == 40 * 2**30  # as soon as it is chosen
 
+    world.devices.held = False
+    world.devices.write()
+    world.run()
     assert len(world.where()) == 2
     assert used(world, "gpu-memory") == 40 * 2**30
     world.restart()

@@ -364,6 +364,29 @@ def test_devices_that_keep_a_pod_off_every_node_stay_while_another_uses_them():
     assert world.devices.results("mine") == ["gone/gpu-0"]
 
 
+def test_who_only_looks_at_devices_takes_them_from_nobody():
+    world = with_devices(nodes=1)
+    gang(world, 1)
+    world.run()
+    gang(world, 2, name="watch", adminAccess=True)
+    world.run()
+    assert set(world.where()) == {"g-0", "watch-0", "watch-1"}
+    assert world.devices.results("watch-0") == world.devices.results("watch-1") == world.devices.results("g-0")
+
+    world.delete("g-0")
+    world.devices.free("g-0")
+    looks = {"name": "looks", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}
+    world.pod_group("both", 8)
+    for rank in range(8):  # each takes one device, and looks at one that another of them takes
+        asked = asks_for(1)
+        asked["devices"]["requests"].append(looks)
+        world.devices.make_claim(f"both-{rank}", asked)
+        world.pod(f"both-{rank}", group="both", gpus=0, device_claims=(f"both-{rank}",))
+    world.run()
+    assert len(world.where("both")) == 8
+    assert replays(world)
+
+
 def test_a_pod_waits_until_its_claim_is_made():
     world = with_devices(nodes=1)
     pod = world.pod("p", gpus=0, device_claims=("mine",))
@@ -406,6 +429,11 @@ def test_a_member_is_bound_when_its_driver_says_that_its_device_is_ready():
     world.run()
     assert world.where() == {"p": "n0"}
 
+    world.until(BINDING_SECONDS + 5)
+    world.pod("late", gpus=0, device_claims=("mine",))
+    world.run()
+    assert world.where() == {"p": "n0", "late": "n0"}
+
 
 def test_a_device_that_fails_to_get_ready_is_given_up_for_another():
     world = with_devices(nodes=0)
@@ -441,6 +469,25 @@ def test_devices_that_do_not_get_ready_in_time_are_given_back():
 
     assert world.where() == {}
     assert world.devices.results("mine") == []
+
+
+def test_devices_that_another_process_has_waited_for_are_not_waited_for_as_long_again():
+    """KEP-5007: the time counts from the allocation, which the claim tells also after a restart."""
+    world = with_devices(nodes=0)
+    world.node("n0", gpus=0)
+    world.devices.put(resource_slice("n0", 1, bindingConditions=["ready"]))
+    world.devices.make_claim("mine", asks_for(1))
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.run()
+    world.now += BINDING_SECONDS - 100
+    world.restart()
+    world.run()
+    assert world.why("Pod", "p").reason == "WaitingForDevices"
+
+    world.until(102)
+    assert f"its devices were not ready within {BINDING_SECONDS} s" in world.why("Pod", "p").message
+    world.until(60)
+    assert [one.change for one in world.devices.written] == ["allocate", "free", "allocate"]
 
 
 def say(world: World, name: str, **conditions: str) -> None:
@@ -620,12 +667,15 @@ def emptied(world: World, name: str) -> None:
     world.devices.free(name)
 
 
-def elsewhere(world: World, name: str) -> None:
+def elsewhere(world: World, name: str, before: bytes = b'"device":"gpu-0"', now: bytes = b'"device":"gpu-7"') -> None:
     claim = world.devices.claim(name)
-    status = msgspec.json.decode(
-        msgspec.json.encode(claim.status).replace(b'"device":"gpu-0"', b'"device":"gpu-7"'), type=type(claim.status)
-    )
+    assert before in msgspec.json.encode(claim.status)
+    status = msgspec.json.decode(msgspec.json.encode(claim.status).replace(before, now), type=type(claim.status))
     world.devices.put(msgspec.structs.replace(claim, status=status))
+
+
+def on_another_node(world: World, name: str) -> None:
+    elsewhere(world, name, b'"n0"', b'"n2"')
 
 
 @pytest.mark.parametrize(
@@ -635,8 +685,9 @@ def elsewhere(world: World, name: str) -> None:
         (leaving, "is being deleted"),
         (emptied, ""),
         (elsewhere, ""),
+        (on_another_node, ""),
     ],
-    ids=["gone", "leaving", "emptied", "given others"],
+    ids=["gone", "leaving", "emptied", "given others", "given others of another node"],
 )
 def test_a_claim_that_changes_between_write_and_bind_costs_its_own_gang_at_most(happens, said):
     """What was decided is looked at again before the bind; whoever else waits goes on."""
@@ -658,6 +709,8 @@ def test_a_claim_that_changes_between_write_and_bind_costs_its_own_gang_at_most(
     assert "other" in world.where()
     assert len(world.where("g-")) == (0 if said else 2)
     assert said in world.why("PodGroup", "g").message if said else True
+    for pod, node in world.where("g-").items():
+        assert [one.split("/")[0] for one in world.devices.results(pod)] == [node]
     taken = world.devices.taken()
     assert len(taken) == len(set(taken))
 

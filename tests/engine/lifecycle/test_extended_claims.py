@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.devices import device_class, resource_slice
+from tests.engine.devices import asks_for, device_class, replaced, resource_slice
+from tests.engine.devices import made as claim_of
 from tests.engine.world import World
 from tutti.api.devices import DELETE_PROTECTION
+from tutti.engine.records.decisions import WriteExtendedClaim
 
 RESOURCE = "example.com/gpu"
 ASKED = {RESOURCE: "2"}
@@ -159,6 +161,39 @@ def test_what_cannot_be_written_is_given_back_and_tried_again(step):
     assert len(world.where()) == 4
     assert len(set(world.devices.taken())) == len(world.devices.taken()) == 8
     assert not world.replay().differences
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "another's", "what it would not ask for"])
+def test_a_claim_of_the_name_that_is_another_is_left_alone_and_told_of(whose):
+    """Who may make claims may make one of the name that scheduling would give to its own."""
+    world = world_of(nodes=1)
+    world.devices.held = True
+    world.pod("p", gpus=0, extended=ASKED)
+    world.run()
+    (made,) = world.devices._waiting
+    if whose == "nobody's":
+        world.devices.make_claim(made.name, asks_for(2))
+    else:
+        theirs = replaced(made, pod=("p", "another")) if whose == "another's" else asking_for_one(made)
+        world.devices.put(claim_of(theirs))
+    before = world.devices.claim(made.name)
+    world.devices.conflicts = {"make"}
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+
+    assert world.where() == {}
+    why = world.why("Pod", "p")
+    assert why.reason == "DeviceAllocationFailed"
+    assert f"claim default/{made.name} is there already, and is another's" in why.message
+    assert not any(one.change in ("allocate", "reserve", "tell") for one in world.devices.written)
+    if whose != "what it would not ask for":  # which was made for the pod itself, and is taken away
+        world.until(600)
+        assert world.devices.claim(made.name) == before
+
+
+def asking_for_one(decision: WriteExtendedClaim) -> WriteExtendedClaim:
+    return replaced(decision, requests=[(name, of_class, 1) for name, of_class, _ in decision.requests])
 
 
 def test_a_claim_that_cannot_be_removed_is_removed_later():

@@ -52,8 +52,8 @@ class DeviceQuota:
 
     def asked(
         self, asks: Iterable[ClaimAsk], held: Iterable[ResourceClaim], extended: Sequence[ExtendedAsk], uid: str
-    ) -> Counted | None:
-        """Return what quota counts of what a pod asks for that has no node yet; None where nothing is counted.
+    ) -> Counted:
+        """Return what quota counts of what a pod asks for that has no node yet.
 
         Args:
             asks: Its claims that have no devices yet.
@@ -67,10 +67,7 @@ class DeviceQuota:
         for claim in held:
             _add(total, self.held(claim, uid))
         renamed = self.renamed(extended)
-        why = self._uncountable(asks, extended)
-        if not (total or renamed or why):
-            return None
-        return Counted(tuple(sorted(total.items())), tuple(sorted(renamed.items())), why)
+        return Counted(tuple(sorted(total.items())), tuple(sorted(renamed.items())), self._uncountable(asks, extended))
 
     def allotted(self, allotment: ClaimAllotment) -> Amounts:
         """Return what the devices take that a claim is to get."""
@@ -78,8 +75,7 @@ class DeviceQuota:
         total: Amounts = {}
         for one in allotment.devices:
             if not one.admin:
-                taken = dict(one.consumed) if one.consumed is not None else None
-                _add(total, self._taken(ways[one.request].device_class, one.device, taken))
+                _add(total, self._taken(ways[one.request].device_class, one.device, dict(one.consumed or ())))
         return total
 
     def held(self, claim: ResourceClaim, uid: str) -> Amounts:
@@ -153,13 +149,13 @@ class DeviceQuota:
             known = self._most[way, mapping.name] = max(taken, default=0)
         return known
 
-    def _taken(self, device_class: str, device: PoolDevice | None, consumed: Mapping[str, int] | None) -> Amounts:
-        """Return what one device takes, or one share of it, in milli-units of its capacities; None: all of it."""
+    def _taken(self, device_class: str, device: PoolDevice | None, consumed: Mapping[str, int]) -> Amounts:
+        """Return what one device takes, or one share of it, in milli-units; of capacities that are not named, all."""
         return {
             mapping.name: self._units(mapping, device, consumed) for mapping in self._of_class.get(device_class, ())
         }
 
-    def _units(self, mapping: DeviceClassMapping, device: PoolDevice | None, consumed: Mapping[str, int] | None) -> int:
+    def _units(self, mapping: DeviceClassMapping, device: PoolDevice | None, consumed: Mapping[str, int]) -> int:
         if not mapping.sources:
             return 1
         if device is None:
@@ -178,28 +174,28 @@ class DeviceQuota:
             return False  # nobody gets it by that
 
 
-def _milli_units(source: DeviceClassSource, device: PoolDevice, consumed: Mapping[str, int] | None) -> int:
+def _milli_units(source: DeviceClassSource, device: PoolDevice, consumed: Mapping[str, int]) -> int:
     if source.counter is not None:
         return sum(amount for (_, name), amount in device.consumes if name == source.counter.name)
     name, total = source.said.name, 0
     for one in device.capacities:
         if name in (one.name, f"{device.content.driver}/{one.name}"):
-            total += one.value if consumed is None else consumed.get(one.name, one.value)
+            total += consumed.get(one.name, one.value)
     return total
 
 
-def _demanded(device: PoolDevice, asked: Mapping[str, int]) -> Mapping[str, int] | None:
-    """Return how much of each capacity of a device that is shared who asks for so much takes; None: it is had whole."""
+def _demanded(device: PoolDevice, asked: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how much of each capacity of a device that is shared who asks for so much takes; else it is had whole."""
     if not device.multiple:
-        return None
+        return {}
     demands = {one.name: one.demand(asked.get(one.name)) for one in device.capacities}
     return {name: amount for name, amount in demands.items() if amount is not None}
 
 
-def _consumed(one: AllocatedDevice) -> Mapping[str, int] | None:
+def _consumed(one: AllocatedDevice) -> Mapping[str, int]:
+    out: Amounts = {}
     if not one.share_id:
-        return None
-    out = {}
+        return out
     for name, amount in one.consumed_capacity.items():
         try:
             out[name] = parse_quantity(amount)

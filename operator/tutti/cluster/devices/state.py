@@ -221,8 +221,7 @@ class DeviceState:
         if needs is NO_DEVICES:
             return NO_DEVICES
         if self.quota and not needs.problem:
-            counted = self.quota.asked(needs.claims, held, needs.extended, uid)
-            needs = needs if counted is None else msgspec.structs.replace(needs, counted=counted)
+            needs = msgspec.structs.replace(needs, counted=self.quota.asked(needs.claims, held, needs.extended, uid))
         if scheduler in self.tight_schedulers:
             needs = msgspec.structs.replace(needs, tight=True, near_cores=scheduler in self.near_schedulers)
         if len(self._needs) >= _MOST_NEEDS:
