@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.test_numa import GPU, container
-from tutti.api.core import ObjectMeta, PodSpec
+from tutti.api.core import Container, ObjectMeta, PodSpec
 from tutti.api.numa import NodeTopology, ZoneReport
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.numa_reports import freed_by, unreported
 from tutti.cluster.pod_fingerprint import METHOD_EXCLUSIVE, fingerprint
 from tutti.cluster.pods import PodRecord
@@ -17,7 +17,10 @@ BOOK = ClassBook()
 
 
 def pod(name: str, gpu: int = 2, *, started: float | None = 10.0, node: str = "n") -> PodRecord:
-    pod_class = BOOK.of(PodSpec(containers=[container(cpu=1, memory=1, gpu=gpu)]))
+    return record(name, BOOK.of(PodSpec(containers=[container(cpu=1, memory=1, gpu=gpu)])), started=started, node=node)
+
+
+def record(name: str, pod_class: PodClass, *, started: float | None = 10.0, node: str = "n") -> PodRecord:
     found = PodRecord.of(ObjectMeta(name=name), pod_class, PodSignature("", {}, pod_class.inter_pod), ())
     found.node, found.started = node, started
     return found
@@ -53,6 +56,14 @@ def test_without_a_fingerprint_as_many_are_missing_as_the_report_lacks(left, mis
     assert [one.name for one in unreported(report(*left), [A, B])] == missing
 
 
+@pytest.mark.parametrize(("method", "missing"), [(METHOD_EXCLUSIVE, []), ("all", ["a", "plain", "b"])])
+def test_pods_that_take_nothing_of_zones_count_in_no_fingerprint_of_those_that_do(method, missing):
+    spec = PodSpec(containers=[Container()])
+    plain = record("plain", BOOK.of(spec), started=15.0)
+    said = report(4, 4, fingerprint=fingerprint([A.key, B.key]), fingerprint_method=method)
+    assert [one.name for one in unreported(said, [A, B, plain])] == missing
+
+
 def test_what_is_only_reserved_is_in_no_report():
     reserved = pod("r", node="", started=None)
     assert unreported(report(4, 4, fingerprint=fingerprint([("", "r")])), [reserved]) == [reserved]
@@ -74,6 +85,21 @@ def test_ways_that_exchange_equal_zones_count_as_one_and_others_free_what_is_sur
         {},
         {},
     )  # alone in a zone with s, or beside p or q: nobody knows
+
+
+@pytest.mark.parametrize(("whole", "freed"), [(True, {0: 4}), (False, {})])
+def test_a_pod_is_in_one_zone_where_its_kubelet_aligns_it_as_a_whole(whole, freed):
+    """Or else its containers may be in one each."""
+    spec = PodSpec(containers=[container(cpu=1, memory=1, gpu=2) for _ in range(2)])
+    pods = [record("two", BOOK.of(spec)), pod("q", 2), pod("r", 2)]
+    found = freed_by(report(0, 0, pod_scope=whole), pods, pods[:1])
+    assert {at: zone[GPU] for at, zone in enumerate(sorted(found, key=len, reverse=True)) if zone} == freed
+
+
+def test_where_pods_can_be_in_more_ways_than_are_looked_at_nothing_is_sure():
+    """Of the ways that are looked at first, all free the same zone; to look at all of them would take years."""
+    several = [pod(f"p{at:02}", 1) for at in range(32)]
+    assert freed_by(report(*[0] * 8), several, several[:1]) == ({},) * 8
 
 
 def test_where_amounts_do_not_add_up_nothing_is_sure():

@@ -75,9 +75,10 @@ def test_who_fits_into_no_domain_takes_the_largest_first():
 
 
 def test_a_second_role_follows_the_first():
-    scene = Scene("a", "b", "b", "a")
+    """Though another domain is the smallest that holds the second."""
+    scene = Scene("a", "b", "a", "a")
     first, second = scene.ask(1, cpu="2"), scene.ask(1)
-    assert scene.placed(first, second) == ["n0", "n3"]
+    assert scene.placed(first, second) == ["n0", "n2"]
 
 
 def test_packed_pods_are_kept_together_too():

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from tests.placement.scenes import node, pod
 from tutti.api.devices import ResourceClaim
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
+from tutti.placement.preemption.device_wish import DeviceWish
 from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.placement.profile import DEFAULT_PROFILE
@@ -207,6 +209,62 @@ def test_users_of_a_claim_stay_whose_devices_are_not_needed():
         found = Scene(nodes=1, holders=holders, asked=asked, cpu=6).victims()
         assert found is not None
         assert len(found) == 1
+
+
+LOOKS = {"name": "looks", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}
+FIRST_ONE = {
+    "name": "t",
+    "exactly": {
+        "deviceClassName": "gpu",
+        "count": 1,
+        "selectors": [{"cel": {"expression": "device.attributes['gpu.example.com'].index == 0"}}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "request_", "free", "held"),
+    [
+        ([], [2], [[2, 3]], [[2, 1]]),
+        ([LOOKS], [2], [[2, 3]], [[2, 1]]),
+        ([FIRST_ONE], [2, 1], [[2, 3], [0, 1]], [[2, 1], [1, 0]]),
+    ],
+    ids=["one request", "looked at only", "another kind"],
+)
+def test_what_claims_ask_is_so_many_devices_of_each_kind(more, request_, free, held):
+    """By that victims are chosen on columns; who has none of a kind that is short is not tried."""
+    scene = Scene(holders=[Holder("a", "n0", [0, 1]), Holder("b", "n1", [2])], asked=asks_for(2))
+    scene.asked["devices"]["requests"] += more
+    cluster, asks = scene.cluster()
+
+    wish = DeviceWish.of(cluster, asks[0].pod_class)
+
+    assert wish is not None
+    assert wish.request.tolist() == request_
+    assert wish.free.tolist() == free
+    slots = np.array([cluster.pods["default", name].slot for name in ("a", "b")])
+    assert wish.held(slots).tolist() == held
+
+
+def test_what_claims_of_a_pod_ask_alike_is_one_amount():
+    cluster, _ = Scene().cluster()
+    for name in ("x", "y"):
+        raw = {"metadata": {"name": name, "namespace": "default"}, "spec": asks_for(2)}
+        cluster.device_users.put(decoded(raw, ResourceClaim))
+    claims = [{"name": name, "resourceClaimName": name} for name in ("x", "y")]
+    found = cluster.put_pod(pod("both", resourceClaims=claims), keep=True)
+    assert found is not None
+    wish = DeviceWish.of(cluster, found.pod_class)
+    assert wish is not None
+    assert wish.request.tolist() == [4]
+
+
+def test_nothing_is_said_in_amounts_of_devices_that_several_can_have():
+    scene = Scene()
+    cluster, asks = scene.cluster()
+    for at in range(2):
+        cluster.device_users.put(resource_slice(f"n{at}", 2, allowMultipleAllocations=True))
+    assert DeviceWish.of(cluster, asks[0].pod_class) is None
 
 
 @st.composite

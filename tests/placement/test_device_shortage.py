@@ -157,6 +157,17 @@ def test_slices_that_are_out_of_date_are_not_told_of_where_nodes_see_newer_ones(
     )
 
 
+def test_slices_that_are_out_of_date_are_not_told_of_where_they_are_another_nodes():
+    world = World()
+    world.devices.put(device_class())
+    world.node("n0", gpus=0, labels={"rack": "a"})
+    pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 2}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": "other", "devices": [{"name": "d"}]}
+    world.devices.put(decoded({"metadata": {"name": "old", "uid": "old"}, "spec": spec}, ResourceSlice))
+    networked(world, "new", 2, 1, "b")
+    assert asking(world, "p", count=1).endswith("No devices of class gpu are published for these nodes.")
+
+
 def test_it_says_that_nobody_publishes_such_devices():
     world = with_devices(nodes=2)
     for name in ("n0", "n1"):
