@@ -247,3 +247,129 @@ async def test_a_claim_is_given_devices_without_reading_it(client, monkeypatch, 
     found = await read(client)
     assert sorted(found["metadata"]["finalizers"]) == ["example.com/mine", DELETE_PROTECTION]
     assert has(found) == (["gpu-0"], ["p"])
+
+
+@pytest.mark.parametrize(("times", "done", "message"), [(3, True, ""), (100, False, "it changes too often")])
+async def test_a_write_that_somebody_gets_in_the_way_of_is_tried_again_a_few_times(
+    client, monkeypatch, times, done, message
+):
+    """Whatever comes between the read and the write has the API server refuse the latter (409)."""
+    made = await claim(client)
+    write, left = Client.write, [times]
+
+    async def overtaken(self, level, method, path, **more):
+        if path.endswith("/status") and left[0]:
+            left[0] -= 1
+            await patch(client, PATH, {"metadata": {"labels": {"by": f"somebody-{left[0]}"}}})
+        return await write(self, level, method, path, **more)
+
+    monkeypatch.setattr(Client, "write", overtaken)
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
+        decision(made, "allocate", POD, allocation=devices())
+    )
+
+    assert (result.done, result.message) == (done, message)
+    assert has(await read(client)) == ((["gpu-0"], ["p"]) if done else ([], []))
+
+
+async def test_a_scheduler_that_gives_the_claim_devices_between_read_and_write_keeps_them(client, monkeypatch):
+    made = await claim(client)
+    write = Client.write
+
+    async def overtaken(self, level, method, path, **more):
+        if path.endswith("/status"):
+            monkeypatch.undo()
+            rival = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
+            assert (await rival.write(decision(made, "allocate", OTHER, allocation=devices("gpu-7")))).done
+        return await write(self, level, method, path, **more)
+
+    monkeypatch.setattr(Client, "write", overtaken)
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
+        decision(made, "allocate", POD, allocation=devices())
+    )
+
+    assert (result.done, result.message) == (False, "it got allocated elsewhere in the meantime")
+    assert has(await read(client)) == (["gpu-7"], ["q"])
+
+
+@pytest.mark.parametrize(
+    ("device", "pod"), [("gpu-0", OTHER), ("gpu-7", POD)], ids=["the same device for another", "another device for it"]
+)
+async def test_only_what_was_decided_counts_as_written(client, device, pod):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
+    await writer.write(decision(made, "allocate", pod, allocation=devices(device)))
+
+    result = await writer.write(decision(made, "allocate", POD, allocation=devices()))
+
+    assert (result.done, result.message) == (False, "it got allocated elsewhere in the meantime")
+    assert has(await read(client)) == ([device], [pod[0]])
+
+
+async def test_who_is_missing_of_several_pods_is_added_though_others_are_there(client):
+    """As after an answer that was lost, where more pods have come to share the claim meanwhile."""
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
+
+    result = await writer.write(decision(made, "allocate", OTHER, POD, allocation=devices()))
+
+    assert result.done
+    assert has(await read(client)) == (["gpu-0"], ["q", "p"])
+
+
+async def test_a_claim_that_is_being_deleted_gets_no_devices(client):
+    made = await claim(client, "example.com/mine")
+    await client.request("DELETE", PATH)
+
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
+        decision(made, "allocate", POD, allocation=devices())
+    )
+
+    assert (result.done, result.message) == (False, "it was deleted")
+    assert has(await read(client)) == ([], [])
+
+
+async def test_what_the_server_refuses_for_another_reason_is_not_tried_again(client):
+    made = await claim(client)
+    asked = decision(made, "allocate", POD, allocation=devices("not a name"))
+
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(asked)
+
+    assert not result.done
+    assert "422" in result.message or "invalid" in result.message
+    assert has(await read(client)) == ([], [])
+
+
+async def test_devices_that_nobody_uses_are_taken_away_where_the_claim_is_as_it_was_seen(client):
+    made = await claim(client)
+    writer = DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns())
+    await writer.write(decision(made, "allocate", OTHER, allocation=devices()))
+    seen = await patch(client, f"{PATH}/status", {"status": {"reservedFor": None}})
+
+    result = await writer.write(decision(seen, "free"))
+
+    assert result.done
+    assert has(await read(client)) == ([], [])
+    assert (await writer.write(decision(seen, "free"))).done  # as after an answer that was lost
+
+
+async def test_a_finalizer_that_somebody_takes_off_meanwhile_is_put_on_again(client, monkeypatch):
+    made = await claim(client)
+    write = Client.write
+
+    async def overtaken(self, level, method, path, **more):
+        if path.endswith("/status"):
+            monkeypatch.undo()
+            await patch(client, PATH, {"metadata": {"finalizers": None}})
+        return await write(self, level, method, path, **more)
+
+    monkeypatch.setattr(Client, "write", overtaken)
+    result = await DeviceClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(
+        decision(made, "allocate", POD, allocation=devices())
+    )
+
+    found = await read(client)
+    assert result.done
+    assert found["metadata"]["finalizers"] == [DELETE_PROTECTION]
+    assert has(found) == (["gpu-0"], ["p"])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.sim.waiting import until
 from tutti_sim.cluster import EmbeddedCluster
-from tutti_sim.controllers.device_claims import _stem
+from tutti_sim.controllers.device_claims import POD_CLAIM, _stem
 from tutti_sim.rest.local import Local
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -44,17 +43,18 @@ class Bench:
         current = self.one(plural, name)
         self.local.set_status(self.resource(plural), current, {**(current.obj.get("status") or {}), **status})
 
-    async def template(self):
+    async def template(self, name="t", **metadata):
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-        await self.create("resourceclaimtemplates", "t", {"spec": {"devices": {"requests": [request]}}})
+        spec = {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}
+        await self.create("resourceclaimtemplates", name, spec)
 
     async def claim(self, name="own"):
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
         await self.create("resourceclaims", name, {"devices": {"requests": [request]}}, finalizers=[FINALIZER])
 
-    async def pod(self, name="p", entry=None, node=None):
+    async def pod(self, name="p", entry=None, node=None, *more):
         entry = entry or {"name": "gpus", "resourceClaimTemplateName": "t"}
-        spec = {"containers": [{"name": "c", "image": "x"}], "resourceClaims": [entry]}
+        spec = {"containers": [{"name": "c", "image": "x"}], "resourceClaims": [entry, *more]}
         return await self.create("pods", name, {**spec, **({"nodeName": node} if node else {})})
 
     async def made(self, pod="p"):
@@ -103,7 +103,10 @@ def test_names_of_pods_and_entries_are_shortened_alike_where_both_are_too_long()
 
 async def test_a_template_that_comes_later_is_not_missed(bench):
     await bench.pod()
-    assert bench.all("resourceclaims") == {}
+    await bench.template("other")
+    await bench.pod("q", {"name": "gpus", "resourceClaimTemplateName": "other"})
+    await bench.made("q")  # so the first has been looked at, too
+    assert len(bench.all("resourceclaims")) == 1
 
     await bench.template()
 
@@ -179,6 +182,104 @@ async def test_a_claim_that_is_deleted_waits_for_its_users(bench):
     await bench.gone("resourceclaims", "own")
 
 
+async def test_each_entry_of_a_pod_gets_a_claim_with_the_labels_and_annotations_of_its_template(bench):
+    await bench.template(labels={"team": "vision"}, annotations={"example.com/why": "because"})
+    more = {"name": "more", "resourceClaimTemplateName": "t"}
+    await bench.pod("p", None, None, more, {"name": "own", "resourceClaimName": "own"})
+
+    await until(bench.cluster, lambda: len(bench.one("pods", "p").obj["status"].get("resourceClaimStatuses", ())) == 2)
+
+    said = {
+        one["name"]: one["resourceClaimName"] for one in bench.one("pods", "p").obj["status"]["resourceClaimStatuses"]
+    }
+    assert said.keys() == {"gpus", "more"}
+    assert set(said.values()) == bench.all("resourceclaims").keys()
+    for entry, name in said.items():
+        meta = bench.one("resourceclaims", name).obj["metadata"]
+        assert meta["labels"] == {"team": "vision"}
+        assert meta["annotations"] == {"example.com/why": "because", POD_CLAIM: entry}
+
+
+async def test_a_claim_that_is_deleted_before_it_is_used_is_made_again(bench):
+    await bench.template()
+    await bench.pod()
+    first = (await bench.made())["metadata"]
+
+    bench.local.remove(bench.resource("resourceclaims"), bench.one("resourceclaims", first["name"]))
+
+    await until(bench.cluster, lambda: bench.all("resourceclaims") and first["name"] not in bench.all("resourceclaims"))
+    (name,) = bench.all("resourceclaims")
+
+    def said():
+        return bench.one("pods", "p").obj["status"]["resourceClaimStatuses"]
+
+    await until(bench.cluster, lambda: said() == [{"name": "gpus", "resourceClaimName": name}])
+
+
+async def test_who_was_bound_before_his_claim_has_devices_is_noted_then_and_once(bench):
+    await bench.claim()
+    users = [await bench.pod(name, {"name": "gpus", "resourceClaimName": "own"}, node="elsewhere") for name in "pq"]
+    bench.allocate("own", users[1])
+
+    def noted():
+        found = bench.one("resourceclaims", "own").obj["status"]["reservedFor"]
+        return found if len(found) > 1 else None
+
+    found = await until(bench.cluster, noted)
+    assert [one["name"] for one in found] == ["q", "p"]
+
+
+async def test_a_pod_that_is_made_anew_under_its_name_does_not_use_what_the_other_used(bench):
+    await bench.claim()
+    bench.allocate("own", await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}))
+    user = bench.one("resourceclaims", "own").obj["status"]["reservedFor"][0]
+
+    bench.say("resourceclaims", "own", reservedFor=[{**user, "uid": "of-another"}])
+
+    await until(bench.cluster, lambda: not bench.one("resourceclaims", "own").obj["status"])
+
+
+async def test_users_that_are_no_pods_keep_what_they_have(bench):
+    await bench.claim()
+    pod = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"})
+    bench.allocate("own", pod)
+    users = bench.one("resourceclaims", "own").obj["status"]["reservedFor"]
+    other = {"apiGroup": "example.com", "resource": "things", "name": "t", "uid": "of-a-thing"}
+    bench.say("resourceclaims", "own", reservedFor=[*users, other])
+
+    bench.say("pods", "p", phase="Succeeded")
+
+    await until(bench.cluster, lambda: len(bench.one("resourceclaims", "own").obj["status"]["reservedFor"]) == 1)
+    assert bench.one("resourceclaims", "own").obj["status"]["reservedFor"] == [other]
+    assert bench.one("resourceclaims", "own").obj["status"]["allocation"]
+
+
+async def test_a_pod_that_is_leaving_its_node_keeps_its_devices_until_it_has_ended(bench):
+    await bench.claim()
+    entry = {"name": "gpus", "resourceClaimName": "own"}
+    spec = {"containers": [{"name": "c", "image": "x"}], "resourceClaims": [entry], "nodeName": "elsewhere"}
+    pod = await bench.create("pods", "p", spec, finalizers=["example.com/mine"])
+    bench.allocate("own", pod)
+    bench.local.remove(bench.resource("pods"), bench.one("pods", "p"))
+    await bench.template()
+    await bench.pod("q")
+    await bench.made("q")  # so all that was noted before has been looked at
+    assert bench.one("resourceclaims", "own").obj["status"]["reservedFor"]
+
+    bench.say("pods", "p", phase="Failed")
+
+    await until(bench.cluster, lambda: not bench.one("resourceclaims", "own").obj["status"])
+
+
+async def test_a_claim_with_devices_and_no_users_goes_when_it_is_deleted(bench):
+    await bench.claim()
+    bench.allocate("own")
+
+    bench.local.remove(bench.resource("resourceclaims"), bench.one("resourceclaims", "own"))
+
+    await bench.gone("resourceclaims", "own")
+
+
 async def test_a_hollow_kubelet_starts_nothing_without_its_devices(bench):
     await bench.claim()
     user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}, node="node-0000")
@@ -188,59 +289,6 @@ async def test_a_hollow_kubelet_starts_nothing_without_its_devices(bench):
     bench.allocate("own", user)
 
     await until(bench.cluster, lambda: bench.one("pods", "p").obj["status"]["phase"] == "Running")
-
-
-async def slices(bench, **taint):
-    device = {"name": "gpu-0", "taints": [{"key": "broken", "effect": "NoExecute", **taint}]}
-    pool = {"name": "node-0000", "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "node-0000", "devices": [device]}
-    await bench.create("resourceslices", "s", spec)
-
-
-async def running(bench, tolerations=()):
-    await bench.claim()
-    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "own"}, node="node-0000")
-    bench.allocate("own", user, tolerations=tolerations)
-    await until(bench.cluster, lambda: bench.one("pods", "p").obj["status"]["phase"] == "Running")
-
-
-async def test_a_taint_takes_out_who_uses_the_device(bench):
-    await running(bench)
-    seen = []
-    bench.cluster.backend.after.append(
-        lambda resource, _, new: seen.append(new.obj) if resource.plural == "pods" and new else None
-    )
-
-    await slices(bench)
-
-    await bench.gone("pods", "p")
-    marks = [one for pod in seen for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
-    assert {one["reason"] for one in marks} == {"DeletionByDeviceTaintManager"}
-
-
-@pytest.mark.parametrize(
-    ("toleration", "stays"),
-    [
-        ({"operator": "Exists", "effect": "NoExecute"}, True),
-        ({"operator": "Exists", "effect": "NoExecute", "key": "broken", "tolerationSeconds": 3600}, True),
-        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}, False),  # the taint is older
-        ({"operator": "Exists", "effect": "NoExecute", "key": "other"}, False),
-        ({"operator": "Exists"}, False),  # only those whose effect is exactly NoExecute keep a pod where it is
-        ({"operator": "Equal", "effect": "NoExecute", "key": "broken", "value": "fan"}, False),
-    ],
-)
-async def test_tolerations_in_the_allocation_say_who_stays_and_for_how_long(bench, toleration, stays):
-    await running(bench, [toleration])
-
-    added = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    await slices(bench, timeAdded=added)
-
-    if stays:
-        await bench.create("pods", "later", {"containers": [{"name": "c", "image": "x"}], "nodeName": "node-0000"})
-        await until(bench.cluster, lambda: bench.one("pods", "later").obj["status"]["phase"] == "Running")
-        assert not bench.one("pods", "p").obj["metadata"].get("deletionTimestamp")
-    else:
-        await bench.gone("pods", "p")
 
 
 class Groups(Bench):

@@ -95,7 +95,7 @@ class Drivers:
             return
         wanted = deed.taint.model_dump(exclude_defaults=True) | {"effect": deed.taint.effect}
         devices = [_tainted(one, wanted, on=deed.do == "taint", names=deed.devices) for one in spec.get("devices", ())]
-        if devices != spec.get("devices"):
+        if devices != spec.get("devices", []):
             changed = {**version.obj, "metadata": dict(version.obj["metadata"]), "spec": {**spec, "devices": devices}}
             changed["metadata"]["generation"] = changed["metadata"].get("generation", 0) + 1
             self._local.write(self._slices.resource, version, changed)

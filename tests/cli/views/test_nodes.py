@@ -125,3 +125,39 @@ def test_cards_that_pods_share_are_told_with_their_holes():
     drawn = page.file.getvalue()
     assert "the largest hole is 16000 MiB, and 27 % of what is free is on cards that somebody uses" in drawn
     assert "60/100" in drawn
+
+
+def test_a_card_that_takes_nobody_more_is_no_hole_though_it_has_memory_left():
+    world = HamiWorld()
+    world.machine("a", 3, count=1)
+    world.card_pod("first", 10000)
+    world.run()
+
+    found = top(world.engine.state, [GPU])
+
+    assert [(one.used_slots, one.slots, one.hole) for one in found.cards] == [(1, 1, 0), (0, 1, 16000), (0, 1, 16000)]
+    assert found.all_cards == CardSum(3, 2, 48000, 10000, 32000, 16000, 0)
+
+
+def test_where_no_card_has_anything_free_nothing_is_in_pieces():
+    world = HamiWorld()
+    world.machine("a", 1)
+    world.card_pod("first", 16000)
+    world.run()
+
+    assert top(world.engine.state, [GPU]).all_cards == CardSum(1, 0, 16000, 16000, 0, 0, 0)
+
+
+def test_shared_gpus_and_partitions_are_told_by_their_own_names_where_nodes_offer_them():
+    """What a device plugin makes of time-slicing, MPS and MIG; what somebody asks for and no node offers is not."""
+    node = scene.node("a", "m", "r")
+    offers = node["status"]["allocatable"]
+    del offers[scene.GPU]
+    offers |= {"nvidia.com/mig-1g.5gb": "7", "nvidia.com/gpu.shared": "4"}
+    user = scene.pod("default", "user", 0, on="a", scheduler="default-scheduler")
+    user["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/mig-1g.5gb": "2", "nvidia.com/gpu": "1"}}
+    state = scene.told([node, user]).stock().state
+
+    assert devices(state) == ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"]
+    found = {one.resource: one for one in top(state, devices(state)).models}
+    assert [(one.free, one.largest, one.holes) for one in found.values()] == [(4, 4, {4: 1}), (5, 5, {5: 1})]
