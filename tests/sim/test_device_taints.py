@@ -166,13 +166,13 @@ async def test_who_has_ended_is_left_as_he_is(bench):
     assert stays(bench)
 
 
-async def test_a_taint_that_is_taken_off_in_time_takes_nobody_out(bench):
-    toleration = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}
-    await running(bench, [toleration])
+async def test_who_comes_when_a_taint_has_been_taken_off_stays(bench):
     await slices(bench)
     found = bench.one("resourceslices", "s")
     spec = {**found.obj["spec"], "devices": [{"name": "gpu-0"}]}
     bench.local.write(bench.resource("resourceslices"), found, {**found.obj, "spec": spec})
+
+    await running(bench)
 
     await settled(bench)
     assert stays(bench)
