@@ -377,6 +377,30 @@ def test_who_has_a_claim_of_his_own_beside_one_that_is_shared_is_told_in_numbers
     assert "2 of 2 devices of class gpu match" in found
 
 
+def test_who_shares_one_of_two_claims_is_not_sent_where_all_have_room():
+    world = with_counts(2, 2)
+    world.devices.make_claim("ours", asks_for(1))
+    world.pod("q", gpus=10_000, device_claims=("ours",))
+    world.devices.make_claim("own", asks_for(1))
+    assert "All 3 pods use" not in said(world, 3, [1, 1], names=("ours", "own"))
+
+
+def test_nothing_is_told_of_requests_that_only_look_at_devices():
+    """By admin access, which takes none away from anybody."""
+    text = said(with_counts(2), 1, [1], asks_for(3, adminAccess=True), asks_for(9))
+    assert text.count("needed") == 1
+    assert "of 9 needed" in text
+
+
+def test_it_says_which_selector_of_an_alternative_would_have_to_be_left_out():
+    ways = [
+        {"name": name, "deviceClassName": "gpu", "count": count, "selectors": [{"cel": {"expression": H200}}]}
+        for name, count in (("large", 4), ("small", 2))
+    ]
+    asked = {"devices": {"requests": [{"name": "r", "firstAvailable": ways}]}}
+    assert said(with_counts(2), 1, [1], asked).endswith('model == "H200"` left out it would fit.')
+
+
 def test_it_says_which_distinct_attribute_would_have_to_be_left_out():
     """Where several things would help the first is told of: selectors before constraints."""
     asked = asks_for(2)

@@ -348,6 +348,25 @@ def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
     assert world.devices.results("mine")[0].startswith(world.where()["p"])
 
 
+def test_devices_that_could_not_be_taken_away_are_taken_away_later():
+    """A write that failed is over: the claim is not taken for one that is losing its devices for ever."""
+    world = with_devices(nodes=2)
+    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
+    allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+    world.devices.conflicts = {"mine"}
+    world.pod("p", gpus=0, device_claims=("mine",))
+    world.until(60)
+    assert world.devices.results("mine") == ["gone/gpu-0"]
+
+    world.devices.conflicts = set()
+    world.node("more", gpus=0)
+    world.until(600)
+
+    assert len(world.where()) == 1
+    assert world.devices.results("mine")[0].startswith(world.where()["p"])
+
+
 def test_devices_that_keep_a_pod_off_every_node_stay_while_another_uses_them():
     """kube-scheduler 1.36, PostFilter: only of claims that nobody uses, or this pod alone."""
     world = with_devices(nodes=2)
