@@ -310,7 +310,7 @@ class NodeColumns:
             at = self.resource_index.column_of.get(one.resource)
             none = ~self.present if at is None else self.allocatable[:, at] > 0
             unoffered[one.resource] = ~none & self.present
-        return NodeView(self.names, self.labels, self.version, unoffered)
+        return NodeView(self.names, self.labels, self.version, unoffered, self.capacity_version)
 
     def devices_ahead(self, pod_class: PodClass, *, after: int = 0) -> NodeView:
         """Return what devices are matched with for the next pod of a class, or for that after so many on each node.

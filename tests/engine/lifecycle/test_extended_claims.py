@@ -124,6 +124,20 @@ def test_a_node_that_offers_the_resource_itself_gives_no_device():
     assert world.devices.written == []
 
 
+def test_a_node_that_comes_to_offer_the_resource_itself_gives_no_device_from_then_on():
+    world = world_of(nodes=1)
+    world.pod("first", gpus=0, extended=ASKED)
+    world.run()
+    assert set(claims(world)) == {"first"}
+
+    world.node("n0", gpus=0, extra={RESOURCE: "4"})
+    world.pod("next", gpus=0, extended=ASKED)
+    world.run()
+
+    assert set(world.where()) == {"first", "next"}
+    assert set(claims(world)) == {"first"}
+
+
 def test_a_gang_spreads_over_nodes_of_both_kinds():
     world = world_of(nodes=1)
     world.node("plugin", gpus=0, extra={RESOURCE: "4"})

@@ -7,6 +7,9 @@ drivers are told by the classes before what they are told by the claim, and from
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
 
 from tutti.api.devices import (
     AllocatedDevice,
@@ -24,7 +27,11 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
 def allocation_of(
-    allotment: ClaimAllotment, spec: ResourceClaimSpec, classes: Mapping[str, DeviceClass], share_ids: Iterator[str]
+    allotment: ClaimAllotment,
+    spec: ResourceClaimSpec,
+    classes: Mapping[str, DeviceClass],
+    share_ids: Iterator[str],
+    now: datetime | None = None,
 ) -> Allocation:
     """Return the allocation of a claim.
 
@@ -33,40 +40,45 @@ def allocation_of(
         spec: What it asks for.
         classes: All device classes.
         share_ids: Gives a new one, a UUID, for each share of a device.
+        now: When it gets it.
     """
     ways = {way.name: way for request in allotment.ask.requests for way in request.ways}
     results = [_result(one, ways[one.request], share_ids) for one in allotment.devices]
-    chosen = list(dict.fromkeys(one.request for one in results))
-    config = [*_from_classes(chosen, ways, classes), *_from_claim(chosen, spec)]
-    return Allocation(DeviceAllocation(results, config), allotment.selector)
+    chosen = list(dict.fromkeys(one.request for one in allotment.devices))
+    config = _from_classes(chosen, ways, classes)
+    if spec.devices.config:
+        config += _from_claim(chosen, spec)
+    return Allocation(DeviceAllocation(results, config), allotment.selector, now)
 
 
 def _result(one: AllottedDevice, way: WayAsk, share_ids: Iterator[str]) -> AllocatedDevice:
-    driver, pool = one.pool.key
-    shared = one.consumed is not None
-    return AllocatedDevice(
-        request=one.request,
-        driver=driver,
-        pool=pool,
-        device=one.device.name,
-        admin_access=one.admin,
-        tolerations=list(way.tolerations),
-        binding_conditions=list(one.device.binding_conditions),
-        binding_failure_conditions=list(one.device.binding_failure_conditions),
-        share_id=next(share_ids) if shared else "",
-        consumed_capacity={name: shortest(milli) for name, milli in one.consumed or ()},
+    device = one.device
+    found = AllocatedDevice(
+        one.request,
+        *one.pool.key,
+        device.name,
+        one.admin,
+        list(way.tolerations),
+        list(device.binding_conditions),
+        list(device.binding_failure_conditions),
     )
+    if one.consumed is None:
+        return found
+    consumed = {name: shortest(milli) for name, milli in one.consumed}
+    return msgspec.structs.replace(found, share_id=next(share_ids), consumed_capacity=consumed)
 
 
 def _from_classes(
     chosen: list[str], ways: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]
-) -> Iterator[AllocationConfiguration]:
-    """Yield what the classes of the chosen ways say, once for each class, for all requests of it."""
-    for name in dict.fromkeys(ways[one].device_class for one in chosen):
+) -> list[AllocationConfiguration]:
+    """Return what the classes of the chosen ways say, once for each class, for all requests of it."""
+    out = []
+    for name in dict.fromkeys([ways[one].device_class for one in chosen]):
         found = classes.get(name)
-        requests = [one for one in chosen if ways[one].device_class == name]
-        for config in found.spec.config if found is not None else ():
-            yield AllocationConfiguration(FROM_CLASS, requests, config.opaque)
+        if found is not None and found.spec.config:
+            requests = [one for one in chosen if ways[one].device_class == name]
+            out += [AllocationConfiguration(FROM_CLASS, requests, config.opaque) for config in found.spec.config]
+    return out
 
 
 def _from_claim(chosen: list[str], spec: ResourceClaimSpec) -> Iterator[AllocationConfiguration]:

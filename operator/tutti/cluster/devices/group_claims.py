@@ -81,6 +81,8 @@ class GroupClaims:
 
     def consumer(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], claim: ClaimKey) -> Consumer:
         """Return who is to be noted on a claim as its user so that a pod may use it."""
+        if not self._groups:
+            return Consumer(pod[1], uid)
         groups = (self.group_of(pod[0], use) for use in uses if use.claim == claim)
         return next((one for one in groups if one is not None), Consumer(pod[1], uid))
 

@@ -54,6 +54,7 @@ class NodeView(NamedTuple):
         names: The node of each row, "" where there is none.
         version: Is another whenever names or labels are.
         unoffered: For extended resources that devices can stand in for, bool[rows]: which nodes do not offer them.
+        offered: Is another whenever that may be.
         zones: To which NUMA zones the next pods go that ask, where devices are to be near their cores.
     """
 
@@ -61,6 +62,7 @@ class NodeView(NamedTuple):
     labels: Sequence[Mapping[str, str]]
     version: int
     unoffered: Mapping[str, Mask]
+    offered: int = 0
     zones: ZonesAhead | None = None
 
 
@@ -374,7 +376,7 @@ class DeviceState:
         """
         count = len(nodes.names)
         self.rows.refresh(nodes.names, nodes.labels, nodes.version)
-        setting = (nodes.version, count, self.rows.version, self.catalog.version, self.book.now)
+        setting = (nodes.version, nodes.offered, count, self.rows.version, self.catalog.version, self.book.now)
         last = self._last
         same = last is not None and last.needs is needs and last.setting == setting and last.zones is nodes.zones
         if last is not None and same and pods == 1:
@@ -392,7 +394,7 @@ class DeviceState:
                 program.refresh(seen, self.rows, count, self.book.now)
                 out.append((program, where))
         if pods == 1:
-            self._last = None if needs.extended else _Asked(needs, setting, nodes.zones, self.rows.stamp, out)
+            self._last = _Asked(needs, setting, nodes.zones, self.rows.stamp, out)
         return out
 
     def _program(

@@ -252,7 +252,7 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
 def _claims_of(state: LifecycleState, member: Member) -> list[ClaimKey]:
     own = [one.claim for one in member.pod.device_uses if one.claim is not None]
     promises = state.cluster.nodes.devices.promises.of_pod(member.pod.key)
-    return list(dict.fromkeys((*own, *(one.claim for one in promises if one.allotment.is_extended))))
+    return list(dict.fromkeys([*own, *[one.claim for one in promises if one.allotment.is_extended]]))
 
 
 def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
@@ -269,9 +269,9 @@ def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingPr
 
 def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
     """Return how far one claim has come to have its devices, and to say that a member uses them."""
-    devices, name = state.cluster.nodes.devices, "/".join(key)
+    devices = state.cluster.nodes.devices
     claim, write = devices.book.claims.get(key), state.device_writes.get(key)
-    why = f"claim {name} is gone" if claim is None else _trouble(state, claim)
+    why = f"claim {'/'.join(key)} is gone" if claim is None else _trouble(state, claim)
     if claim is None or why:
         return BindingProgress(BindingStage.FAILED, why)
     has, user = claim.status.allocation is not None, _user(state, member, key)
@@ -279,18 +279,18 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
         return _DONE if devices.book.is_ready(claim) and not is_being_freed(state, claim) else _GETTING_READY
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
         return BindingProgress(
-            BindingStage.FAILED, f"claim {name} has {MOST_CONSUMERS} users, and no more can be written"
+            BindingStage.FAILED, f"claim {'/'.join(key)} has {MOST_CONSUMERS} users, and no more can be written"
         )
     if write is None or write.change == "free":
         return _GETTING_READY if is_being_freed(state, claim) else BindingProgress(BindingStage.UNASKED)
     if write.failure:
-        return BindingProgress(BindingStage.FAILED, f"claim {name} could not be written: {write.failure}")
+        return BindingProgress(BindingStage.FAILED, f"claim {'/'.join(key)} could not be written: {write.failure}")
     if not (write.answered and is_since(claim, write)):
         joins = not write.names(user.uid) and _may_join(state, claim, write)
         return BindingProgress(BindingStage.UNASKED if joins else BindingStage.UNDER_WAY)
     if not write.names(user.uid):
         return BindingProgress(BindingStage.UNASKED)
-    return BindingProgress(BindingStage.FAILED, f"what was written on claim {name} is there no more")
+    return BindingProgress(BindingStage.FAILED, f"what was written on claim {'/'.join(key)} is there no more")
 
 
 def _may_join(state: LifecycleState, claim: ResourceClaim, write: DeviceWrite) -> bool:
@@ -301,21 +301,26 @@ def _may_join(state: LifecycleState, claim: ResourceClaim, write: DeviceWrite) -
 
 def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
     """Return why a claim cannot be used as was decided, or ""."""
-    devices, name = state.cluster.nodes.devices, "/".join(claim.key)
+    befallen = _befallen(state, claim)
+    return f"claim {'/'.join(claim.key)} {befallen}" if befallen else ""
+
+
+def _befallen(state: LifecycleState, claim: ResourceClaim) -> str:
+    devices = state.cluster.nodes.devices
     promise = devices.promises.of(claim.key)
     if claim.metadata.deletion_timestamp is not None:
-        return f"claim {name} is being deleted"
+        return "is being deleted"
     if promise is not None and promise.uid not in ("", claim.metadata.uid):
-        return f"claim {name} was deleted and made anew"
+        return "was deleted and made anew"
     if claim.status.allocation is None:
-        return "" if promise is not None else f"claim {name} has lost its devices"
+        return "" if promise is not None else "has lost its devices"
     if promise is not None and is_being_freed(state, claim):
         return ""  # what it has by what is seen is on its way off
     if promise is not None and not promise.allotment.is_had(held_by(claim.status.allocation)):
-        return f"claim {name} got allocated elsewhere in the meantime"
+        return "got allocated elsewhere in the meantime"
     conflict = devices.conflict(claim) if promise is not None else ""
     why = conflict or devices.book.is_unready(claim)
-    return f"claim {name}: {why}" if why else ""
+    return f"cannot be used like this: {why}" if why else ""
 
 
 def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
@@ -332,15 +337,14 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
     claim = devices.book.claims[key]
     users = [_user(state, member, key) for member in members]
     pods = [(one.name, one.uid) for one in users if not one.is_group]
-    groups = list(dict.fromkeys((one.name, one.uid) for one in users if one.is_group))
+    groups = list(dict.fromkeys([(one.name, one.uid) for one in users if one.is_group]))
     write = state.device_writes.get(key)
     if write is not None and _join(state, write, pods, groups):
         return
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
-        now = datetime.fromtimestamp(state.now, UTC)
-        found = allocation_of(promise.allotment, claim.spec, devices.book.classes, _share_ids(uid, version))
-        allocation = msgspec.structs.replace(found, allocation_timestamp=now.replace(microsecond=0))
+        now, share_ids = datetime.fromtimestamp(int(state.now), UTC), _share_ids(uid, version)
+        allocation = allocation_of(promise.allotment, claim.spec, devices.book.classes, share_ids, now)
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
     before = (write.pods, write.groups) if write is not None else ([], [])
     made: DeviceClaimChange = "allocate" if write is not None and write.change == "allocate" else change
