@@ -227,6 +227,51 @@ def test_who_comes_to_share_a_claim_that_is_being_given_its_devices_goes_where_t
     assert replays(world)
 
 
+def test_who_comes_to_share_a_claim_and_may_not_go_where_its_devices_are_is_given_no_others():
+    world = with_devices(nodes=2)
+    world.devices.held = True
+    world.devices.make_claim("ours", asks_for(8))
+    world.pod("first", gpus=0, device_claims=("ours",))
+    world.run()
+    world.pod("second", gpus=0, device_claims=("ours",), selector={"kubernetes.io/hostname": "n1"})
+    world.run()
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+
+    assert world.where() == {"first": "n0"}
+    world.pod("third", gpus=0, device_claims=("ours",))
+    world.run()
+    assert world.where() == {"first": "n0", "third": "n0"}
+
+
+def test_devices_stay_promised_to_a_pod_that_is_seen_on_its_node_before_its_claim_is_seen_to_have_them():
+    """Both are told of in no order; here somebody else has bound the pod meanwhile."""
+    world = with_devices(nodes=1, count=1)
+    world.devices.held = True
+    gang(world, 1, count=1, name="first")
+    world.run()
+    world.bound_by_another("first-0", "n0")
+    world.run()
+    gang(world, 1, count=1, name="second")
+    world.run()
+    assert [(one.change, one.name) for one in world.devices._waiting] == [("allocate", "first-0")]
+    promises = world.engine.state.cluster.nodes.devices.promises
+    assert promises.is_promised(("default", "first-0"))
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert world.where() == {"first-0": "n0"}
+    assert world.devices.taken() == ["n0/gpu-0"]
+    assert not promises
+    world.delete("first-0")
+    world.devices.free("first-0")
+    world.run()
+    assert world.where() == {"second-0": "n0"}
+    assert replays(world)
+
+
 def test_what_cannot_be_written_is_given_back_and_tried_again():
     world = with_devices()
     world.devices.conflicts = {"g-1"}
