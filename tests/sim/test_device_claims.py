@@ -219,6 +219,10 @@ async def test_a_claim_that_is_deleted_before_it_is_used_is_made_again(bench):
 async def test_who_was_bound_before_his_claim_has_devices_is_noted_then_and_once(bench):
     await bench.claim()
     users = [await bench.pod(name, {"name": "gpus", "resourceClaimName": "own"}, node="elsewhere") for name in "pq"]
+    await bench.template()
+    await bench.pod("r")
+    await bench.made("r")  # so the two have been looked at, and nothing was to be done
+
     bench.allocate("own", users[1])
 
     def noted():
