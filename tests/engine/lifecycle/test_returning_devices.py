@@ -172,3 +172,29 @@ def test_devices_of_a_claim_for_extended_resources_return_though_its_pod_has_end
         world.devices.free(claim)
         world.run()
     assert set(world.where()) == {"second"}
+
+
+def test_nobody_else_has_to_leave_for_devices_that_a_claim_is_seen_to_have_and_is_losing():
+    """Those of a pod that waits again: that it is still there does not keep them."""
+    world = with_devices(nodes=1, count=1)
+    gang(world, 1, count=1, name="runs")
+    world.run()
+    world.start("runs-0")
+    world.node("n1", gpus=0)
+    world.devices.put(resource_slice("n1", 1, bindingConditions=["ready"]))
+    gang(world, 1, count=1, name="first")
+    world.run()
+    assert world.devices.results("first-0") == ["n1/gpu-0"]
+    world.devices.held = True
+    world.devices.make_claim("urgent", asks_for(1))
+    world.pod("urgent", gpus=0, device_claims=("urgent",), priority=1000)
+    world.until(30)
+    assert under_way(world) == [("free", "first-0")]
+    assert set(world.where()) == {"runs-0"}
+
+    world.devices.held = False
+    world.devices.write()
+    world.run()
+    assert world.devices.results("urgent") == ["n1/gpu-0"]
+    assert set(world.where()) == {"runs-0"}
+    assert not world.replay().differences
