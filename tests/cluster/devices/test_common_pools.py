@@ -175,3 +175,25 @@ def test_pools_that_have_an_island_in_common_are_not_taken_for_others():
     scene.found(ask)
     needs = ask.pod_class.devices
     assert scene.cluster.nodes.devices.columns(needs, scene.cluster.nodes.device_view(needs)).fits.all()
+
+
+def test_pools_that_are_alike_are_taken_one_after_another_and_given_back():
+    """With one that the first node has to itself among them, which comes where its name says."""
+    scene = Scene(2, tight=False)
+    for at in range(6):
+        scene.publish(f"pool{at}", {"nodeName": "n0"} if at == 3 else {"allNodes": True}, devices(1))
+    for _ in range(7):
+        ask = scene.ask(asks_for(1))
+        scene.found(ask)
+        scene.place(ask)
+    placed = [one for one in scene.cluster.pods.values() if one.assumed]
+    assert len(placed) == 6
+
+    for one in (placed[4], placed[1]):
+        scene.cluster.remove_pod(one.key)
+        scene.found(ask)
+    for _ in range(3):
+        ask = scene.ask(asks_for(1))
+        scene.found(ask)
+        scene.place(ask)
+    assert sum(bool(one.assumed) for one in scene.cluster.pods.values()) == 6
