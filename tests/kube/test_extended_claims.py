@@ -83,14 +83,16 @@ async def test_a_claim_of_that_name_that_is_anothers_is_left_alone(client):
     assert (result.done, result.message) == (False, "another claim has its name")
 
 
-async def test_a_pod_is_told_which_claim_it_has(client):
+@pytest.mark.parametrize(("known", "said"), [((), "c"), (("as-it-was-seen",), "as-it-was-seen")])
+async def test_a_pod_is_told_which_claim_it_has(client, known, said):
+    """It is read for the names of its containers only where these are not known."""
     of = await pod(client)
-    told = WriteExtendedClaim("default", NAME, "uid-of-claim", "tell", of, mappings=MAPPINGS)
+    told = WriteExtendedClaim("default", NAME, "uid-of-claim", "tell", of, mappings=MAPPINGS, containers=known)
 
     assert (await ExtendedClaimWriter(client, fence=unfenced, turns=ClaimTurns()).write(told)).done
 
     status = (await read(client, PODS.path("default", "p")))["status"]["extendedResourceClaimStatus"]
-    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-1"}
+    mapping = {"containerName": said, "resourceName": "example.com/gpu", "requestName": "container-0-request-1"}
     assert status == {"resourceClaimName": NAME, "requestMappings": [mapping]}
 
 

@@ -78,6 +78,8 @@ class PodRecord:
         pod_signature: What other pods see of it.
         uses: The claims on volumes that it uses.
         device_uses: The claims on devices that it uses.
+        containers: What its containers are called, init containers first, where it asks by extended resources for what
+            devices stand in for, and was seen since that is known.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         scheduler: Who places it.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
@@ -97,6 +99,7 @@ class PodRecord:
     weight: Scored = (0, 0)
     uses: tuple[ClaimUse, ...] = ()
     device_uses: tuple[DeviceUse, ...] = ()
+    containers: tuple[str, ...] = ()
     priority: int = 0
     created: float = 0.0
     started: float | None = None
@@ -167,6 +170,8 @@ class PodRecord:
         self.gated = bool(pod.spec.scheduling_gates)
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
+        if self.pod_class.devices.extended:
+            self.containers = tuple([one.name for one in (*pod.spec.init_containers, *pod.spec.containers)])
 
     def phase_after(self, pod: Pod) -> str:
         """Return its phase by what the API server says now.

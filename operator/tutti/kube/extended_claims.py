@@ -81,10 +81,12 @@ class ExtendedClaimWriter:
         """Have the status of the pod say which claim it has; returns why it does not, or ""."""
         name, uid = wanted.pod
         path = PODS.path(wanted.namespace, name)
-        spec = _POD(await retrying(lambda: self._client.request("GET", path))).spec
-        containers = (*spec.init_containers, *spec.containers)
+        containers = wanted.containers
+        if not containers:
+            spec = _POD(await retrying(lambda: self._client.request("GET", path))).spec
+            containers = tuple(one.name for one in (*spec.init_containers, *spec.containers))
         mappings = [
-            {"containerName": containers[at].name, "resourceName": resource, "requestName": request}
+            {"containerName": containers[at], "resourceName": resource, "requestName": request}
             for at, resource, request in wanted.mappings
             if at < len(containers)  # else it is another pod, of another uid
         ]

@@ -57,6 +57,7 @@ def test_a_gang_gets_claims_with_devices_where_its_members_will_be():
         assert [one.name for one in claim.status.reserved_for] == [pod]
         assert name.startswith(f"{pod}-extended-resources-")
         assert world.devices.told[pod].mappings == [(0, RESOURCE, "container-0-request-1")]
+        assert world.devices.told[pod].containers == ("c",)
     assert not world.replay().differences
 
 

@@ -60,9 +60,10 @@ def ask_to_tell(state: LifecycleState, key: ClaimKey, member: Member, ask: Claim
     """Have the status of a member say which claim it has."""
     write = state.device_writes[key]
     write.told = "asked"
-    mappings = mappings_of(member.pod.pod_class.devices.extended, ask)
-    pod = member.pod.name, member.pod.uid
-    state.out.append(WriteExtendedClaim(*key, write.uid, "tell", pod, mappings=mappings))
+    record = member.pod
+    mappings, pod = mappings_of(record.pod_class.devices.extended, ask), (record.name, record.uid)
+    told = WriteExtendedClaim(*key, write.uid, "tell", pod, mappings=mappings, containers=record.containers)
+    state.out.append(told)
 
 
 def removed(state: LifecycleState, key: ClaimKey, why: str) -> None:

@@ -120,6 +120,7 @@ class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
         pod: Name and uid of the pod.
         requests: To make it: its requests by name, each with its class and how many devices.
         mappings: To tell of it: the place of a container among init and other containers, resource and request.
+        containers: To tell of it: what these are called; nothing where that has to be read.
     """
 
     namespace: str
@@ -129,6 +130,7 @@ class WriteExtendedClaim(Decision, frozen=True, tag="write-extended-claim"):
     pod: tuple[str, str]
     requests: list[tuple[str, str, int]] = []
     mappings: list[tuple[int, str, str]] = []
+    containers: tuple[str, ...] = ()
 
 
 class Evict(Decision, frozen=True, tag="evict"):
