@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.placement.kubelet import Kubelet
 from tests.placement.test_numa import ZONES, classes, cluster_of, container, kubelet, node
-from tutti.api.core import PodSpec
+from tutti.api.core import Container, PodSpec
 from tutti.api.numa import RESTRICTED
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
@@ -88,6 +88,23 @@ def test_nothing_is_told_where_nothing_is_pinned_or_it_is_not_sure():
         assert told(cluster, cluster.classes.of(spec)) == ()
     restricted = cluster_of(node("n", TWO, policy=RESTRICTED))
     assert told(restricted, restricted.classes.of(PodSpec(containers=[container(cpu=4, memory=1)]))) == ()
+
+
+def test_containers_stay_where_the_kubelet_has_pinned_an_init_container():
+    """They get its cores again, and are refused where these are of another zone than they would have to be in."""
+    zones = [{"cpu": 5, "memory": 8}, {"cpu": 8, "memory": 8}]
+    main = container(cpu=4, memory=1)
+
+    def ahead(*before: Container, pod_scope: bool = False) -> tuple[int | None, ...]:
+        cluster = cluster_of(node("n", zones, pod_scope=pod_scope))
+        return told(cluster, cluster.classes.of(PodSpec(containers=[main], init_containers=list(before))))
+
+    assert ahead(container(cpu=4, memory=1)) == (0, 1, 1)
+    assert ahead(container(cpu="500m", memory=1)) == (0, 1, 1)  # nothing is pinned for it
+    assert ahead(container(cpu=1, memory=1)) == (0,)  # then it is of zone 0, which has no four for the second pod
+    assert ahead(container(cpu=6, memory=1)) == ()  # it is of zone 1, and has the container with it
+    assert ahead(container(cpu=6, memory=1), pod_scope=True) == (1,)
+    assert ahead(*[container(cpu=1, memory=1)] * MOST_CONTAINERS) == ()
 
 
 def test_a_pod_that_may_be_in_any_zone_leaves_it_open_only_where_that_matters():

@@ -44,11 +44,13 @@ def _zones_ahead(pod_class: PodClass, nodes: NodeColumns) -> ZonesAhead | None:
     beside = [amounts for amounts, sidecar in needs.init if sidecar]
     if not needs.exclusive or any(own_part(one, guaranteed=needs.guaranteed) for one in beside):
         return None  # nothing is pinned, or something for a sidecar, which stays and is counted as if it ended
-    if len(needs.containers) > MOST_CONTAINERS:
+    if len(needs.init) + len(needs.containers) > MOST_CONTAINERS:
         return None
     pending = _pending(needs, nodes)
     told = np.full((len(nodes), MOST_AHEAD), UNTOLD, dtype=np.int64)
     known = (numa.policy == SINGLE) & ~numa.unusable & (pending < MOST_PENDING)
+    if _holds_more_at_first(needs):
+        known &= numa.pod_scope
     for whole in (False, True):
         rows = np.flatnonzero(known & (numa.pod_scope == whole))
         if len(rows):
@@ -57,6 +59,12 @@ def _zones_ahead(pod_class: PodClass, nodes: NodeColumns) -> ZonesAhead | None:
         return None
     distinct, order_of = np.unique(told, axis=0, return_inverse=True)
     return ZonesAhead(pod_class.signature, tuple(_zones(one) for one in distinct.tolist()), order_of.reshape(-1))
+
+
+def _holds_more_at_first(needs: ZoneNeeds) -> bool:
+    """Whether an init container is pinned to more than stays: until it is gone, a zone has less for the next pod."""
+    each = [own_part(amounts, guaranteed=needs.guaranteed) for amounts, _ in needs.init]
+    return any(amount > needs.exclusive.get(name, 0) for own in each for name, amount in own.items())
 
 
 def _told(needs: ZoneNeeds, nodes: NodeColumns, rows: Rows, pending: Counts, *, whole: bool) -> Counts:

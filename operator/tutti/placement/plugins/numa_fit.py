@@ -218,23 +218,29 @@ class ZoneSearch:
     def in_order(self, *, whole: bool, most: int) -> Counts:
         """Return int64[n, most]: the zone of which the 1st, 2nd, ... pod gets cores or devices.
 
-        UNTOLD where it gets them of several, nothing limits it, or it has no place.
+        UNTOLD where it gets them of several, nothing limits it, or it has no place. Containers get what an init
+        container has had, of the zone where that is (kubernetes pkg/kubelet/cm/cpumanager, policy_static.go,
+        generateCPUTopologyHints): UNTOLD from the first pod on that has another zone for one.
         """
         parts, owned = [self.needs.whole], [self.needs.exclusive]
         if not whole:
-            parts = list(self.needs.containers)
+            parts = [*(one for one, _ in self.needs.init), *self.needs.containers]
             owned = [own_part(one, guaranteed=self.needs.guaranteed) for one in parts]
-        asked = [self.considered(one) for one in parts]
+        asked, before = [self.considered(one) for one in parts], 0 if whole else len(self.needs.init)
         steps = [(one, self.terms(one), self._is_listed(own)) for one, own in zip(asked, owned, strict=True)]
         one_zone, alive = np.ones(len(self.rows), dtype=np.int64), np.ones(len(self.rows), dtype=np.bool_)
         numbers, zones = self._numa.numbers[self.rows], np.full((len(self.rows), most), UNTOLD, dtype=np.int64)
         for nth in range(most):
-            used = np.zeros_like(self._zones)
-            for one, term, pinned in steps:
+            used, had = np.zeros_like(self._zones), np.zeros_like(self._zones)
+            for at, (one, term, pinned) in enumerate(steps):
                 fits, chosen = self._choose(one_zone, term)
                 alive &= fits
+                if at < before:
+                    had |= chosen & pinned[:, None]
+                    continue
                 self._take(one, chosen & alive[:, None])
                 used |= chosen & pinned[:, None]
+            alive &= ~(had & ~used).any(axis=1)
             if not alive.any():
                 break
             told = alive & (used.sum(axis=1) == 1)
