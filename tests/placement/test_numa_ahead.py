@@ -106,6 +106,9 @@ def test_containers_stay_where_the_kubelet_has_pinned_an_init_container():
     assert ahead(container(cpu=6, memory=1), pod_scope=True) == (1,)
     assert ahead(*[container(cpu=1, memory=1)] * MOST_CONTAINERS) == ()
 
+    zones = [{"cpu": 16, "memory": 8}] * 2
+    assert ahead(container(cpu=6, memory=1)) == ()  # while it is there, zone 0 has less for the second pod
+
 
 def test_a_pod_that_may_be_in_any_zone_leaves_it_open_only_where_that_matters():
     cluster = cluster_of(node("n", TWO))
