@@ -48,9 +48,10 @@ class Bench:
         spec = {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}
         await self.create("resourceclaimtemplates", name, spec)
 
-    async def claim(self, name="own"):
+    async def claim(self, name="own", **metadata):
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-        await self.create("resourceclaims", name, {"devices": {"requests": [request]}}, finalizers=[FINALIZER])
+        meta = {"finalizers": [FINALIZER], **metadata}
+        await self.create("resourceclaims", name, {"devices": {"requests": [request]}}, **meta)
 
     async def pod(self, name="p", entry=None, node=None, *more):
         entry = entry or {"name": "gpus", "resourceClaimTemplateName": "t"}
@@ -158,6 +159,21 @@ async def test_a_claim_that_was_made_for_a_pod_goes_when_that_is_done(bench):
     bench.say("pods", "p", phase="Succeeded")
 
     await bench.gone("resourceclaims", claim["metadata"]["name"])
+
+
+async def test_a_claim_that_was_made_for_the_extended_resources_of_a_pod_goes_when_that_is_done(bench):
+    """Such a claim is not made from a template: it goes by its owner (kubernetes pkg/controller/resourceclaim)."""
+    user = await bench.pod(entry={"name": "gpus", "resourceClaimName": "another"})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": user["metadata"]["uid"], "controller": True}
+    await bench.claim(ownerReferences=[owner])
+    await bench.claim("beside", ownerReferences=[{**owner, "controller": False}])
+    bench.allocate("own", user)
+    bench.allocate("beside", user)
+
+    bench.say("pods", "p", phase="Succeeded")
+
+    await bench.gone("resourceclaims", "own")
+    assert "beside" in bench.all("resourceclaims")
 
 
 async def test_who_is_bound_past_a_scheduler_is_noted_as_a_user(bench):

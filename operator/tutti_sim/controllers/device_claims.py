@@ -275,7 +275,7 @@ class ResourceClaims:
         if ends and FINALIZER in claim.obj["metadata"].get("finalizers", ()):
             self._local.without_finalizer(self._claims.resource, claim, FINALIZER)
         current = self._claims.get(key)
-        if current is not None and not is_deleted and self._was_for_one_that_is_done(current):
+        if current is not None and not (left or is_deleted) and self._was_for_one_that_is_done(current):
             self._local.remove(self._claims.resource, current)
 
     def _uses(self, namespace: str, user: Json) -> bool:
@@ -290,14 +290,12 @@ class ResourceClaims:
         return bool(pod.obj["spec"].get("nodeName")) or not pod.obj["metadata"].get("deletionTimestamp")
 
     def _was_for_one_that_is_done(self, claim: Version) -> bool:
-        meta = claim.obj["metadata"]
-        if POD_CLAIM not in meta.get("annotations", {}):
-            return False
-        owner = next((one for one in meta.get("ownerReferences", ()) if one.get("controller")), None)
+        owners = claim.obj["metadata"].get("ownerReferences", ())
+        owner = next((one for one in owners if one.get("controller") and one["kind"] == "Pod"), None)
         pod = self._pods.get((claim.key[0], owner["name"])) if owner is not None else None
-        return (
-            pod is not None and owner is not None and pod.obj["metadata"]["uid"] == owner["uid"] and _is_done(pod.obj)
-        )
+        if owner is None or pod is None:
+            return False  # the garbage collector looks after those whose owner is gone
+        return pod.obj["metadata"]["uid"] != owner["uid"] or _is_done(pod.obj)
 
 
 def _group_of(pod: Version) -> Key | None:

@@ -521,13 +521,19 @@ def test_a_device_that_fails_to_get_ready_is_given_up_for_another():
     assert len(world.where()) == 1
 
 
-def test_devices_that_do_not_get_ready_in_time_are_given_back():
+def waiting_for_its_device() -> World:
+    """A pod whose claim has a device of which its driver does not say that it is ready."""
     world = with_devices(nodes=0)
     world.node("n0", gpus=0)
     world.devices.put(resource_slice("n0", 1, bindingConditions=["ready"]))
     world.devices.make_claim("mine", asks_for(1))
     world.pod("p", gpus=0, device_claims=("mine",))
     world.run()
+    return world
+
+
+def test_devices_that_do_not_get_ready_in_time_are_given_back():
+    world = waiting_for_its_device()
     world.now += BINDING_SECONDS + 5
     world.run()
 
@@ -537,12 +543,7 @@ def test_devices_that_do_not_get_ready_in_time_are_given_back():
 
 def test_devices_that_another_process_has_waited_for_are_not_waited_for_as_long_again():
     """KEP-5007: the time counts from the allocation, which the claim tells also after a restart."""
-    world = with_devices(nodes=0)
-    world.node("n0", gpus=0)
-    world.devices.put(resource_slice("n0", 1, bindingConditions=["ready"]))
-    world.devices.make_claim("mine", asks_for(1))
-    world.pod("p", gpus=0, device_claims=("mine",))
-    world.run()
+    world = waiting_for_its_device()
     world.now += BINDING_SECONDS - 100
     world.restart()
     world.run()
