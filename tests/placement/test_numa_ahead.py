@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 from hypothesis import given
@@ -15,6 +16,7 @@ from tutti.api.core import Container, PodSpec
 from tutti.api.numa import RESTRICTED
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.devices.zones import ZonesAhead
 from tutti.cluster.numa_needs import own_part, zone_needs
 from tutti.placement.plugins.numa_ahead import MOST_CONTAINERS, zones_ahead
 
@@ -66,6 +68,37 @@ def test_what_is_told_comes_true_in_every_order(zones, specs, pod_scope, counts,
                 zone = ahead[nth - mine] if nth >= mine else None
                 assert zone is None or found in ({zone}, set())
                 nth += 1
+
+
+@given(
+    reports=st.lists(ZONES, min_size=4, max_size=4),
+    specs=st.lists(classes(2), min_size=2, max_size=2),
+    steps=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 2), st.sampled_from(["hold", "take back", "report"])), max_size=8
+    ),
+)
+@examples(200)
+def test_what_is_told_of_nodes_that_have_changed_is_what_is_told_of_all_anew(reports, specs, steps):
+    cluster = cluster_of(*(node(f"n{at}", zones) for at, zones in enumerate(reports[:3])))
+    asked = [cluster.classes.of(one) for one in specs]
+    held = Counter[tuple[int, int]]()
+    for which, row, step in steps:
+        if step == "report":
+            cluster.put_topology(node(f"n{row}", reports[3])[1])
+        elif step == "hold" or held[which, row]:
+            sign = 1 if step == "hold" else -1
+            cluster.nodes.numa.hold(asked[which], np.array([row]), np.array([1]), sign)
+            held[which, row] += sign
+        kept, before = zones_ahead(asked[0], cluster.nodes), dict(cluster.nodes.derived)
+        cluster.nodes.derived.clear()
+        asked[0].cache.clear()
+        anew = zones_ahead(asked[0], cluster.nodes)
+        assert _by_row(kept) == _by_row(anew)
+        cluster.nodes.derived.update(before)
+
+
+def _by_row(found: ZonesAhead | None) -> list[tuple[int | None, ...]] | None:
+    return None if found is None else [found.orders[at] for at in found.order_of.tolist()]
 
 
 def test_pods_alike_take_one_zone_after_another_and_those_that_are_pending_come_first():
