@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/stories/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
-.PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-drain bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
+.PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-drain bench-start bench-core bench-growth bench-beside bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -184,6 +184,9 @@ bench-core: $(READY) ## How long the engine takes, and how much memory: no API s
 
 bench-growth: $(READY) ## How decisions grow with nodes and pods; writes docs/growth.json and docs/growth.svg
 	@$(BIN)/python -m bench.growth
+
+bench-beside: $(READY) ## Drains that grow, through a real API server beside kube-scheduler and a program that only binds (KUBEBUILDER_ASSETS)
+	@$(BIN)/python -m bench.beside $(ARGS)
 
 bench-week: $(READY) ## A simulated week of 15,000 workloads in 30 queues, against Kueue's thresholds
 	@$(BIN)/python -m bench.week

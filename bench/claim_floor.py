@@ -5,9 +5,10 @@
 It is started as kube-scheduler is, and takes from its configuration the kubeconfig and the scheduler's name, so that
 `bench.upstream --floor` can put it in kube-scheduler's place. Pods without claims are bound to all nodes in turn. A pod
 with a claim takes it the writes that kube-scheduler makes for it too, one after the other: the finalizer of its claim,
-the claim's status with allocation and user, and the binding. Whoever writes these is no quicker than the server
-answers. That claim was made from a template and asks for one device; it gets the devices of nodes in turn, whoever had
-one before.
+the claim's status with allocation and user, and the binding. One that asks for an extended resource which devices stand
+in for takes four: the claim is made, with its finalizer, gets its status, the pod is told of it, and is bound. Whoever
+writes these is no quicker than the server answers. Each claim asks for one device; it gets the devices of nodes in
+turn, whoever had one before.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 import msgspec
@@ -25,7 +27,9 @@ import uvloop
 import yaml
 
 from bench.floor import AT_ONCE, JSON, Meta, Named, binding, connected, follow, listed
-from tutti.api.devices import DELETE_PROTECTION
+from tutti.api.devices import DELETE_PROTECTION, EXTENDED_CLAIM, IMPLICIT_RESOURCE
+
+Read = TypeVar("Read")
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -44,9 +48,23 @@ class Status(msgspec.Struct, rename="camel"):
     resource_claim_statuses: list[ClaimName] = []
 
 
-class Spec(msgspec.Struct, rename="camel"):
-    """Which claims a pod asks for."""
+class Resources(msgspec.Struct, frozen=True):
+    """How much of what a container asks for."""
 
+    requests: dict[str, msgspec.Raw] = {}
+
+
+class Container(msgspec.Struct):
+    """A container, and what it asks for."""
+
+    name: str
+    resources: Resources = Resources()
+
+
+class Spec(msgspec.Struct, rename="camel"):
+    """Which claims and resources a pod asks for."""
+
+    containers: list[Container]
     resource_claims: list[msgspec.Raw] = []
 
 
@@ -56,6 +74,23 @@ class Claimant(msgspec.Struct):
     metadata: Meta
     spec: Spec
     status: Status
+
+    @property
+    def waits(self) -> bool:
+        """Whether the claim that it has is not made yet."""
+        return bool(self.spec.resource_claims) and not self.claim
+
+    @property
+    def claim(self) -> str:
+        """The claim that was made for it; empty where there is none."""
+        return next((one.resource_claim_name for one in self.status.resource_claim_statuses), "")
+
+    @property
+    def extended(self) -> tuple[str, str] | None:
+        """The first container that asks for an extended resource, and the resource."""
+        return next(
+            ((one.name, name) for one in self.spec.containers for name in one.resources.requests if "/" in name), None
+        )
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -80,41 +115,67 @@ async def devices(session: aiohttp.ClientSession) -> list[Device]:
     ]
 
 
+async def classes(session: aiohttp.ClientSession) -> dict[str, str]:
+    """Return the device classes by the extended resources that they stand in for."""
+    async with session.get(f"{RESOURCE}/deviceclasses") as answer:
+        found = [(one["metadata"]["name"], one["spec"]) for one in (await answer.json())["items"]]
+    named = {spec["extendedResourceName"]: name for name, spec in found if spec.get("extendedResourceName")}
+    return {**{f"{IMPLICIT_RESOURCE}{name}": name for name, _ in found}, **named}
+
+
 async def nodes(session: aiohttp.ClientSession) -> list[str]:
     """Return the names of all nodes."""
     items = (await listed(session, "/api/v1/nodes")).items
     return [msgspec.json.decode(one, type=Named).metadata.name for one in items]
 
 
+class Once(Generic[Read]):
+    """What the first to come reads for all."""
+
+    def __init__(self, read: Callable[[], Awaitable[Read]]) -> None:
+        self._read = read
+        self._reading = asyncio.Lock()
+        self._found: Read | None = None
+
+    async def get(self) -> Read:
+        """Read it, or return what was read."""
+        async with self._reading:
+            if self._found is None:
+                self._found = await self._read()
+        return self._found
+
+
 async def bind_all(kubeconfig: Path, scheduler: str) -> None:
     """Give devices and bind for ever."""
-    waiting: asyncio.Queue[tuple[Meta, str]] = asyncio.Queue()
+    waiting: asyncio.Queue[Claimant] = asyncio.Queue()
     known: set[str] = set()
 
     def see(pod: Claimant) -> None:
-        made = [one.resource_claim_name for one in pod.status.resource_claim_statuses if one.resource_claim_name]
-        if (made or not pod.spec.resource_claims) and pod.metadata.uid not in known:
+        if not pod.waits and pod.metadata.uid not in known:
             known.add(pod.metadata.uid)
-            waiting.put_nowait((pod.metadata, made[0] if made else ""))
+            waiting.put_nowait(pod)
 
     async with connected(kubeconfig) as session, asyncio.TaskGroup() as group:
-        free: Iterator[Device] | None = None
-        names: Iterator[str] | None = None
-        reading = asyncio.Lock()  # the first to come reads them for all
+
+        async def all_devices() -> Iterator[Device]:
+            return itertools.cycle(await devices(session))
+
+        async def all_nodes() -> Iterator[str]:
+            return itertools.cycle(await nodes(session))
+
+        free, places, known_classes = Once(all_devices), Once(all_nodes), Once(partial(classes, session))
 
         async def work() -> None:
-            nonlocal free, names
             while True:
-                pod, claim = await waiting.get()
-                async with reading:
-                    if claim and free is None:
-                        free = itertools.cycle(await devices(session))
-                    elif not claim and names is None:
-                        names = itertools.cycle(await nodes(session))
-                if claim and free is not None:
-                    await serve(session, pod, claim, next(free))
-                elif names is not None:
-                    await bind(session, pod, next(names))
+                pod = await waiting.get()
+                asks = pod.extended
+                device_class = (await known_classes.get()).get(asks[1]) if asks else None
+                if pod.claim:
+                    await serve(session, pod.metadata, pod.claim, next(await free.get()))
+                elif asks and device_class is not None:
+                    await serve_extended(session, pod.metadata, (*asks, device_class), next(await free.get()))
+                else:
+                    await bind(session, pod.metadata, next(await places.get()))
 
         for _ in range(AT_ONCE):
             group.create_task(work())
@@ -125,9 +186,34 @@ async def serve(session: aiohttp.ClientSession, pod: Meta, claim: str, device: D
     """Give a pod's claim a device, and bind the pod where that is."""
     path = f"{RESOURCE}/namespaces/{pod.namespace}/resourceclaims/{claim}"
     finalizer = msgspec.json.encode({"metadata": {"finalizers": [DELETE_PROTECTION]}})
-    found = await _write(session, "PATCH", path, finalizer, STRATEGIC)
+    await allocate(session, pod, await _write(session, "PATCH", path, finalizer, STRATEGIC), device)
+    await bind(session, pod, device.node)
+
+
+async def serve_extended(session: aiohttp.ClientSession, pod: Meta, asks: tuple[str, str, str], device: Device) -> None:
+    """Make a claim for an extended resource (container, resource, class), give it a device, and bind its pod."""
+    container, resource, device_class = asks
+    name, request = f"{pod.name}-extended-resources", "container-0-request-0"
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    meta = {"name": name, "annotations": {EXTENDED_CLAIM: "true"}, "ownerReferences": [owner]}
+    body = {
+        "metadata": {**meta, "finalizers": [DELETE_PROTECTION]},
+        "spec": {"devices": {"requests": [{"name": request, "exactly": exactly}]}},
+    }
+    path = f"{RESOURCE}/namespaces/{pod.namespace}/resourceclaims"
+    await allocate(session, pod, await _write(session, "POST", path, msgspec.json.encode(body), JSON), device)
+    mapping = {"containerName": container, "resourceName": resource, "requestName": request}
+    told = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": name, "requestMappings": [mapping]}}}
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    await _write(session, "PATCH", path, msgspec.json.encode(told), MERGE)
+    await bind(session, pod, device.node)
+
+
+async def allocate(session: aiohttp.ClientSession, pod: Meta, claim: Any, device: Device) -> None:
+    """Write a device into a claim, and that a pod uses it."""
     given = {
-        "request": found["spec"]["devices"]["requests"][0]["name"],
+        "request": claim["spec"]["devices"]["requests"][0]["name"],
         "driver": device.driver,
         "pool": device.pool,
         "device": device.name,
@@ -138,10 +224,10 @@ async def serve(session: aiohttp.ClientSession, pod: Meta, claim: str, device: D
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [where]}]},
     }
     users = [{"resource": "pods", "name": pod.name, "uid": pod.uid}]
-    version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    version = {"resourceVersion": claim["metadata"]["resourceVersion"]}
     status = {"metadata": version, "status": {"allocation": allocation, "reservedFor": users}}
-    await _write(session, "PATCH", f"{path}/status", msgspec.json.encode(status), MERGE)
-    await bind(session, pod, device.node)
+    path = f"{RESOURCE}/namespaces/{pod.namespace}/resourceclaims/{claim['metadata']['name']}/status"
+    await _write(session, "PATCH", path, msgspec.json.encode(status), MERGE)
 
 
 async def bind(session: aiohttp.ClientSession, pod: Meta, node: str) -> None:

@@ -14,10 +14,11 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 20, 44, 46
 
 @dataclass(frozen=True)
 class Curve:
-    """Points with a name; both coordinates are above 0."""
+    """Points with a name, both coordinates above 0; one of COLOURS, by its place among the curves if not said."""
 
     name: str
     points: Sequence[tuple[float, float]]
+    colour: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,18 @@ class Axis:
                     yield figure
 
 
-def drawn(panels: Sequence[Panel]) -> str:
-    """Return the SVG of panels side by side."""
-    width = WIDTH * len(panels)
-    size = f'viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}"'
+def drawn(panels: Sequence[Panel], across: int | None = None) -> str:
+    """Return the SVG of panels side by side, so many in a row; all in one if nothing is given."""
+    columns = across or max(1, len(panels))
+    width, height = WIDTH * columns, HEIGHT * math.ceil(len(panels) / columns)
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{HEIGHT}" fill="white"/>',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for index, panel in enumerate(panels):
-        parts.append(f'<g transform="translate({index * WIDTH} 0)">')
+        row, column = divmod(index, columns)
+        parts.append(f'<g transform="translate({column * WIDTH} {row * HEIGHT})">')
         parts += _panel(panel)
         parts.append("</g>")
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -84,13 +87,14 @@ def _panel(panel: Panel) -> Iterator[str]:
         yield _text(LEFT - 6, up.at(y) + 4, _short(y), "end")
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, panel.across, "middle")
     for curve, colour in zip(panel.curves, COLOURS, strict=False):
-        yield from _curve(curve, colour, across, up)
+        yield from _curve(curve, curve.colour or colour, across, up)
 
 
 def _names(curves: Sequence[Curve]) -> Iterator[str]:
     """The names in one line, each in the colour of its curve."""
     spans = [
-        f'<tspan fill="{colour}">{escape(curve.name)}</tspan>' for curve, colour in zip(curves, COLOURS, strict=False)
+        f'<tspan fill="{curve.colour or colour}">{escape(curve.name)}</tspan>'
+        for curve, colour in zip(curves, COLOURS, strict=False)
     ]
     yield f'<text x="{LEFT}" y="35">{" · ".join(spans)}</text>'
 

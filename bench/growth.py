@@ -3,8 +3,6 @@
     python -m bench.growth              # some minutes; writes docs/growth.json and docs/growth.svg
     python -m bench.growth --only wake  # measures the curves again that have this in their name, and draws all
     python -m bench.growth --draw-only  # draws again what docs/growth.json holds
-    tutti bench bench/scenarios/growth.yaml --embedded --label-filter growth --data-items-dir build/growth
-    python -m bench.growth --draw-only --items build/growth/*.json  # takes over what the operator used for each pod
 
 TUTTI_BENCH_CLOCK=cpu measures processor time, where the machine has other work.
 """
@@ -26,8 +24,6 @@ from rich.progress import Progress
 
 from bench import decide, wake
 from bench.drawing import Curve, Panel, drawn
-from tutti_bench.measuring import CPU
-from tutti_bench.results import read_data_items
 
 DATA, PLOT = Path("docs/growth.json"), Path("docs/growth.svg")
 NODES = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -64,21 +60,6 @@ GROWTHS = {
     "wake_by_fair_queues": Growth(WOKEN, "the same, by fair shares", "who waits", WAITING[:4], wake.fair_queues),
 }
 
-THROUGH_API = {
-    "api_singles_by_nodes": ("SinglesByNodes", "single pods"),
-    "api_gangs_by_nodes": ("GangsByNodes", "gangs of 10"),
-}
-"""Curves of what the operator uses for each pod: a scenario whose workloads are named after their nodes, and a name."""
-
-
-def taken_over(items: Path) -> dict[str, dict[str, float]]:
-    """Return the curves that a run of bench/scenarios/growth.yaml has found."""
-    curves: dict[str, dict[str, float]] = {}
-    for name, (scenario, _) in THROUGH_API.items():
-        found = [one for one in read_data_items(items) if one.metric == CPU and one.name.startswith(f"{scenario}/")]
-        curves[name] = {one.name.split("/")[1]: round(one.data["Average"], 3) for one in found}
-    return curves
-
 
 def measured(runs: int, only: str = "") -> dict[str, Any]:
     """Measure the curves that have `only` in their name: the median of so many runs at each size, in milliseconds."""
@@ -107,15 +88,8 @@ def panels(data: dict[str, Any]) -> list[Panel]:
         if name not in data["curves"]:
             continue
         panel = found.setdefault(one.panel, Panel(one.panel, one.axis, f"{data['unit']}, {data['clock']}", []))
-        panel.curves.append(_curve(one.what, data["curves"][name]))
-    through = [_curve(what, data["curves"][name]) for name, (_, what) in THROUGH_API.items() if name in data["curves"]]
-    if through:
-        found["through"] = Panel("the operator, for each pod", "nodes", "ms, processor time", through)
+        panel.curves.append(Curve(one.what, [(int(size), ms) for size, ms in data["curves"][name].items()]))
     return list(found.values())
-
-
-def _curve(what: str, figures: dict[str, float]) -> Curve:
-    return Curve(what, [(int(size), ms) for size, ms in figures.items()])
 
 
 def main() -> None:
@@ -124,14 +98,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="", help="measure only the curves that have this in their name")
     parser.add_argument("--draw-only", action="store_true", help="measure nothing")
-    parser.add_argument("--items", type=Path, help="what `tutti bench` has found of bench/scenarios/growth.yaml")
     options = parser.parse_args()
     data = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {"curves": {}}
     if not options.draw_only:
         new = measured(options.runs, options.only)
         data = {**new, "curves": {**data["curves"], **new["curves"]}}
-    if options.items:
-        data["curves"] |= taken_over(options.items)
     DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     PLOT.write_text(drawn(panels(data)), encoding="utf-8")
 

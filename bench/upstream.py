@@ -41,6 +41,7 @@ NAME = "performance-config.yaml"
 SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true"
 """Device taint rules, as scheduler_perf's own API server has them."""
 MINE = "tutti"
+FLOOR = "floor"
 _WHO = MINE, KUBE_SCHEDULER
 OUT = Path("build/bench-upstream.md")
 
@@ -70,30 +71,46 @@ def main() -> int:
     with OUT.open("w", encoding="utf-8") as out:
         _tell(_heading(), out)
         for file, names in files.items():
-            items, ended = _run(file, names, assets, options)
+            items, ended = run(file, names, assets, _against(options), drains=options.drain)
             _tell(_lines(items), out)
             code = max(code, ended)
     return code
 
 
-def _run(file: Path, names: Sequence[str], assets: Path, options: argparse.Namespace) -> tuple[list[DataItem], int]:
-    """Run workloads of a file on an API server of their own; return what was found, and the exit code."""
+def _against(options: argparse.Namespace) -> str | None:
+    if options.alone:
+        return None
+    return FLOOR if options.floor else KUBE_SCHEDULER
+
+
+def run(
+    file: Path, names: Sequence[str], assets: Path, against: str | None, *, drains: bool
+) -> tuple[list[DataItem], int]:
+    """Run workloads of a file on an API server of their own; return what was found, and the exit code.
+
+    Args:
+        file: Of scheduler_perf's kind.
+        names: Of the workloads, as `<scenario>/<workload>`.
+        assets: The folder with the binaries.
+        against: KUBE_SCHEDULER or FLOOR, which goes second in each workload; None for Tutti alone.
+        drains: Whether the scheduler stands still while pods that are measured are created.
+    """
     command = [sys.executable, "-m", "tutti", "bench", "run", str(file), "--operator", "-o", "json"]
-    command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if options.drain else [])]
+    command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if drains else [])]
     with (
         tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
         envtest(Path(folder), assets, nodes=0, arguments=[SERVED]) as up,
         running(claim_controller(assets, up), Path(folder) / "claims.log"),
     ):
         command += ["--kubeconfig", str(up.kubeconfig)]
-        if not options.alone:
-            other = _floor(Path(folder)) if options.floor else assets / "kube-scheduler"
+        if against is not None:
+            other = _floor(Path(folder)) if against == FLOOR else assets / "kube-scheduler"
             command += ["--against", f"{KUBE_SCHEDULER}={other}"]
-        run = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+        ended = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     items: list[DataItem] = []
     with contextlib.suppress(msgspec.DecodeError):  # nothing was found; what was wrong is on stderr
-        items = msgspec.json.decode(run.stdout, type=DataItems).data_items
-    return items, run.returncode
+        items = msgspec.json.decode(ended.stdout, type=DataItems).data_items
+    return items, ended.returncode
 
 
 def _floor(folder: Path) -> Path:
@@ -139,7 +156,7 @@ def _heading() -> Iterator[str]:
 
 def _lines(found: Sequence[DataItem]) -> Iterator[str]:
     """Give a line of the table, in Markdown, for each measurement."""
-    figures = {(one.name, one.metric, _whose(one)): one.data.get("Average") for one in found}
+    figures = {(one.name, one.metric, whose(one)): one.data.get("Average") for one in found}
     for name in dict.fromkeys(one.name for one in found):
         cells = [name]
         for metric in (OVERALL, CPU):
@@ -149,7 +166,7 @@ def _lines(found: Sequence[DataItem]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _whose(one: DataItem) -> str:
+def whose(one: DataItem) -> str:
     """Return whose figure it is: only where there is another scheduler, it says so."""
     said = one.labels.get(SCHEDULER)
     return said if said in _WHO else MINE

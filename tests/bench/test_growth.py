@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.drawing import Axis, Curve, Panel, drawn
-from bench.growth import DATA, GROWTHS, PLOT, THROUGH_API, panels, taken_over
-from tutti_bench.results import encode, item
+from bench.growth import DATA, GROWTHS, PLOT, panels
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,7 +20,7 @@ def test_the_committed_plot_shows_the_committed_figures():
     assert {name: [int(size) for size in data["curves"][name]] for name in GROWTHS} == {
         name: list(one.sizes) for name, one in GROWTHS.items()
     }
-    assert set(data["curves"]) == {*GROWTHS, *THROUGH_API}
+    assert set(data["curves"]) == set(GROWTHS)
     assert (ROOT / PLOT).read_text() == drawn(panels(data))
 
 
@@ -30,13 +29,6 @@ def test_the_committed_plot_shows_the_committed_figures():
 )  # fmt: skip
 def test_an_axis_is_logarithmic(figure, place):
     assert Axis(10.0, 1000.0, 0.0, 100.0).at(figure) == pytest.approx(place)
-
-
-def test_figures_of_a_benchmark_are_taken_over_by_nodes(tmp_path):
-    file = tmp_path / "items.json"
-    items = [item(f"SinglesByNodes/{n}/namespace-1", "SchedulerCPU", "ms/pod", {"Average": n / 7}) for n in (500, 1000)]
-    file.write_text(encode([*items, item("SinglesByNodes/500/namespace-1", "BindLatency", "ms", {"Average": 1.0})]))
-    assert taken_over(file) == {"api_singles_by_nodes": {"500": 71.429, "1000": 142.857}, "api_gangs_by_nodes": {}}
 
 
 def test_ticks_are_round_figures_within():
@@ -50,3 +42,11 @@ def test_every_point_and_name_is_drawn():
     texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert "a < b, ms" in texts
     assert "one & two · b" in texts
+
+
+def test_panels_are_in_rows():
+    panel = Panel("a", "nodes", "ms", [Curve("b", [(1.0, 2.0), (10.0, 3.0)])])
+    root = ET.fromstring(drawn([panel] * 3, across=2))
+    places = [group.get("transform") for group in root.iter(f"{SVG}g")]
+    assert places == ["translate(0 0)", "translate(430 0)", "translate(0 300)"]
+    assert (root.get("width"), root.get("height")) == ("860", "600")
