@@ -289,11 +289,8 @@ class DeviceProgram:
         return found
 
     def _can_share(self, rows: DeviceRows) -> bool:
-        shared = rows.shared_pools()
-        if not shared:
-            return False
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]
-        kinds = {self.projection.kind(device) for pool in shared for device in pool.devices}
+        kinds = {self.projection.kind(device) for pool in rows.shared_pools() for device in pool.devices}
         try:
             return any(self.selects(way, kind) is not False for kind in kinds for way in ways)
         except SearchTooLong:

@@ -271,20 +271,18 @@ def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -
     """Return how far one claim has come to have its devices, and to say that a member uses them."""
     devices = state.cluster.nodes.devices
     claim, write = devices.book.claims.get(key), state.device_writes.get(key)
-    why = f"claim {'/'.join(key)} is gone" if claim is None else _trouble(state, claim)
-    if claim is None or why:
-        return BindingProgress(BindingStage.FAILED, why)
+    befallen = "is gone" if claim is None else _befallen(state, claim)
+    if claim is None or befallen:
+        return _failed(key, befallen)
     has, user = claim.status.allocation is not None, _user(state, member, key)
     if has and any(one.uid == user.uid for one in claim.status.reserved_for):
         return _DONE if devices.book.is_ready(claim) and not is_being_freed(state, claim) else _GETTING_READY
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
-        return BindingProgress(
-            BindingStage.FAILED, f"claim {'/'.join(key)} has {MOST_CONSUMERS} users, and no more can be written"
-        )
+        return _failed(key, f"has {MOST_CONSUMERS} users, and no more can be written")
     if write is None or write.change == "free":
         return _GETTING_READY if is_being_freed(state, claim) else BindingProgress(BindingStage.UNASKED)
     if write.failure:
-        return BindingProgress(BindingStage.FAILED, f"claim {'/'.join(key)} could not be written: {write.failure}")
+        return _failed(key, f"could not be written: {write.failure}")
     if not (write.answered and is_since(claim, write)):
         joins = not write.names(user.uid) and _may_join(state, claim, write)
         return BindingProgress(BindingStage.UNASKED if joins else BindingStage.UNDER_WAY)
@@ -299,13 +297,12 @@ def _may_join(state: LifecycleState, claim: ResourceClaim, write: DeviceWrite) -
     return users < MOST_CONSUMERS and write.in_hand(state.out) is not None
 
 
-def _trouble(state: LifecycleState, claim: ResourceClaim) -> str:
-    """Return why a claim cannot be used as was decided, or ""."""
-    befallen = _befallen(state, claim)
-    return f"claim {'/'.join(claim.key)} {befallen}" if befallen else ""
+def _failed(key: ClaimKey, befallen: str) -> BindingProgress:
+    return BindingProgress(BindingStage.FAILED, f"claim {'/'.join(key)} {befallen}")
 
 
 def _befallen(state: LifecycleState, claim: ResourceClaim) -> str:
+    """Return what keeps a claim from being used as was decided, or ""."""
     devices = state.cluster.nodes.devices
     promise = devices.promises.of(claim.key)
     if claim.metadata.deletion_timestamp is not None:
