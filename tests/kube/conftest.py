@@ -15,6 +15,8 @@ from aiohttp import web
 
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
+from tutti.kube.protobuf import PROTOBUF
+from tutti_sim.http.protobuf import decode_protobuf
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -66,10 +68,17 @@ class Server:
         return [call for call in self.calls if call.method == method and call.path.endswith(ending)]
 
 
+def _document(content_type: str, raw: bytes) -> Any:
+    """What a body says, however it is encoded; None where there is none."""
+    if content_type == PROTOBUF:
+        return decode_protobuf(raw)
+    return json.loads(raw) if raw else None
+
+
 async def _started(handler: Handler, calls: list[Call], port: int = 0) -> web.AppRunner:
     async def entry(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
-        body = json.loads(raw) if raw else None
+        body = request["document"] = _document(request.content_type, raw)
         calls.append(Call(request.method, request.path, dict(request.query), dict(request.headers), body))
         return await handler(request)
 

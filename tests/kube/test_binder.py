@@ -9,6 +9,7 @@ from tutti.engine.records.decisions import Bind
 from tutti.engine.records.observations import BindAnswer
 from tutti.kube.binder import Binder, BindOutcome
 from tutti.kube.fencing import GENERATION_ANNOTATION, LeadershipLost, LeaseTerm, unfenced
+from tutti.kube.protobuf import PROTOBUF
 from tutti.kube.retry import Backoff
 
 ASKED = Bind("default", "p", "uid-p", "n1")
@@ -25,6 +26,7 @@ class Pods:
         self.pods = {"p": {"uid": "uid-p", **pod}}
         self.faults = []
         self.unreadable = 0
+        self.reads_protobuf = True
         self.in_flight = self.most_in_flight = 0
 
     async def handle(self, request):
@@ -38,7 +40,9 @@ class Pods:
         fault = self.faults.pop(0) if self.faults else ""
         if fault and not fault.endswith("+"):
             return self.fail(request, fault)
-        answer = self.bind(name, await request.json())
+        if not self.reads_protobuf and request.content_type == PROTOBUF:
+            return self.kube.status(415, "UnsupportedMediaType", "application/json is what is read here")
+        answer = self.bind(name, request["document"])
         return self.fail(request, fault[:-1]) if fault else answer
 
     def fail(self, request, fault):
@@ -221,3 +225,16 @@ async def test_the_fence_is_asked_before_every_try(serve, kube):
     with pytest.raises(LeadershipLost):
         await binder(server, fence=fence).bind(ASKED)
     assert len(server.sent("POST")) == 1
+
+
+async def test_a_server_that_reads_no_protobuf_gets_json_from_then_on(serve, kube):
+    pods = Pods(kube)
+    pods.pods["q"] = {"uid": "uid-q"}
+    pods.reads_protobuf = False
+    server = await serve(pods.handle)
+    binds = binder(server, term=lambda: LeaseTerm("uid-lease", 7))
+    asked = [Bind("default", name, f"uid-{name}", "n1", annotations={"a": "b"}) for name in "pq"]
+    assert [(await binds.bind(one)).outcome for one in asked] == [BindOutcome.BOUND] * 2
+    assert pods.pods["p"]["annotations"] == {"a": "b", GENERATION_ANNOTATION: "7"}
+    kinds = [call.headers["Content-Type"] for call in server.sent("POST")]
+    assert kinds == [PROTOBUF, "application/json", "application/json"]

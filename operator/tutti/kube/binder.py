@@ -27,13 +27,14 @@ from tutti.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolu
 from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
 from tutti.engine.records.observations import BindAnswer, ClaimWritten
 from tutti.kube.amending import GONE, amend_pod
-from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.client import JSON, MERGE_PATCH, Client
 from tutti.kube.decoding import object_decoder
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable
 from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeaseTerm, no_term
 from tutti.kube.fetching import read_pod
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.node_lock import lock_node, unlock_node
+from tutti.kube.protobuf import PROTOBUF, binding
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from tutti.kube.retry import Backoff, retrying, settling
 
@@ -92,6 +93,7 @@ class Binder:
         self._term = term
         self._tries = tries
         self._backoff = backoff
+        self._reads_protobuf = True  # until the server says that it does not
         self._observe_seconds = client.metrics.bind_seconds.observe
         self._counts = {outcome: client.metrics.writes.labels("bind", outcome.label) for outcome in BindOutcome}
 
@@ -102,7 +104,7 @@ class Binder:
             LeadershipLost: Before anything, or anything more, was sent.
         """
         began = perf_counter()
-        body, path = _encode(bind, self._term()), PODS.path(bind.namespace, bind.name, "binding")
+        said = _annotations(bind, self._term())
         try:
             if bind.labels or bind.tolerations:
                 wrong = await self._amend(bind)
@@ -112,10 +114,10 @@ class Binder:
                 why = await lock_node(self._client, bind, bind.card_lock, fence=self._fence)
                 if why:
                     return self._refused(BindResult(BindOutcome.FAILED, why))
-            await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence)
+            await self._send(bind, said)
             result = _BOUND  # nearly always
         except WireError as error:
-            result = await self._go_on(bind, body, path, after=error)
+            result = await self._go_on(bind, said, after=error)
             if bind.card_lock is not None and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
                 await unlock_node(self._client, bind, fence=self._fence)
         finally:
@@ -150,12 +152,21 @@ class Binder:
         self._counts[result.outcome].inc()
         return result
 
-    async def _go_on(self, bind: Bind, body: bytes, path: str, *, after: WireError) -> BindResult:
+    async def _send(self, bind: Bind, annotations: Mapping[str, str]) -> None:
+        """Write a binding, in what the server reads."""
+        path = PODS.path(bind.namespace, bind.name, "binding")
+        if self._reads_protobuf:
+            body, kind = binding(bind.namespace, bind.name, bind.uid, bind.node, annotations), PROTOBUF
+        else:
+            body, kind = _as_json(bind, annotations), JSON
+        await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=kind)
+
+    async def _go_on(self, bind: Bind, annotations: Mapping[str, str], *, after: WireError) -> BindResult:
         """Say what the error of the first try means, and try again while that can help."""
         ours = False  # whether an earlier attempt of this call may have been the one that bound it
 
         async def send() -> BindResult:
-            await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence)
+            await self._send(bind, annotations)
             return _BOUND
 
         async def judge(error: WireError) -> BindResult | None:
@@ -176,6 +187,10 @@ class Binder:
             if error.status == HTTPStatus.NOT_FOUND:
                 return BindResult(BindOutcome.GONE, str(error))
             if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                return None
+            if error.status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE and self._reads_protobuf:
+                self._reads_protobuf = False
+                log.info("bindings_in_json", answer=str(error))
                 return None
             if error.status != HTTPStatus.CONFLICT and not error.retryable:
                 return BindResult(BindOutcome.REFUSED, str(error))
@@ -209,22 +224,20 @@ def _may_have_landed(error: WireError) -> bool:
     return isinstance(error, UnknownOutcome)
 
 
-def _encode(bind: Bind, term: LeaseTerm | None) -> bytes:
-    """Return the body of a binding (core/v1 Binding); its annotations reach the pod."""
-    annotations = bind.annotations
-    if term is not None:
-        annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
+def _annotations(bind: Bind, term: LeaseTerm | None) -> Mapping[str, str]:
+    """Return what a binding writes into its pod; in which term of the lease it was sent is part of it."""
+    if term is None:
+        return bind.annotations
+    return {**bind.annotations, GENERATION_ANNOTATION: str(term.generation)}
+
+
+def _as_json(bind: Bind, annotations: Mapping[str, str]) -> bytes:
+    """Return the body of a binding for a server that reads no protobuf."""
     metadata: dict[str, object] = {"name": bind.name, "namespace": bind.namespace, "uid": bind.uid}
     if annotations:
         metadata["annotations"] = annotations
-    return msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
-        }
-    )
+    target = {"apiVersion": "v1", "kind": "Node", "name": bind.node}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
 
 
 _CLAIM_TRIES = 4
