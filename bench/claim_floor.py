@@ -62,10 +62,11 @@ class Container(msgspec.Struct):
 
 
 class Spec(msgspec.Struct, rename="camel"):
-    """Which claims and resources a pod asks for."""
+    """Which claims and resources a pod asks for, and who has it wait."""
 
     containers: list[Container]
     resource_claims: list[msgspec.Raw] = []
+    scheduling_gates: list[msgspec.Raw] = []
 
 
 class Claimant(msgspec.Struct):
@@ -77,8 +78,8 @@ class Claimant(msgspec.Struct):
 
     @property
     def waits(self) -> bool:
-        """Whether the claim that it has is not made yet."""
-        return bool(self.spec.resource_claims) and not self.claim
+        """Whether it may not be bound yet: it has a gate, or the claim that it has is not made."""
+        return bool(self.spec.scheduling_gates) or (bool(self.spec.resource_claims) and not self.claim)
 
     @property
     def claim(self) -> str:

@@ -19,7 +19,7 @@ def test_a_binding_is_read_as_it_was_written(namespace, name, uid, node, annotat
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {**metadata, "annotations": annotations} if annotations else metadata,
-        "target": {"kind": "Node", "apiVersion": "v1", "name": node},
+        "target": {"kind": "Node", "name": node},
     }
 
 

@@ -236,7 +236,7 @@ def _as_json(bind: Bind, annotations: Mapping[str, str]) -> bytes:
     metadata: dict[str, object] = {"name": bind.name, "namespace": bind.namespace, "uid": bind.uid}
     if annotations:
         metadata["annotations"] = annotations
-    target = {"apiVersion": "v1", "kind": "Node", "name": bind.node}
+    target = {"kind": "Node", "name": bind.node}
     return msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
 
 

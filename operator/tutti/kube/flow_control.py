@@ -21,9 +21,10 @@ from typing import Final
 
 from tutti.kube.errors import ApiError
 
-_FEW_QUEUED: Final = 16
-"""Waiting in the server that keep it busy however long an answer takes to come back."""
-_MANY_QUEUED: Final = 32
+_FEW_QUEUED: Final = 32
+"""Waiting in the server that keep it busy however long an answer takes to come back, and from which etcd takes so many
+into one commit that each costs less (docs/performance-changes.md)."""
+_MANY_QUEUED: Final = 48
 """Waiting in the server that only delay what is written next, and everybody else's requests."""
 _LEAST: Final = 4
 

@@ -61,4 +61,4 @@ def _target(node: str) -> bytes:
 
 
 _BINDING_BEGINS: Final = _MAGIC + _field(1, _text(1, "v1") + _text(2, "Binding"))
-_NODE: Final = _text(1, "Node") + _text(5, "v1")
+_NODE: Final = _text(1, "Node")
