@@ -18,6 +18,9 @@ from tutti.kube.credentials import Access, Credentials
 from tutti.kube.protobuf import PROTOBUF
 from tutti_sim.http.protobuf import decode_protobuf
 
+DOCUMENT = web.RequestKey("document", object)
+"""What the body of a request says, however it is encoded."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -78,7 +81,7 @@ def _document(content_type: str, raw: bytes) -> Any:
 async def _started(handler: Handler, calls: list[Call], port: int = 0) -> web.AppRunner:
     async def entry(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
-        body = request["document"] = _document(request.content_type, raw)
+        body = request[DOCUMENT] = _document(request.content_type, raw)
         calls.append(Call(request.method, request.path, dict(request.query), dict(request.headers), body))
         return await handler(request)
 

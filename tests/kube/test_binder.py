@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from tests.kube.conftest import DOCUMENT
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.observations import BindAnswer
 from tutti.kube.binder import Binder, BindOutcome
@@ -42,7 +43,7 @@ class Pods:
             return self.fail(request, fault)
         if not self.reads_protobuf and request.content_type == PROTOBUF:
             return self.kube.status(415, "UnsupportedMediaType", "application/json is what is read here")
-        answer = self.bind(name, request["document"])
+        answer = self.bind(name, request[DOCUMENT])
         return self.fail(request, fault[:-1]) if fault else answer
 
     def fail(self, request, fault):

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.kube.client import Client
-from tutti.kube.connections import Connections, Request
+from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.fencing import LeadershipLost
@@ -39,14 +39,13 @@ class Scripted:
         self.scripts = list(scripts)
         self.requests = []
         self.opened = 0
-        self.accepted = asyncio.Event()
+        self.asked = asyncio.Semaphore(0)  # released by each request
         self.closed = asyncio.Event()
         self.url = ""
         self.listening = None
 
     async def serve(self, reader, writer):
         self.opened += 1
-        self.accepted.set()
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             for answer in self.scripts.pop(0):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -54,6 +53,7 @@ class Scripted:
                     (int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0
                 )
                 self.requests.append(head + await reader.readexactly(length))
+                self.asked.release()
                 for part in answer:
                     if part is CUT:
                         writer.close()
@@ -93,10 +93,54 @@ async def test_requests_follow_each_other_on_one_connection():
     assert [request.split(b" ")[1] for request in server.requests] == [b"/x/0", b"/x/1", b"/x/2"]
 
 
-async def test_requests_at_the_same_time_have_connections_of_their_own():
-    async with talking([[OK]], [[OK]], [[OK]]) as (server, client):
-        await asyncio.gather(*(client.request("GET", "/x") for _ in range(3)))
+async def test_requests_that_wait_for_their_answers_have_connections_of_their_own():
+    async with talking([[]], [[]], [[]]) as (server, client):
+        asked = [asyncio.create_task(client.request("POST", "/x", body=b"{}")) for _ in range(3)]
+        for _ in asked:
+            await server.asked.acquire()
+        for one in asked:
+            one.cancel()
     assert server.opened == 3
+
+
+async def test_who_waits_for_a_connection_takes_the_first_that_is_free(certified):
+    many = 40
+    async with (
+        scripted(*[[[OK]] * many] * many, tls=certified[0]) as server,
+        Client(Credentials.fixed(Access(server.url, ssl=False))) as client,
+    ):
+        await asyncio.gather(*(client.request("POST", "/x", body=b"{}") for _ in range(many)))
+    assert len(server.requests) == many
+    assert server.opened < many, "none that had answered was used again"
+
+
+async def test_a_connection_that_cannot_be_opened_ends_the_request_it_was_for():
+    async with scripted([[OK]]) as server, Client(Credentials.fixed(Access(server.url))) as client:
+        server.listening.close()
+        found = await asyncio.gather(*(client.request("GET", "/x") for _ in range(5)), return_exceptions=True)
+    assert [type(one) for one in found] == [NotSent] * 5
+
+
+async def test_who_waits_no_longer_leaves_the_connection_to_the_next():
+    async with talking(*[[[OK]]] * 4) as (server, client):
+        impatient = [asyncio.create_task(client.request("POST", "/x", body=b"{}")) for _ in range(3)]
+        await asyncio.sleep(0)
+        for one in impatient:
+            one.cancel()
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+    assert len(server.requests) == 1
+
+
+async def test_who_waits_when_connections_are_closed_is_told_that_nothing_was_sent():
+    async with scripted(*[[[]]] * 4) as server:
+        connections = Connections(headers={})
+        access, request = Access(server.url), Request("POST", "/x", b"{}")
+        asked = [asyncio.create_task(connections.send(access, request)) for _ in range(4)]
+        await asyncio.sleep(0)
+        connections.close()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(one) for one in found] == [CannotConnect] * 4
+    assert server.requests == []
 
 
 async def test_what_is_written_is_one_whole_request():
@@ -275,7 +319,7 @@ async def test_an_answer_too_late_is_not_taken_for_the_next():
 async def test_a_request_given_up_takes_its_connection_along():
     async with talking([[]], [[OK]]) as (server, client):
         given_up = asyncio.create_task(client.request("POST", "/x", body=b"{}"))
-        await server.accepted.wait()
+        await server.asked.acquire()
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up

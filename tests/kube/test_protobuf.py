@@ -24,7 +24,9 @@ def test_a_binding_is_read_as_it_was_written(namespace, name, uid, node, annotat
 
 
 # Protocol Buffers, "Encoding": a length of n bytes is written in sevens of bits, the least first.
-@pytest.mark.parametrize(("length", "written"), [(127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (16384, b"\x80\x80\x01")])
+@pytest.mark.parametrize(
+    ("length", "written"), [(127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (16384, b"\x80\x80\x01")]
+)
 def test_a_length_is_written_in_sevens_of_bits(length, written):
     node = "n" * length
     assert b"\x1a" + written + node.encode() in binding("ns", "p", "u", node, {})

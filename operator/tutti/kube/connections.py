@@ -1,4 +1,8 @@
-"""Kept connections to one API server: the one used last is used next, and those that idle too long are closed."""
+"""Kept connections to one API server: the one used last is used next, and those that idle too long are closed.
+
+To open one takes both sides as much processor time as a few bindings. So where many requests come at once, a few
+connections are opened at a time, and who waits takes whichever is free first, a new one or one that has answered.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from tutti.kube.http1 import Connection, CutOff, Deadlines, Response
 
 _IDLE_SECONDS: Final = 60.0  # kube-apiserver closes them after 90
 _CONNECT_SECONDS: Final = 10.0
+_OPENED_AT_ONCE: Final = 2
 _REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 _TARGET: Final = re.compile(r"/[!-~]*")
 _FIELD: Final = re.compile(r"[ -~]*")
@@ -98,12 +103,16 @@ class Connections:
         self._deadlines = Deadlines()
         self._headers = headers
         self._idle: deque[tuple[Connection, float]] = deque()
+        self._wanted: deque[asyncio.Future[Connection]] = deque()  # of requests that none is free for, oldest first
+        self._opening: set[asyncio.Task[None]] = set()
         self._route: _Route | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """Close what is idle; connections in use are closed by whoever uses them."""
+        """Close what is idle; connections in use are closed by whoever uses them, and who waits for one has none."""
         self._route = None
+        while (wanted := self._oldest_wanted()) is not None:
+            wanted.set_exception(CannotConnect("connections were closed before there was one"))
         self._deadlines.rest()
         while self._idle:
             self._idle.pop()[0].close()
@@ -129,7 +138,8 @@ class Connections:
         until = now + seconds
         connection = self._kept(now)
         if connection is None:
-            connection = await self._connect(route, until)
+            connection = await self._next(route, until)
+            route = self._route or route  # whoever it is given to is known by what is known by now
             seconds = until - self._loop.time()
         while True:
             try:
@@ -148,11 +158,67 @@ class Connections:
                 self._put_back(connection, route)
                 return answer
 
+    async def _next(self, route: _Route, until: float) -> Connection:
+        """Return the connection that is free first, one that has answered or a new one.
+
+        Raises:
+            CannotConnect: There was none in time, or the one opened for this request could not be.
+        """
+        wanted: asyncio.Future[Connection] = self._loop.create_future()
+        self._wanted.append(wanted)
+        self._open_more(route)
+        late = self._loop.call_at(min(until, self._loop.time() + _CONNECT_SECONDS), _give_up, wanted, route)
+        try:
+            return await wanted
+        except asyncio.CancelledError:
+            if not wanted.cancelled() and wanted.exception() is None:
+                self._put_back(wanted.result(), route)  # it came together with the cancellation
+            raise
+        finally:
+            late.cancel()
+
+    def _open_more(self, route: _Route) -> None:
+        """Open connections for those who wait, a few at a time."""
+        waiting = sum([not wanted.done() for wanted in self._wanted])
+        while len(self._opening) < min(_OPENED_AT_ONCE, waiting):
+            opening = self._loop.create_task(self._open(route), name="opening a connection")
+            self._opening.add(opening)
+            opening.add_done_callback(self._opened)
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        """Go on with the next where more are waited for."""
+        self._opening.discard(opening)
+        if self._route is not None:
+            self._open_more(self._route)
+
+    async def _open(self, route: _Route) -> None:
+        """Open a connection for whoever waits for the longest time."""
+        try:
+            connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
+        except CannotConnect as error:
+            wanted = self._oldest_wanted()
+            if wanted is not None:
+                wanted.set_exception(error)
+        else:
+            self._put_back(connection, route)
+
+    def _oldest_wanted(self) -> asyncio.Future[Connection] | None:
+        """Take whoever waits for the longest time, if anybody does."""
+        while self._wanted:
+            wanted = self._wanted.popleft()
+            if not wanted.done():
+                return wanted
+        return None
+
     def _put_back(self, connection: Connection, route: _Route) -> None:
-        """Keep a connection where it can be used again."""
+        """Give a connection to whoever waits, or keep it, where it can be used again."""
         current = self._route
         if not connection.usable or current is None or (current is not route and current.peer != route.peer):
             connection.close()
+            return
+        wanted = self._oldest_wanted()
+        if wanted is not None:
+            wanted.set_result(connection)
             return
         self._idle.append((connection, self._loop.time()))
         if self._sweep is None:
@@ -220,6 +286,12 @@ class Connections:
             return await self._connect(route, until)
         except CannotConnect as error:
             raise CutOff(f"{cut}; then: {error}", silent=True) from error
+
+
+def _give_up(wanted: asyncio.Future[Connection], route: _Route) -> None:
+    """Have a request end for which there was no connection in time."""
+    if not wanted.done():
+        wanted.set_exception(CannotConnect(f"{route.host}:{route.port}: no connection in time"))
 
 
 def _route(access: Access, headers: Mapping[str, str]) -> _Route:
