@@ -27,7 +27,7 @@ class Pods:
         self.pods = {"p": {"uid": "uid-p", **pod}}
         self.faults = []
         self.unreadable = 0
-        self.reads_protobuf = True
+        self.refuses_protobuf = 0
         self.in_flight = self.most_in_flight = 0
 
     async def handle(self, request):
@@ -41,8 +41,8 @@ class Pods:
         fault = self.faults.pop(0) if self.faults else ""
         if fault and not fault.endswith("+"):
             return self.fail(request, fault)
-        if not self.reads_protobuf and request.content_type == PROTOBUF:
-            return self.kube.status(415, "UnsupportedMediaType", "application/json is what is read here")
+        if self.refuses_protobuf and request.content_type == PROTOBUF:
+            return self.kube.status(self.refuses_protobuf, "Unread", "application/json is what is read here")
         answer = self.bind(name, request[DOCUMENT])
         return self.fail(request, fault[:-1]) if fault else answer
 
@@ -228,14 +228,82 @@ async def test_the_fence_is_asked_before_every_try(serve, kube):
     assert len(server.sent("POST")) == 1
 
 
-async def test_a_server_that_reads_no_protobuf_gets_json_from_then_on(serve, kube):
+JSON = "application/json"
+UNREAD = pytest.mark.parametrize("status", [400, 415])
+
+
+def kinds(server):
+    return [call.headers["Content-Type"] for call in server.sent("POST")]
+
+
+@UNREAD
+async def test_a_server_that_reads_no_protobuf_gets_json_from_then_on(serve, kube, status):
     pods = Pods(kube)
     pods.pods["q"] = {"uid": "uid-q"}
-    pods.reads_protobuf = False
+    pods.refuses_protobuf = status
     server = await serve(pods.handle)
     binds = binder(server, term=lambda: LeaseTerm("uid-lease", 7))
     asked = [Bind("default", name, f"uid-{name}", "n1", annotations={"a": "b"}) for name in "pq"]
     assert [(await binds.bind(one)).outcome for one in asked] == [BindOutcome.BOUND] * 2
     assert pods.pods["p"]["annotations"] == {"a": "b", GENERATION_ANNOTATION: "7"}
-    kinds = [call.headers["Content-Type"] for call in server.sent("POST")]
-    assert kinds == [PROTOBUF, "application/json", "application/json"]
+    assert kinds(server) == [PROTOBUF, JSON, JSON]
+
+
+@UNREAD
+async def test_whoever_is_under_way_when_protobuf_is_refused_is_bound_in_json(serve, kube, status):
+    pods = Pods(kube)
+    pods.pods = {f"p{n}": {"uid": f"u{n}"} for n in range(8)}
+    pods.refuses_protobuf = status
+    together = asyncio.Barrier(8)
+
+    async def handle(request):
+        if request.content_type == PROTOBUF:
+            await together.wait()
+        return await pods.handle(request)
+
+    server = await serve(handle)
+    results = await bind_all(binder(server), [Bind("default", f"p{n}", f"u{n}", f"n{n}") for n in range(8)])
+    assert [result.outcome for result in results] == [BindOutcome.BOUND] * 8
+    assert sorted(kinds(server)) == [JSON] * 8 + [PROTOBUF] * 8
+
+
+@UNREAD
+async def test_what_is_refused_in_json_too_says_nothing_of_protobuf(serve, kube, status):
+    pods = Pods(kube)
+    pods.faults = [str(status)] * 2
+    server = await serve(pods.handle)
+    binds = binder(server)
+    assert (await binds.bind(ASKED)).outcome is BindOutcome.REFUSED
+    assert (await binds.bind(ASKED)).outcome is BindOutcome.BOUND
+    assert kinds(server) == [PROTOBUF, JSON, PROTOBUF]
+
+
+@pytest.mark.parametrize(
+    ("faults", "sent"),
+    [
+        (["415", "415"], [PROTOBUF, JSON]),
+        (["500", "415", "503"], [PROTOBUF, PROTOBUF, JSON, JSON]),
+        (["500", "400", "hang up+"], [PROTOBUF, PROTOBUF, JSON]),
+        (["406"], [PROTOBUF]),  # about answers, which are JSON
+        (["413"], [PROTOBUF]),
+    ],
+    ids=str,
+)
+async def test_protobuf_that_is_refused_among_other_trouble(serve, kube, faults, sent):
+    pods = Pods(kube)
+    pods.faults = list(faults)
+    server = await serve(pods.handle)
+    refused = faults[-1] in ("406", "413", "415")
+    assert (await binder(server).bind(ASKED)).outcome is (BindOutcome.REFUSED if refused else BindOutcome.BOUND)
+    assert kinds(server) == sent
+
+
+async def test_what_cannot_be_encoded_costs_its_own_bind(serve, kube):
+    pods = Pods(kube)
+    pods.pods["q"] = {"uid": "uid-q"}
+    server = await serve(pods.handle)
+    binds = binder(server)
+    with pytest.raises(UnicodeEncodeError):
+        await binds.bind(Bind("default", "p", "uid-p", "n1", annotations={"half": "\ud800"}))
+    assert (await binds.bind(Bind("default", "q", "uid-q", "n1"))).outcome is BindOutcome.BOUND
+    assert [call.path.split("/")[6] for call in server.sent("POST")] == ["q"]

@@ -74,6 +74,7 @@ class BindResult(NamedTuple):
 _BOUND: Final = BindResult(BindOutcome.BOUND)
 _ON_NODE: Final = BindAnswer.BOUND
 _LEVEL: Final = PriorityLevel.BIND
+_UNREAD: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
 
 
 class Binder:
@@ -93,7 +94,7 @@ class Binder:
         self._term = term
         self._tries = tries
         self._backoff = backoff
-        self._reads_protobuf = True  # until the server says that it does not
+        self._content_type = PROTOBUF  # until it is refused where JSON is taken
         self._observe_seconds = client.metrics.bind_seconds.observe
         self._counts = {outcome: client.metrics.writes.labels("bind", outcome.label) for outcome in BindOutcome}
 
@@ -104,7 +105,7 @@ class Binder:
             LeadershipLost: Before anything, or anything more, was sent.
         """
         began = perf_counter()
-        said = _annotations(bind, self._term())
+        said, content_type = _annotations(bind, self._term()), self._content_type
         try:
             if bind.labels or bind.tolerations:
                 wrong = await self._amend(bind)
@@ -114,10 +115,10 @@ class Binder:
                 why = await lock_node(self._client, bind, bind.card_lock, fence=self._fence)
                 if why:
                     return self._refused(BindResult(BindOutcome.FAILED, why))
-            await self._send(bind, said)
+            await self._send(bind, said, content_type)
             result = _BOUND  # nearly always
         except WireError as error:
-            result = await self._go_on(bind, said, after=error)
+            result = await self._go_on(bind, said, content_type, after=error)
             if bind.card_lock is not None and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
                 await unlock_node(self._client, bind, fence=self._fence)
         finally:
@@ -152,32 +153,50 @@ class Binder:
         self._counts[result.outcome].inc()
         return result
 
-    async def _send(self, bind: Bind, annotations: Mapping[str, str]) -> None:
-        """Write a binding, in what the server reads."""
+    async def _send(self, bind: Bind, annotations: Mapping[str, str], content_type: str) -> None:
+        """Write a binding."""
         path = PODS.path(bind.namespace, bind.name, "binding")
-        if self._reads_protobuf:
-            body, kind = binding(bind.namespace, bind.name, bind.uid, bind.node, annotations), PROTOBUF
+        if content_type == PROTOBUF:
+            body = binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         else:
-            body, kind = _as_json(bind, annotations), JSON
-        await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=kind)
+            body = _as_json(bind, annotations)
+        await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=content_type)
 
-    async def _go_on(self, bind: Bind, annotations: Mapping[str, str], *, after: WireError) -> BindResult:
-        """Say what the error of the first try means, and try again while that can help."""
+    async def _go_on(
+        self, bind: Bind, annotations: Mapping[str, str], content_type: str, *, after: WireError
+    ) -> BindResult:
+        """Say what the error of the first try means, and try again while that can help.
+
+        Each bind whose protobuf may not have been read goes on in JSON, also where another has found out before it:
+        many are under way at once.
+        """
         ours = False  # whether an earlier attempt of this call may have been the one that bound it
+        unread: WireError | None = None  # what was answered to protobuf, where JSON may do better
 
         async def send() -> BindResult:
-            await self._send(bind, annotations)
+            await self._send(bind, annotations, content_type)
+            if unread is not None:
+                self._keep_to_json(unread)
             return _BOUND
 
         async def judge(error: WireError) -> BindResult | None:
-            nonlocal ours
+            nonlocal ours, unread, content_type
             ours = ours or _may_have_landed(error)
+            if content_type == PROTOBUF and _unread(error):
+                unread, content_type = error, JSON
+                return None
             return await self._judge(bind, error, ours=ours)
 
         try:
             return await settling(send, judge, tries=self._tries, backoff=self._backoff(), after=after)
         except WireError as error:
             return BindResult(BindOutcome.UNKNOWN if ours else BindOutcome.FAILED, str(error))
+
+    def _keep_to_json(self, unread: WireError) -> None:
+        """Bind in JSON from now on: it was taken where protobuf was refused."""
+        if self._content_type != JSON:
+            self._content_type = JSON
+            log.info("bindings_in_json", answer=str(unread))
 
     async def _judge(self, bind: Bind, error: WireError, *, ours: bool) -> BindResult | None:
         """Say what an error means for the pod; None where another try is in order."""
@@ -187,10 +206,6 @@ class Binder:
             if error.status == HTTPStatus.NOT_FOUND:
                 return BindResult(BindOutcome.GONE, str(error))
             if error.status == HTTPStatus.TOO_MANY_REQUESTS:
-                return None
-            if error.status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE and self._reads_protobuf:
-                self._reads_protobuf = False
-                log.info("bindings_in_json", answer=str(error))
                 return None
             if error.status != HTTPStatus.CONFLICT and not error.retryable:
                 return BindResult(BindOutcome.REFUSED, str(error))
@@ -215,6 +230,11 @@ class Binder:
             gates = ", ".join(str(gate.get("name")) for gate in pod.spec.scheduling_gates)
             return BindResult(BindOutcome.GATED, f"the pod has scheduling gates: {gates}")
         return None
+
+
+def _unread(error: WireError) -> bool:
+    """Whether the server, or what stands before it and looks into bodies, may not read protobuf."""
+    return isinstance(error, ApiError) and error.status in _UNREAD
 
 
 def _may_have_landed(error: WireError) -> bool:

@@ -1,8 +1,8 @@
 """Bindings in Kubernetes' protobuf encoding: the API server reads one in less time than the same in JSON.
 
 Every pod is bound once, and server and scheduler often share what processors there are. Whatever else is written is
-JSON, for its fields are many and it is rare. A server that knows no protobuf answers 415 (kube-apiserver knows it of
-all that is built into it).
+JSON, for its fields are many and it is rare. A server that knows no protobuf answers 415 or 400 (kube-apiserver knows
+it of all that is built into it); what is then done about it is up to the caller.
 
 The numbers of fields are those of generated.proto: apimachinery/pkg/runtime (Unknown, TypeMeta), meta/v1 (ObjectMeta)
 and api/core/v1 (Binding, ObjectReference), Kubernetes 1.36; they never change once they are released.
@@ -21,6 +21,8 @@ _MAGIC: Final = b"k8s\x00"
 _LENGTH_DELIMITED: Final = 2
 _SEVEN_BITS: Final = 7
 _CONTINUED: Final = 0x80
+_LONGEST_SHARED: Final = 1024
+"""Characters of an annotation that may be kept for other bindings: long ones are of one pod, and would fill memory."""
 
 
 def binding(namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> bytes:
@@ -50,9 +52,15 @@ def _field(number: int, value: bytes) -> bytes:
 _shared_text = lru_cache(maxsize=1024)(_text)
 
 
-@lru_cache(maxsize=1024)
 def _annotation(key: str, value: str) -> bytes:
+    return _shared_entry(key, value) if len(value) <= _LONGEST_SHARED else _entry(key, value)
+
+
+def _entry(key: str, value: str) -> bytes:
     return _field(12, _text(1, key) + _text(2, value))
+
+
+_shared_entry = lru_cache(maxsize=1024)(_entry)
 
 
 @lru_cache(maxsize=8192)
