@@ -115,3 +115,21 @@ def test_promised_pods_take_out_others_as_they_will_be_allowed_to(policy, victim
     world.run()
     assert [one.name for one in world.log if isinstance(one, Evict)] == victims
     assert held(world) == (["w"] if victims else [])
+
+
+def test_only_who_may_go_by_a_priority_class_is_looked_at_when_one_changes():
+    world = world_of()
+    world.pod("runs", gpus=0)
+    world.run()
+    world.pod("waits", gpus=3)
+    submit(world, "w", "high")
+    world.run()
+    state = world.engine.state
+    put_class(world, "high", 100)
+    state.renew()
+    assert not state.dirty  # it is what it was
+    put_class(world, "high", 7)
+    state.renew()
+    assert sorted(key[2] for key in state.dirty) == ["w", "waits"]
+    world.run()
+    assert priority(world, "w") == 7

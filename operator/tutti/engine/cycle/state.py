@@ -15,6 +15,7 @@ from tutti.cluster.capacity import allocatable_of_nodes
 from tutti.engine.ingest.managed_owners import follow_all_held
 from tutti.engine.queue import QueueState
 from tutti.engine.reading.profiles import choosing_near_cores, estimates_of, packing_devices, profiles_of, rules_of
+from tutti.engine.reading.resolution import may_go_by_classes
 from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import EmitEvent, error_text, fault_of
 from tutti.engine.records.gang_membership import ParsedMemberships
@@ -92,16 +93,18 @@ class State(QueueState, StatusState):
         return self.consultations.extended(profile, extenders) if extenders else profile
 
     def renew(self) -> None:
-        """Take over what many workloads refer to, where any of it has changed, and look at all of them again.
+        """Take over what many workloads refer to, where any of it has changed, and look again at who may refer to it.
 
         Once for all that was observed since the last turn: a start lists a thousand queues one by one.
         """
-        if not self.stale:
+        if not (self.stale or self.reranked):
             return
-        self.stale = False
+        everybody, self.stale, self.reranked = self.stale, False, False
         self.respec()
         follow_all_held(self)
-        self.dirty.update(dict.fromkeys(self.workloads, False))
+        for key, workload in self.workloads.items():
+            if everybody or may_go_by_classes(workload):
+                self.dirty[key] = False
 
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays.

@@ -116,13 +116,12 @@ def _node_gone(state: IngestState, gone: observations.NodeGone) -> None:
 
 
 def _priority_class_seen(state: IngestState, seen: observations.PriorityClassSeen) -> None:
-    state.catalog.put_priority_class(seen.priority_class)
-    state.stale = True
+    state.reranked |= state.catalog.put_priority_class(seen.priority_class)
 
 
 def _priority_class_gone(state: IngestState, gone: observations.PriorityClassGone) -> None:
     state.catalog.drop_priority_class(gone.name)
-    state.stale = True
+    state.reranked = True
 
 
 def _namespace_seen(state: IngestState, seen: observations.NamespaceSeen) -> None:

@@ -325,12 +325,13 @@ class Catalog(WrittenObjects):
         defaults = (one for one in self._priority_classes.values() if one.global_default)
         return min(defaults, key=lambda one: (one.value, one.metadata.name), default=None)
 
-    def put_priority_class(self, found: PriorityClass) -> None:
-        """Add or change a PriorityClass."""
+    def put_priority_class(self, found: PriorityClass) -> bool:
+        """Add or change a PriorityClass; returns whether it is another one to those who go by it."""
         known = self._priority_classes.get(found.metadata.name)
-        if known is None or _decides(known) != _decides(found):
-            self.version += 1
+        is_news = known is None or _decides(known) != _decides(found)
+        self.version += is_news
         self._priority_classes[found.metadata.name] = found
+        return is_news
 
     def drop_priority_class(self, name: str) -> None:
         """Forget a PriorityClass."""

@@ -24,7 +24,7 @@ from tutti.api.kinds.workload import WorkloadSpec
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.records.explanation import SET_INACTIVE, Explanation, Gate
 from tutti.engine.records.members import MemberGroup
-from tutti.engine.records.workloads import UNDER_WAY, Workload
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Workload
 from tutti.quota.flavors import Queue
 
 
@@ -187,6 +187,14 @@ def promised_preemption_priority(catalog: Catalog, group: MemberGroup) -> int:
     """Return by which priority members that are only promised take out others: no more than those of no class have."""
     usual = catalog.default_priority_class()
     return min(group.promised_priority, 0 if usual is None else usual.value)
+
+
+def may_go_by_classes(workload: Workload) -> bool:
+    """Whether anything of a workload may be otherwise when a PriorityClass is.
+
+    Nothing is of a single pod without owners that has its node: the API server has looked its priority up.
+    """
+    return workload.key[0] != "Pod" or not workload.reads_alike or workload.phase not in ADMITTED
 
 
 def promise_priority(catalog: Catalog, group: MemberGroup, spec: PodSpec) -> None:
