@@ -121,6 +121,23 @@ async def test_a_connection_that_cannot_be_opened_ends_the_request_it_was_for():
     assert [type(one) for one in found] == [NotSent] * 5
 
 
+async def test_what_else_stands_against_a_connection_ends_the_request_too():
+    too_long = f"http://{'a' * 70}.test:1"  # a label of a name has 63 characters at most (RFC 1035, 2.3.4)
+    connections = Connections(headers={})
+    with pytest.raises(UnicodeError):
+        await asyncio.wait_for(connections.send(Access(too_long), Request("GET", "/x")), 5)
+
+
+async def test_a_connection_that_is_closed_when_it_is_given_away_is_not_used():
+    async with scripted(*[[[OK]]] * 3) as server:
+        connections = Connections(headers={})
+        asked = asyncio.create_task(connections.send(Access(server.url), Request("POST", "/x", b"{}")))
+        await asyncio.sleep(0)
+        connections._wanted[0].set_result(Connection(Deadlines()))
+        assert (await asked).body == b"ok"
+        connections.close()
+
+
 async def test_who_waits_no_longer_leaves_the_connection_to_the_next():
     async with talking(*[[[OK]]] * 4) as (server, client):
         impatient = [asyncio.create_task(client.request("POST", "/x", body=b"{}")) for _ in range(3)]

@@ -137,9 +137,9 @@ class Connections:
         now, seconds = self._loop.time(), request.within_seconds
         until = now + seconds
         connection = self._kept(now)
-        if connection is None:
+        while connection is None or not connection.usable:  # one may be closed in the moment in which it is given away
             connection = await self._next(route, until)
-            route = self._route or route  # whoever it is given to is known by what is known by now
+            route = self._route or route  # a request goes out with what is known by then
             seconds = until - self._loop.time()
         while True:
             try:
@@ -188,14 +188,14 @@ class Connections:
     def _opened(self, opening: asyncio.Task[None]) -> None:
         """Go on with the next where more are waited for."""
         self._opening.discard(opening)
-        if self._route is not None:
+        if self._route is not None and not opening.cancelled():
             self._open_more(self._route)
 
     async def _open(self, route: _Route) -> None:
         """Open a connection for whoever waits for the longest time."""
         try:
             connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
-        except CannotConnect as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told, and nobody tries for ever
             wanted = self._oldest_wanted()
             if wanted is not None:
                 wanted.set_exception(error)
