@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections import defaultdict
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.drawing import COLOURS, Curve, Panel, drawn
-from bench.upstream import FLOOR, MINE, run, whose
+from bench.upstream import FLOOR, MINE, binaries, run, whose
 from tutti_bench.document import Scenario, load_scenarios
 from tutti_bench.measuring import CPU, OVERALL
 from tutti_bench.results import DataItem
@@ -107,15 +106,14 @@ def main() -> int:
     parser.add_argument("--draw-only", action="store_true", help="measure nothing")
     options = parser.parse_args()
     data: Curves = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
-    if not options.draw_only and not (assets / "kube-scheduler").is_file():
-        lacking = "kube-apiserver, etcd, kube-scheduler and kube-controller-manager"
-        print(f"skipped: set KUBEBUILDER_ASSETS to a folder with {lacking}")  # noqa: T201
-        return 0
-    for scenario in [] if options.draw_only else load_scenarios(SCENARIOS):
-        if options.only in scenario.name:
-            data |= curves(one for _ in range(options.rounds) for one in measured(scenario, assets))
-            DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    if not options.draw_only:
+        assets = binaries()
+        if assets is None:
+            return 0
+        for scenario in load_scenarios(SCENARIOS):
+            if options.only in scenario.name:
+                data |= curves(one for _ in range(options.rounds) for one in measured(scenario, assets))
+                DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     PLOT.write_text(drawn(panels(data), across=2), encoding="utf-8")
     return 0
 

@@ -57,10 +57,8 @@ def main() -> int:
     parser.add_argument("--alone", action="store_true", help="without kube-scheduler")
     parser.add_argument("--floor", action="store_true", help="a program that decides nothing in kube-scheduler's place")
     options = parser.parse_args()
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
-    if not (assets / "kube-scheduler").is_file():
-        lacking = "kube-apiserver, etcd, kube-scheduler and kube-controller-manager"
-        print(f"skipped: set KUBEBUILDER_ASSETS to a folder with {lacking}")  # noqa: T201
+    assets = binaries()
+    if assets is None:
         return 0
     files = {file: list(_chosen(file, options)) for file in sorted(options.folder.rglob(NAME))}
     files = {file: names for file, names in files.items() if names}
@@ -75,6 +73,16 @@ def main() -> int:
             _tell(_lines(items), out)
             code = max(code, ended)
     return code
+
+
+def binaries() -> Path | None:
+    """Return the folder with what these benchmarks start; None, and say so, where there is none."""
+    assets = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    if (assets / "kube-scheduler").is_file():
+        return assets
+    lacking = "kube-apiserver, etcd, kube-scheduler and kube-controller-manager"
+    print(f"skipped: set KUBEBUILDER_ASSETS to a folder with {lacking}")  # noqa: T201
+    return None
 
 
 def _against(options: argparse.Namespace) -> str | None:
