@@ -179,8 +179,7 @@ class Connections:
 
     def _open_more(self, route: _Route) -> None:
         """Open connections for those who wait, a few at a time."""
-        waiting = sum([not wanted.done() for wanted in self._wanted])
-        while len(self._opening) < min(_OPENED_AT_ONCE, waiting):
+        while len(self._opening) < min(_OPENED_AT_ONCE, len(self._wanted)):
             opening = self._loop.create_task(self._open(route), name="opening a connection")
             self._opening.add(opening)
             opening.add_done_callback(self._opened)
