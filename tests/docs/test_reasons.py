@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,15 @@ from handbook import reasons
 from handbook.said import ROOT, Example, chosen, examples
 from tutti.engine.records.explanation import Gate
 
-PAGE = reasons.page()
-ROWS = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
+page = cache(reasons.page)  # not by every process that collects these tests
 
 
 def test_every_reason_of_every_gate_has_a_line_that_says_what_helps() -> None:
-    assert {gate for gate, *_ in ROWS} == {gate.value for gate in Gate}
-    assert {(gate, reason) for gate, reason, *_ in ROWS} == reasons.waiting()
-    assert len(ROWS) > 80
-    assert [(gate, reason) for gate, reason, means, helps in ROWS if len(helps) < len("time") or helps == means] == []
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+?) \| (.+?) \|$", page(), re.MULTILINE)
+    assert {gate for gate, *_ in rows} == {gate.value for gate in Gate}
+    assert {(gate, reason) for gate, reason, *_ in rows} == reasons.waiting()
+    assert len(rows) > 80
+    assert [(gate, reason) for gate, reason, means, helps in rows if len(helps) < len("time") or helps == means] == []
 
 
 def test_every_reason_has_an_example_that_an_engine_says_in_a_test_that_there_is() -> None:
@@ -29,7 +30,7 @@ def test_every_reason_has_an_example_that_an_engine_says_in_a_test_that_there_is
     for one in shown.values():
         file, _, name = one.test.partition("::")
         assert re.search(rf"def {re.escape(name.partition('[')[0])}\(", (ROOT / file).read_text()), one.test
-        assert f"`{one.message.replace('`', chr(39))}`" in PAGE
+        assert f"`{one.message.replace('`', chr(39))}`" in page()
 
 
 def test_of_several_messages_one_that_is_quick_to_read_is_chosen_always_the_same() -> None:

@@ -6,8 +6,13 @@ the two together; so an object that was stored before a rule existed is still to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -36,7 +41,6 @@ _COMMON = ConfigDict(
     populate_by_name=True,
     frozen=True,
     arbitrary_types_allowed=True,
-    use_attribute_docstrings=True,
 )
 STRICT = ConfigDict(**_COMMON, extra="forbid")
 LENIENT = ConfigDict(**_COMMON, extra="ignore")
@@ -86,7 +90,39 @@ def _itself(value: _Read, memo: dict[int, Any] | None = None) -> _Read:
     return value
 
 
-class Model(BaseModel):
+class Described(BaseModel):
+    """Whose schema says of each field what the text below it says.
+
+    Only who writes a schema reads the source for that: to have pydantic do it (`use_attribute_docstrings`) would take
+    every command and every start of the operator a tenth of a second.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        json_schema = handler.resolve_ref_schema(handler(schema))
+        texts = {name: text for one in reversed(cls.__mro__) for name, text in _texts_below_fields(one).items()}
+        for name, field in cls.model_fields.items():
+            if name in texts:
+                json_schema["properties"][field.alias or name].setdefault("description", texts[name])
+        return json_schema
+
+
+@cache
+def _texts_below_fields(model: type) -> Mapping[str, str]:
+    """Return the text below each field that a class of ours has itself."""
+    if not issubclass(model, Described):
+        return {}
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(below.value.value)
+        for field, below in pairwise(definition.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
+
+
+class Model(Described):
     """A part of what users write; an unknown field is an error, and `RULES` are checked after the fields."""
 
     model_config = STRICT
@@ -103,14 +139,14 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        json_schema = handler.resolve_ref_schema(handler(schema))
+        json_schema = super().__get_pydantic_json_schema__(schema, handler)
         rules = [rule.to_schema() for rule in cls.RULES if rule.cel]
         if rules:
             json_schema["x-kubernetes-validations"] = rules
         return json_schema
 
 
-class Lenient(BaseModel):
+class Lenient(Described):
     """A part that controllers write: what is not known here is left alone, since a newer version may know it."""
 
     model_config = LENIENT
@@ -213,7 +249,7 @@ WHY_INACTIVE_COLUMN = PrinterColumn("Why", '.status.conditions[?(@.type=="Active
 AGE_COLUMN = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
-class Object(BaseModel):
+class Object(Described):
     """The frame of a kind: what it is called, whether it lives in a namespace, how `kubectl get` shows it."""
 
     model_config = STRICT
