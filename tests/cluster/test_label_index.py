@@ -128,15 +128,17 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
             st.sampled_from(["a", "b"]),
             st.integers(0, 3),
             st.sampled_from(["in", "out", "as"]),
+            st.sets(st.sampled_from(range(len(SELECTORS)))),
         )
     )
 )
 def test_kept_answers_are_those_of_each_pod(changes):
+    """Whenever something is asked first, and however often it is asked again."""
     index, around = LabelIndex(), NamespaceIndex()
     signatures: dict[tuple[Any, ...], PodSignature] = {}
     queries = [PodQuery.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
     there: list[tuple[PodSignature, int]] = []
-    for labels, namespace, row, what in changes:
+    for labels, namespace, row, what, asked in changes:
         pod_signature = signatures.setdefault(
             (namespace, *sorted(labels.items())), PodSignature(namespace, labels, UNCONSTRAINED)
         )
@@ -148,7 +150,7 @@ def test_kept_answers_are_those_of_each_pod(changes):
         elif (pod_signature, row) in there:
             index.add(pod_signature, row, count=-1)
             there.remove((pod_signature, row))
-        for query in queries:
+        for query in (queries[number] for number in sorted(asked)):
             rows, counts, _ = index.where(index.matching(query, around))
             found = sorted(row for row, count in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(count))
             assert found == sorted(
@@ -173,13 +175,26 @@ def test_a_pod_that_is_labelled_anew_shares_the_signature_of_those_with_the_same
     assert len(cluster._signatures) == 0
 
 
-def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
-    index, pod_signature = LabelIndex(), PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
+def test_nothing_is_kept_of_labels_that_nobody_has_or_asks_for():
+    index, around = LabelIndex(), NamespaceIndex()
+    pod_signature = PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
     index.add(pod_signature, 0)
-    index.relabel(pod_signature, {"app": "y", "kept": "k", "zone": "z"})
-    assert set(index._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
-    index.add(pod_signature, 0, count=-1)
     assert not index._by_label
+    for key in ("app", "zone"):
+        assert not index.matching(PodQuery.of(["a"], LabelSelector(match_labels={key: "none"})), around).any()
+    index.relabel(pod_signature, {"app": "y", "kept": "k", "zone": "z"})
+    assert {key: list(having) for key, having in index._by_label.items()} == {"app": ["y"], "zone": ["z"]}
+    index.add(pod_signature, 0, count=-1)
+    assert index._by_label == {"app": {}, "zone": {}}
+
+
+def test_labels_that_were_asked_for_long_ago_are_noted_no_more():
+    index, around = LabelIndex(), NamespaceIndex()
+    index.add(PodSignature("a", {"first": "x"}, UNCONSTRAINED), 0)
+    for key in ("first", *map(str, range(1000)), "first"):
+        found = index.matching(PodQuery.of(["a"], LabelSelector(match_labels={key: "x"})), around)
+        assert found.any() == (key == "first")
+    assert len(index._by_label) <= 512
 
 
 def test_a_namespace_that_changes_its_labels_changes_the_answer():

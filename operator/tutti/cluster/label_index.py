@@ -1,9 +1,11 @@
 """The label index: how many pods of which signature each node holds, as columns; and what selectors read besides.
 
 A selector is answered once per signature (`matching`), and the answer is kept and only extended for signatures that
-are new. One that asks for some label's value looks only at signatures that have it. What it costs to count over a
-topology depends on the number of distinct (signature, node) pairs; a pod without inter-pod constraints costs nothing
-here. Besides the labels of pods, selectors read those of namespaces, and Services and owners select pods.
+are new. One that asks for some label's value looks only at signatures that have it; which these are is noted from when
+a selector has first asked for any value of that label. What it costs to count over a topology depends on the number of
+distinct (signature, node) pairs; a pod without inter-pod constraints costs nothing here, and labels that no selector
+reads cost nothing either. Besides the labels of pods, selectors read those of namespaces, and Services and owners select
+pods.
 """
 
 from __future__ import annotations
@@ -100,6 +102,9 @@ Codes = NDArray[np.bool_]
 """bool[codes]: which signatures."""
 
 _MOST_ANSWERS = 512
+_MOST_KEYS = 512
+_KEYS_OF_A_QUERY = 4
+"""So many of the labels that a query asks for are looked up: to note who has one takes a look at every signature."""
 _ROW_BITS = 32
 _FEW_ROWS = 24
 """So many pods are counted sooner one by one than as columns."""
@@ -131,7 +136,7 @@ class LabelIndex:
         self._totals: list[int] = []
         self._free_codes: list[int] = []
         self._changed: list[int] = []
-        self._by_label: dict[tuple[str, str], int | set[int]] = {}
+        self._by_label: dict[str, dict[str, int | set[int]]] = {}  # by key, of those asked for, and value
         self.with_terms: dict[int, PodSignature] = {}
         self.with_ports: dict[int, PodSignature] = {}
         self.with_disks: dict[int, PodSignature] = {}
@@ -227,16 +232,12 @@ class LabelIndex:
 
     def relabel(self, pod_signature: PodSignature, labels: Mapping[str, str]) -> None:
         """Have the pods of a signature seen with other labels, wherever they are."""
-        gone = [pair for pair in pod_signature.labels.items() if labels.get(pair[0]) != pair[1]]
-        new = [pair for pair in labels.items() if pod_signature.labels.get(pair[0]) != pair[1]]
-        pod_signature.labels = labels
+        before, pod_signature.labels = pod_signature.labels, labels
         self.version += 1
         for code in (pod_signature.code, pod_signature.leaving_code):
             if code >= 0:
-                for pair in gone:
-                    self._unindex(pair, code)
-                for pair in new:
-                    self._index(pair, code)
+                self._unindex(before, code)
+                self._index(labels, code)
                 self._ask_anew(code)
 
     def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
@@ -250,7 +251,10 @@ class LabelIndex:
     def matching(self, query: PodQuery, around: NamespaceIndex) -> Codes:
         """Return bool[codes]: which codes a query means."""
         answer = self._answers.get(query)
-        if answer is None or answer.around != around.version:
+        if answer is not None and answer.around == around.version:
+            asked: Iterable[int] = self._changed[answer.seen :]
+        else:
+            asked = self._worth_asking(query)
             answer = self._answers[query] = _Answer(np.zeros(len(self._leaving), dtype=np.bool_), 0, around.version)
             if len(self._answers) > _MOST_ANSWERS:
                 del self._answers[next(iter(self._answers))]
@@ -258,7 +262,7 @@ class LabelIndex:
             longer = np.zeros(len(self._leaving), dtype=np.bool_)
             longer[: len(answer.says)] = answer.says
             answer.says = longer
-        for code in self._changed[answer.seen :] if answer.seen else self._worth_asking(query):
+        for code in asked:
             pod_signature = self._signatures[code]
             answer.says[code] = pod_signature is not None and query.matches(
                 pod_signature.namespace, around.namespace_labels(pod_signature.namespace), pod_signature.labels
@@ -271,18 +275,30 @@ class LabelIndex:
         if query.selector is None:
             return ()
         asked = [
-            *([pair] for pair in query.selector.match_labels.items()),
-            *([(one.key, v) for v in one.values] for one in query.selector.match_expressions if one.operator == "In"),
+            *((key, [value]) for key, value in query.selector.match_labels.items()),
+            *((one.key, one.values) for one in query.selector.match_expressions if one.operator == "In"),
         ]
         if not asked:
-            return self._changed
-        return min((self._having(pairs) for pairs in asked), key=len)
+            return self._alive()
+        return min((self._having(key, values) for key, values in asked[:_KEYS_OF_A_QUERY]), key=len)
 
-    def _having(self, pairs: Iterable[tuple[str, str]]) -> set[int]:
-        """Return the codes with any of these labels."""
+    def _alive(self) -> list[int]:
+        """Return the codes that stand for somebody."""
+        return [code for code, signature in enumerate(self._signatures) if signature is not None]
+
+    def _having(self, key: str, values: Iterable[str]) -> set[int]:
+        """Return the codes that have any of these values of a label."""
+        having = self._by_label.get(key)
+        if having is None:
+            having = self._by_label[key] = {}
+            for code, signature in enumerate(self._signatures):
+                if signature is not None and key in signature.labels:
+                    _note(having, signature.labels[key], code)
+            if len(self._by_label) > _MOST_KEYS:
+                del self._by_label[next(iter(self._by_label))]
         out: set[int] = set()
-        for pair in pairs:
-            found = self._by_label.get(pair, ())
+        for value in values:
+            found = having.get(value, ())
             out.update((found,) if isinstance(found, int) else found)
         return out
 
@@ -319,8 +335,7 @@ class LabelIndex:
             pod_signature.leaving_code = code
         else:
             pod_signature.code = code
-        for pair in pod_signature.labels.items():
-            self._index(pair, code)
+        self._index(pod_signature.labels, code)
         self._ask_anew(code)
         if pod_signature.inter_pod is not UNCONSTRAINED and any(True for _ in pod_signature.inter_pod.terms):
             self.with_terms[code] = pod_signature
@@ -338,34 +353,36 @@ class LabelIndex:
         self._signatures[code] = None
         self._ask_anew(code)
         self._free_codes.append(code)
-        for pair in pod_signature.labels.items():
-            self._unindex(pair, code)
+        self._unindex(pod_signature.labels, code)
         self.with_terms.pop(code, None)
         self.with_ports.pop(code, None)
         self.with_disks.pop(code, None)
 
     def _ask_anew(self, code: int) -> None:
         """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""
+        if not self._answers:
+            return
         self._changed.append(code)
         if len(self._changed) > 1024 + 4 * len(self._signatures):
-            self._changed = [one for one, alive in enumerate(self._signatures) if alive is not None]
+            self._changed.clear()
             self._answers.clear()
 
-    def _index(self, pair: tuple[str, str], code: int) -> None:
-        having = self._by_label.get(pair)
-        if having is None:
-            self._by_label[pair] = code  # most values of a label that tells pods apart are had by one signature
-        elif isinstance(having, int):
-            self._by_label[pair] = {having, code}
-        else:
-            having.add(code)
+    def _index(self, labels: Mapping[str, str], code: int) -> None:
+        """Note which labels a code has, of those that a selector has asked for."""
+        if self._by_label:
+            for key, value in labels.items():
+                if (having := self._by_label.get(key)) is not None:
+                    _note(having, value, code)
 
-    def _unindex(self, pair: tuple[str, str], code: int) -> None:
-        having = self._by_label[pair]
-        if not isinstance(having, int):
-            having.discard(code)
-        if having in (code, set()):
-            del self._by_label[pair]
+    def _unindex(self, labels: Mapping[str, str], code: int) -> None:
+        """Note that a code has these labels no more."""
+        for key, value in labels.items() if self._by_label else ():
+            if (having := self._by_label.get(key)) is not None:
+                here = having[value]
+                if not isinstance(here, int):
+                    here.discard(code)
+                if here in (code, set()):
+                    del having[value]
 
     def _new_slot(self, place: int, code: int, row: int) -> int:
         if self._free_slots:
@@ -393,3 +410,14 @@ class LabelIndex:
             self._code = np.concatenate((self._code, np.zeros_like(self._code)))
             self._row = np.concatenate((self._row, np.zeros_like(self._row)))
             self._count = np.concatenate((self._count, np.zeros_like(self._count)))
+
+
+def _note(having: dict[str, int | set[int]], value: str, code: int) -> None:
+    """Note that a code has a value of a label."""
+    here = having.get(value)
+    if here is None:
+        having[value] = code  # most values of a label that tells pods apart are had by one signature
+    elif isinstance(here, int):
+        having[value] = {here, code}
+    else:
+        here.add(code)
