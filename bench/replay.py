@@ -90,7 +90,7 @@ def measured(journal: Path, tree: Path) -> dict[str, float]:
     """Return the figures of a tree, from a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'operator'}{os.pathsep}{TREE}"}
     program = [sys.executable, "-m", "bench.replay", str(journal), "--rounds", "0"]
-    found: dict[str, float] = json.loads(subprocess.check_output(program, env=environment))  # noqa: S603 - our own
+    found: dict[str, float] = json.loads(subprocess.check_output(program, env=environment))
     return found
 
 

@@ -85,17 +85,15 @@ class Classifier:
         meta = pod.metadata
         volumes, devices = NO_VOLUMES, NO_DEVICES
         if record is not None and record.place:
-            volumes, devices = record.pod_class.volumes, record.pod_class.devices
-        elif waits:
-            key = (meta.namespace, meta.name)
-            volumes = self._volumes.needs(key, meta.uid, uses) if uses else NO_VOLUMES
-            if device_uses or self._devices.book.asked_by_name:
-                scheduler = pod.spec.scheduler_name
-                devices = self._devices.needs(key, meta.uid, device_uses, pod.spec, scheduler=scheduler)
-        if record is not None and record.place:
-            cards = record.pod_class.cards
+            kept = record.pod_class
+            volumes, devices, cards = kept.volumes, kept.devices, kept.cards
         else:
             cards = self._classes.card_needs(pod.spec, meta.annotations)
+            if waits and uses:
+                volumes = self._volumes.needs((meta.namespace, meta.name), meta.uid, uses)
+            if waits and (device_uses or self._devices.book.asked_by_name):
+                key, scheduler = (meta.namespace, meta.name), pod.spec.scheduler_name
+                devices = self._devices.needs(key, meta.uid, device_uses, pod.spec, scheduler=scheduler)
         owner = owner_of(meta.owner_references)
         return self._classes.of(
             pod.spec,

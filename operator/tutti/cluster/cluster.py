@@ -303,16 +303,16 @@ class Cluster:
         return tuple(self._occupants.pods_on(name))
 
     def _take_over(self, record: PodRecord, pod: Pod, pod_class: PodClass) -> None:
-        node, reserved = pod.spec.node_name, bool(record.assumed)
+        node, reserved, ended = pod.spec.node_name, bool(record.assumed), pod.terminated
         held, weight = pod_class.requests, pod_class.weight
-        if node and not pod.terminated and not pod_class.problem:
+        if node and not ended and not pod_class.problem:
             held, weight = readable_occupied(pod, pod_class)
-        if node and node == record.assumed and held is record.held and not pod.terminated:
+        if node and node == record.assumed and held is record.held and not ended:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
-        elif held is not record.held or pod.terminated != record.terminated or node != record.node:
+        elif held is not record.held or ended != record.terminated or node != record.node:
             self._uncharge(record)
             record.phase, record.held, record.weight, record.node = record.phase_after(pod), held, weight, node
-            if node or pod.terminated:
+            if node or ended:
                 record.assumed = ""
             self._recharge(record)
         if reserved and not record.assumed and record.uses:

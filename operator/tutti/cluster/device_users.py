@@ -229,7 +229,8 @@ class PodsByDevice:
         return asking
 
     def _note_left_over(self, uid: str) -> None:
-        self.left_over.update(dict.fromkeys(self._devices.book.extended.get(uid, ())))
+        for key in self._devices.book.extended.get(uid, ()):
+            self.left_over[key] = None
 
     def _offers_changed(self) -> None:
         if self._classes.wanting_devices:

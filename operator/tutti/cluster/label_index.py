@@ -3,9 +3,8 @@
 A selector is answered once per signature (`matching`), and the answer is kept and only extended for signatures that
 are new. One that asks for some label's value looks only at signatures that have it; which these are is noted from when
 a selector has first asked for any value of that label. What it costs to count over a topology depends on the number of
-distinct (signature, node) pairs; a pod without inter-pod constraints costs nothing here, and labels that no selector
-reads cost nothing either. Besides the labels of pods, selectors read those of namespaces, and Services and owners select
-pods.
+distinct (signature, node) pairs; pods without inter-pod constraints cost nothing here, and so do labels that no
+selector reads. Besides the labels of pods, selectors read those of namespaces, and Services and owners select pods.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ class Engine:
             observe(self.state, observation)
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this object's
             unobserved(self.state, observation, error)
-        self.state.follow_classes()
+        if self.state.cluster.reclassed:
+            self.state.follow_classes()
         if not self._restored:
             self._forget_gone()
 
@@ -337,11 +338,13 @@ class Engine:
         if before is _CHECKING:
             self._changed[workload.key] = workload
             return
-        if reconciliation.start(state, workload) and (workload.style is not None or workload.counts().waiting):
+        is_bound = reconciliation.start(state, workload)
+        tally = workload.counts()
+        if is_bound and (workload.style is not None or tally.waiting):
             explain(workload, why_surplus_waits(state, workload))
             early_starts.explain_kept_nodes(state, workload)
         if before is _WAITING and workload.phase in ADMITTED:
-            pods = workload.counts().reserved + sum(len(group.holds) for group in workload.groups.values())
+            pods = tally.reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, _ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
         backfill.note_expected_end(state, workload)
         self._changed[workload.key] = workload

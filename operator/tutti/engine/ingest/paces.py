@@ -40,9 +40,9 @@ def read_paces(
         unlike: Its members that say different things.
         answers: What is known of the owners of its members.
     """
-    told = (taken for m in unlike if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds))
+    told = [taken for m in unlike if (taken := m.claim.flavor_seconds or m.owned.terms.flavor_seconds)]
     own, problem = said_by_object(found, workload, FLAVOR_SECONDS, read_flavor_seconds)
-    workload.flavor_seconds = own or min(told, default=())
+    workload.flavor_seconds = own or (min(told) if told else ())
     workload.problem = workload.problem or problem
     if workload.speed_learned is not None:  # it is looked up anew
         workload.speed = workload.speed_learned = None
@@ -78,8 +78,10 @@ def said_by_object(
 ) -> tuple[tuple[T, ...], Explanation | None]:
     """Return what an annotation of a PodGroup or Workload says; one that cannot be read says nothing, and why not."""
     said = "" if found is None else found.metadata.annotations.get(key, "")
+    if not said:
+        return (), None
     try:
-        return (read(said, annotation_path(key)) if said else ()), None
+        return read(said, annotation_path(key)), None
     except ConventionError as error:
         text = f"{workload.name}: {error}"
         return (), Explanation(Gate.GATHER, f"Invalid{workload.key[0]}", text)

@@ -213,7 +213,7 @@ def _read_pod_group(
 
     A PodGroup that was made for such a gang is there to be read by people.
     """
-    name, first = workload.key[2], next(workload.members(), None)
+    name, first = workload.key[2], next(iter(workload.members()), None)
     has_maker = first is not None or workload.managed is not None
     own = written is not None and not (has_maker and implicit_gangs.IMPLICIT_LABEL in written.metadata.labels)
     owned = any(True for _ in owned_gangs(answers))
@@ -271,7 +271,7 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
 
 def _read_wishes(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> None:
     """Take over in which queue, how important, how near and how patient a gang is."""
-    first = next(workload.members(), None)
+    first = next(iter(workload.members()), None)
     workload.priority, workload.min_resources = resolution.members_priority(workload), {}
     workload.permit_jitter = first.claim.timeout_jitter_seconds if first else 0
     workload.keeps_trying = spec is not None and spec.on_bind_failure == "Retry"
@@ -315,7 +315,7 @@ def _read_single(workload: Workload) -> None:
 
 def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned]) -> None:
     asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
-    unlike = workload.unlike_members()
+    unlike, named = workload.unlike_members(), list[tuple[tuple[str, str], ...]]()
     for member in unlike:
         if member.problem and workload.problem is None:
             workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"pod {member.pod.name}: {member.problem}")
@@ -325,13 +325,14 @@ def _read_claims(state: IngestState, workload: Workload, answers: Sequence[Owned
             value = state.catalog.workload_class(member.claim.priority_class)
             if value is not None:
                 workload.priority, workload.ranked = value, True
+        if after := member.claim.after or member.owned.terms.after:
+            named.append(after)
     workload.problem = workload.problem or workload.given_up
     found = state.catalog.find(workload.key)
     if workload.key[0] != "Workload":
         workload.limit_seconds, workload.limit_by = None, ""
-        named = (after for m in unlike if (after := m.claim.after or m.owned.terms.after))
         own, problem = said_by_object(found, workload, AFTER, read_after)
-        workload.after, workload.problem = own or min(named, default=()), workload.problem or problem
+        workload.after, workload.problem = own or (min(named) if named else ()), workload.problem or problem
     read_paces(state, workload, found, unlike, answers)
     if workload.after or state.followers:
         _follow(state, workload)

@@ -86,11 +86,12 @@ def different_topologies(workload: Workload) -> Explanation | None:
     ]
     for group in workload.groups.values():
         if group.topology is None:
-            members = (m for m in group.members.values() if m.topology is not None and not m.pod.deleting)
             said += [
-                (m.topology, f"pod {m.pod.name}") for m in members if m.topology is not None and not m.pod.terminated
+                (m.topology, f"pod {m.pod.name}")
+                for m in group.members.values()
+                if m.topology is not None and not (m.pod.deleting or m.pod.terminated)
             ]
-    wrong = _disagreement(said)
+    wrong = _disagreement(said) if len(said) > 1 else ""
     return Explanation(Gate.GATHER, "InvalidGang", wrong) if wrong else None
 
 

@@ -51,15 +51,14 @@ _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED, Phase.CHECKIN
 def reconcile(state: LifecycleState, workload: Workload) -> None:
     """Bring one workload, as it has just been read, up to date with what has been observed."""
     workload.rank = permits.sort_rank(state, workload) if state.plugin_host.sorts else 0.0
-    leaving = workload.counts().leaving
-    if leaving:
-        reservation.give_back_leaving(state, workload)
     tally = workload.counts()
+    if tally.leaving:
+        reservation.give_back_leaving(state, workload)
     if tally.failed or tally.lost:
         losses.note_losses(state, workload)
     quota_usage.update_charges(state, workload)
     limits.enforce_limits(state, workload)
-    if leaving:
+    if tally.leaving:
         eviction.leave_together(state, workload)
     owner_starts.follow_owner(state, workload)
     checks.follow_checks(state, workload)

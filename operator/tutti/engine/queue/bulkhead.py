@@ -35,7 +35,7 @@ class Bulkheads:
 
     def is_shut(self, state: QueueState, workload: Workload) -> bool:
         """Whether a workload is set aside now; it is looked at again when it is not any more."""
-        until = self._faults.until(workload.key, state.now)
+        until = self._faults.until(workload.key, state.now) if self._faults else None
         if until is None:
             return False
         state.set_alarm(workload, until)

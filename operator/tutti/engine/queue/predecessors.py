@@ -180,7 +180,7 @@ def _state_of(workload: Workload) -> str:
 
 def _has_begun(state: QueueState, workload: Workload) -> bool:
     """Whether what makes the pods of a workload has begun: pods that it makes later, or anew, do not wait again."""
-    first: Member | None = next(workload.members(), None)
+    first: Member | None = next(iter(workload.members()), None)
     if workload.key[0] == "Workload" or first is None or first.marks.owner is None:
         return False
     attempts = {kind.attempt_label for kind in state.kinds if kind.attempt_label}

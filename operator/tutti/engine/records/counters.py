@@ -187,9 +187,10 @@ class WaitingCounts:
 
 def _share(workload: Workload) -> WaitingShare | None:
     """Return what a workload adds to who waits; None where nothing of it does."""
-    phase, tally = workload.phase, workload.counts()
+    phase = workload.phase
     if phase in _WAITING_FOR_NOTHING or not workload.active:
         return None
+    tally = workload.counts()
     whole = phase in (_RESERVED, _CHECKING) or (
         phase is _WAITING and (workload.waits_without_members or tally.live > 0)
     )

@@ -17,7 +17,7 @@ all three alike. Its life:
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -335,12 +335,12 @@ class Workload:
             found = self.groups[name] = MemberGroup(name)
         return found
 
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterable[Member]:
         """Return the members of all groups, one after the other."""
         groups = self.groups.values()
         if len(groups) == 1:
             (only,) = groups
-            return iter(only.members.values())
+            return only.members.values()
         return chain.from_iterable([group.members.values() for group in groups])
 
     def unlike_members(self) -> list[Member]:
