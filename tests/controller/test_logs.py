@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import re
 
 import pytest
 import structlog
@@ -87,6 +88,24 @@ def test_a_decision_is_one_line_with_its_own_fields_at_debug():
     bind, ask = (json.loads(line) for line in out.getvalue().splitlines())
     assert bind.items() >= {"event": "decided", "level": "debug", "do": "bind", "name": "p", "node": "node"}.items()
     assert ask["nodes"] == 2, "the names of all nodes are in the journal, not in the log"
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_lines_that_are_told_together_are_those_told_one_by_one(style):
+    told = [{"name": "a", "event": "bound"}, {"name": "b\n\x1b", "event": "bound"}]
+    together, apart = io.StringIO(), io.StringIO()
+    logs.configure(style, stream=together)
+    logs.tell_together(dict(one) for one in told)
+    logs.tell_together([{"event": "bound"}], level="debug")
+    logs.configure(style, stream=apart)
+    for one in told:
+        structlog.get_logger().info(**one)
+
+    def timeless(out: io.StringIO) -> list[str]:
+        return [re.sub(r"\d{4}-\S+Z", "", line) for line in out.getvalue().splitlines()]
+
+    assert timeless(together) == timeless(apart)
+    assert len(timeless(together)) == len(told)
 
 
 def test_decisions_cost_nothing_where_nobody_reads_them():

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import structlog
-
 from tutti.api.core import Pod
 from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges.waiting import degraded_since
-from tutti.controller.logs import details_are_told
+from tutti.controller.logs import details_are_told, tell_together
 from tutti.controller.metrics import Metrics, drop_others
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
@@ -115,8 +113,6 @@ class GangTimes:
             self._observe_spread(now - sent.first)
             del self._sent[bind.workload]
 
-
-log = structlog.get_logger(__name__)
 
 _EVENTS = {
     LifecycleStep.QUOTA_RESERVED: "quota_reserved",
@@ -232,25 +228,30 @@ class ProgressReporter:
 
 def log_lifecycle(lifecycle_events: Sequence[LifecycleEvent]) -> None:
     """Log what workloads have come to."""
-    say = log.bind()  # once, because the lazy logger binds anew for each line
-    told = details_are_told()
+    loud, quiet = list[LifecycleEvent](), list[LifecycleEvent]()
     for one in lifecycle_events:
-        kind, namespace, name = one.workload
-        quiet = kind == "Pod" and not one.queue and one.step in _QUIET
-        if quiet and not told:
-            continue
-        more: dict[str, Any] = {"queue": one.queue} if one.queue else {}
-        if one.reason:
-            more["reason"] = one.reason
-        if one.rule:
-            more |= {"rule": one.rule, "for_queue": one.for_queue}
-        put = say.debug if quiet else say.info
-        put(
-            _EVENTS[one.step],
-            kind=kind,
-            namespace=namespace,
-            name=name,
-            pods=one.pods,
-            seconds=round(one.seconds, 3),
-            **more,
-        )
+        is_quiet = one.step in _QUIET and one.workload[0] == "Pod" and not one.queue
+        (quiet if is_quiet else loud).append(one)
+    tell_together(map(_line, loud))
+    if quiet and details_are_told():
+        tell_together(map(_line, quiet), level="debug")
+
+
+def _line(one: LifecycleEvent) -> dict[str, Any]:
+    """Return the fields of a line about a lifecycle event."""
+    kind, namespace, name = one.workload
+    line: dict[str, Any] = {
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "pods": one.pods,
+        "seconds": round(one.seconds, 3),
+    }
+    if one.queue:
+        line["queue"] = one.queue
+    if one.reason:
+        line["reason"] = one.reason
+    if one.rule:
+        line |= {"rule": one.rule, "for_queue": one.for_queue}
+    line["event"] = _EVENTS[one.step]
+    return line
