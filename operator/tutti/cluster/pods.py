@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, Amounts, parse_requests
@@ -43,6 +43,9 @@ BOUND_PHASES = (PodPhase.BOUND, PodPhase.BOUND_READY, PodPhase.BOUND_LEAVING, Po
 """By whether the pod is ready, and whether it is being deleted: one and two more."""
 
 
+_NOBODY: Final = [0] * len(PodPhase)
+
+
 class PhaseCounts:
     """How many pods of a set are doing what.
 
@@ -53,7 +56,7 @@ class PhaseCounts:
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
-        self.counts = [0] * len(PodPhase)
+        self.counts = _NOBODY.copy()
 
 
 PodKey = tuple[str, str]

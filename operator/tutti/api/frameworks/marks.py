@@ -41,8 +41,10 @@ def marked(meta: ObjectMeta, scheduler: str, keys: frozenset[str], *, says_group
     owner, owners = next_owner(meta.owner_references)
     read = frozenset([key for key in meta.labels if key in keys or key in _ALWAYS_READ])
     beside = frozenset([key for key in meta.annotations if key in keys])
-    said = FieldReader({"labels": meta.labels, "annotations": meta.annotations})
-    labels = {**said.texts("annotations", beside), **said.texts("labels", read)} if read or beside else {}
+    labels: dict[str, str] = {}
+    if read or beside:
+        said = FieldReader({"labels": meta.labels, "annotations": meta.annotations})
+        labels = {**said.texts("annotations", beside), **said.texts("labels", read)}
     return PodMarks(meta.namespace, meta.name, meta.uid, owner, owners, scheduler, labels, says_group=says_group)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import msgspec
+
 from tutti.cluster.pods import PodRecord
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback, throttling, usage_history, user_limits
 from tutti.engine.admission.attempt import (
@@ -167,7 +169,7 @@ def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
         count = min(missing[id(need.group)], need.extra)
         if count > 0:
             missing[id(need.group)] -= count
-            needs.append(replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+            needs.append(msgspec.structs.replace(need, members=need.members[:count], required=count, extra=0, growth=0))
     return needs
 
 
@@ -207,7 +209,7 @@ def why_surplus_waits(state: AdmissionState, workload: Workload) -> Explanation 
     never = class_never_admitted(queue, first.pod.pod_class)
     if never is not None:
         return never
-    need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
+    need = msgspec.structs.replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
     pod_sets = quota_pod_sets([need])
     choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:

@@ -12,8 +12,10 @@ its place as soon as there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from tutti.cluster.transaction import Transaction
 from tutti.engine.admission import AdmissionState
@@ -379,4 +381,4 @@ def sized(needs: Sequence[PodSetRequest], counts: Sequence[int]) -> list[PodSetR
 
 def _sized(need: PodSetRequest, more: int) -> PodSetRequest:
     growth = max(0, need.growth - more)
-    return replace(need, required=need.required + more, extra=need.extra - more, growth=growth)
+    return msgspec.structs.replace(need, required=need.required + more, extra=need.extra - more, growth=growth)

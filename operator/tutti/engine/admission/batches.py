@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
+from typing import Final
 
 from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admission import AdmissionState, throttling
@@ -24,6 +25,7 @@ from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
 from tutti.quota.flavors import Queue
 from tutti.quota.ledger import Account
 
+_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 MOST_IN_BATCH = 1024
 """So many are admitted together at most."""
 
@@ -46,7 +48,7 @@ def batch_of(
 
 def _is_single(entry: QueueEntry) -> bool:
     """Whether a workload is one pod that waits for a node."""
-    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
+    return entry.workload.key[0] == "Pod" and entry.workload.phase is _WAITING
 
 
 def _stands_alone(state: AdmissionState, entry: QueueEntry) -> bool:

@@ -10,7 +10,8 @@ does not say how fast it is grows after those who do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from tutti.engine.admission import AdmissionState, extenders, quota_holdback
 from tutti.engine.admission.attempt import (
@@ -82,7 +83,7 @@ def in_its_turn(entry: QueueEntry, needs: Sequence[PodSetRequest]) -> Sequence[P
     if queue is None or not queue.by_speed or not any(need.extra for need in needs):
         return needs
     if workload.phase is Phase.WAITING:
-        return [replace(need, extra=0) for need in needs]
+        return [msgspec.structs.replace(need, extra=0) for need in needs]
     rival = entry.equivalence.line.rival(entry)
     if rival is None or workload.speed is None:
         return needs
@@ -97,7 +98,7 @@ def in_its_turn(entry: QueueEntry, needs: Sequence[PodSetRequest]) -> Sequence[P
         return needs
     cut: list[PodSetRequest] = []
     for need in needs:
-        cut.append(replace(need, extra=min(left, need.extra)))
+        cut.append(msgspec.structs.replace(need, extra=min(left, need.extra)))
         left -= cut[-1].extra
     return cut
 

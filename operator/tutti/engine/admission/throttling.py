@@ -7,8 +7,9 @@ and promised, so that a gang is never placed in half. Nobody is preempted for a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from tutti.api.conditions import timestamp
 from tutti.api.messages import HAS, agreeing, counted
@@ -98,7 +99,7 @@ def within_throttles(state: AdmissionState, needs: Sequence[PodSetRequest]) -> S
     for need in needs:
         extra = _room_for(state, need, taken) if need.extra else 0
         taken.append((need, extra))
-        found.append(need if extra == need.extra else replace(need, extra=extra))
+        found.append(need if extra == need.extra else msgspec.structs.replace(need, extra=extra))
     return found
 
 

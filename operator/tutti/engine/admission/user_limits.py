@@ -7,7 +7,8 @@ user has by then; nobody is taken out for a limit, and whoever waits for one is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from tutti.api.conventions.order_annotations import USER as USER_ANNOTATION
 from tutti.api.messages import counted, shortened
@@ -79,7 +80,7 @@ def within_user_limits(
             if allowed is not None:
                 extra = room_within(allowed, has, taken, each, extra)
         add_to(taken, each, extra)
-        found.append(need if extra == need.extra else replace(need, extra=extra))
+        found.append(need if extra == need.extra else msgspec.structs.replace(need, extra=extra))
     return found
 
 

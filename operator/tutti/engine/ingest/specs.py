@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -55,6 +55,8 @@ from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import MemberGroup, Owned
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
+_BINDING: Final = Phase.BINDING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+
 
 def read_workload(state: IngestState, workload: Workload) -> None:
     """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
@@ -89,7 +91,7 @@ def reads_the_same(state: IngestState, workload: Workload) -> bool:
     What goes by the queue that it was admitted through since is read.
     """
     known = state.catalog
-    if not workload.reads_alike or workload.phase is not Phase.BINDING or workload.checks or workload.provisioning:
+    if not workload.reads_alike or workload.phase is not _BINDING or workload.checks or workload.provisioning:
         return False
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         return False

@@ -11,6 +11,7 @@ hold room that the gang has no use for yet. They give theirs back and are tried 
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -63,7 +64,7 @@ def is_approved(state: LifecycleState, workload: Workload) -> bool:
 
 def asks_for_approval(state: LifecycleState, workload: Workload) -> str:
     """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
-    asked = approval_asked(state, workload) if workload.phase is Phase.WAITING else None
+    asked = approval_asked(state, workload) if workload.phase is _WAITING else None
     return "" if asked is None else asked[0]
 
 
@@ -102,6 +103,7 @@ def approval_asked(state: LifecycleState, workload: Workload) -> tuple[str, str]
     return None
 
 
+_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 STARTING = (Phase.WAITING, Phase.RESERVED)
 """The phases in which none of a reservation has been sent."""
 

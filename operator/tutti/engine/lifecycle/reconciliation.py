@@ -41,6 +41,7 @@ from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase
 # Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _WAITING: Final = Phase.WAITING
 _BINDING: Final = Phase.BINDING
+_STEP_SCHEDULED: Final = LifecycleStep.SCHEDULED
 _WITH_ROOM: Final = GangStyle.WITH_ROOM
 _RUN_ON: Final = Transition.RUN_ON
 _COMPLETE: Final = Transition.COMPLETE
@@ -406,6 +407,6 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
         nodes, count = sorted(set(bound)), len(bound)
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         whole = "" if workload.key[0] == "Pod" else "1 pod of " if count == 1 else f"all {count} pods of "
-        state.reached(workload, LifecycleStep.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
+        state.reached(workload, _STEP_SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
         state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {whole}{workload.name} to {where}")
     _reconcile_scheduled(state, workload)

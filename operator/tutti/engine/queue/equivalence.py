@@ -34,6 +34,7 @@ DEGRADED_GANGS = ("", "degraded")
 
 It goes before all others."""
 
+_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 _LIGHT_TERMS: Final = 64
 """Who has more terms than that, and could not be admitted, rests before the next try."""
 
@@ -47,14 +48,14 @@ def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     if reconciliation.lacks_members(workload) or workload.held_since is not None:
         return DEGRADED_GANGS
     name = "" if queue is None else queue.name
-    return name, "" if workload.phase is Phase.WAITING else "surplus"
+    return name, "" if workload.phase is _WAITING else "surplus"
 
 
 def may_block(workload: Workload, queue: Queue | None) -> bool:
     """Whether a workload blocks those behind it in a strict queue: one that has its quota already does not."""
     if queue is None or not queue.strict:
         return False
-    return workload.phase is Phase.WAITING and workload.held_since is None
+    return workload.phase is _WAITING and workload.held_since is None
 
 
 def sort_key(state: QueueState, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> QueueKey:

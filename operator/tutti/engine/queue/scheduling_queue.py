@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from tutti.engine.admission import batches, quota_holdback, usage_history
 from tutti.engine.admission.queue_orders import StateFacts
@@ -59,6 +60,7 @@ from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
 from tutti.quota.proportion import PendingRequests
 
+_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
 
 
@@ -337,7 +339,7 @@ class SchedulingQueue:
             equals.before, equals.stale, equals.looked_at = None, False, state.now
             self._parked.by_quota.drop(equals)
             equals.line.activate(equals)
-        if workload.explanation is None and workload.phase is Phase.WAITING:
+        if workload.explanation is None and workload.phase is _WAITING:
             explain(workload, NEXT)
         if equals.why is not None and not equals.line.strict:
             explain(workload, equals.why)
