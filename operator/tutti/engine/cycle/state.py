@@ -100,7 +100,8 @@ class State(QueueState, StatusState):
         if not (self.stale or self.reranked):
             return
         everybody, self.stale, self.reranked = self.stale, False, False
-        self.respec()
+        if everybody:  # PriorityClasses are nothing that queues, flavors and cohorts refer to
+            self.respec()
         follow_all_held(self)
         for key, workload in self.workloads.items():
             if everybody or may_go_by_classes(workload):
