@@ -58,7 +58,10 @@ class CoreState:
         stopwatch: Measures what they take, for people; None: nobody does.
         plugin_host: What runs these.
         ledger: Who uses what of which queue.
-        workloads: Everybody who is queued, runs or is held.
+        workloads: Everybody who is queued, runs or is held; taken in with `take_in`.
+        gangs: Those of them that are no single pods, in the same order.
+        unlike_singles: The single pods that something else counts for than what their pods say: that are in a queue, of
+            a class of their own, or whose owners say something.
         members: Pods of ours.
         pod_group_of: Where each member is filed.
         dirty: Who must be looked at again; whether for nothing but binds that took effect (`touch_bound`).
@@ -86,6 +89,8 @@ class CoreState:
     plugin_host: PluginHost = field(init=False)
     ledger: UsageLedger = field(default_factory=UsageLedger)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    gangs: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    unlike_singles: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
     pod_group_of: dict[PodKey, Address] = field(default_factory=dict)
     dirty: dict[WorkloadKey, bool] = field(default_factory=dict)
@@ -98,6 +103,15 @@ class CoreState:
     raised: dict[WorkloadKey, tuple[Exception, str]] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     lifecycle_events: list[LifecycleEvent] = field(default_factory=list)
+
+    def take_in(self, key: WorkloadKey, created: float = 0.0) -> Workload:
+        """Return the workload of a key, begun where there is none."""
+        found = self.workloads.get(key)
+        if found is None:
+            found = self.workloads[key] = Workload(key, created=created)
+            if key[0] != "Pod":
+                self.gangs[key] = found
+        return found
 
     def touch(self, key: WorkloadKey) -> None:
         """Note that a workload must be looked at again."""

@@ -626,6 +626,18 @@ class Histories(RuleBasedStateMachine):
                 counted = Counter(member.pod.doing for member in group.members.values())
                 assert group.phases.counts == [counted[one] for one in PodPhase]
 
+    @invariant()
+    def nothing_but_its_priority_counts_for_a_single_pod_unless_it_is_known_to(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        state = self.world.engine.state
+        assert list(state.gangs) == [key for key in state.workloads if key[0] != "Pod"]
+        for key in state.workloads.keys() - state.gangs.keys() - state.unlike_singles.keys() - state.dirty.keys():
+            workload = state.workloads[key]
+            if workload.uid:  # else it has not been read yet
+                assert not workload.queue
+                assert all(member.pod.priority == workload.priority for member in workload.members())
+
     def teardown(self) -> None:
         """The faults stop: answers come, nobody is left on a lost node, nothing is promised any more."""
         if not hasattr(self, "world"):

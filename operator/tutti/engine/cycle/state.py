@@ -166,7 +166,8 @@ class State(QueueState, StatusState):
     def forget(self, workload: Workload) -> None:
         """Remember nothing of a workload by its key, of which nothing is left."""
         key = workload.key
-        del self.workloads[key]
+        for index in (self.workloads, self.gangs, self.unlike_singles):
+            index.pop(key, None)
         self.waiting_counts.drop(key)
         self.timers.drop(key)
         self.ending.pop(key, None)

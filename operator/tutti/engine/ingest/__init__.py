@@ -12,7 +12,7 @@ from tutti.engine.admission import AdmissionState
 from tutti.engine.preemption import PreemptionState
 from tutti.engine.records.gang_membership import GangObjects, OwnerGraph, ParsedMemberships
 from tutti.engine.records.members import Member, Owned
-from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import WorkloadKey
 
 
 @dataclass(kw_only=True)
@@ -56,6 +56,6 @@ class IngestState(AdmissionState, PreemptionState):
 
     def open(self, key: WorkloadKey) -> None:
         """Have a record for a Workload or PodGroup object, with or without members, and look at it."""
-        if self.catalog.stands_alone(key) and key not in self.workloads:
-            self.workloads[key] = Workload(key)
+        if self.catalog.stands_alone(key):
+            self.take_in(key)
         self.touch(key)

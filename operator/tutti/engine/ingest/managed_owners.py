@@ -40,7 +40,7 @@ from tutti.engine.records.faults import Whose
 from tutti.engine.records.managed_owners import ManagedOwner
 from tutti.engine.records.members import Owned
 from tutti.engine.records.observations import OwnerWritten
-from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.records.workloads import Phase
 
 PATIENCE_SECONDS: Final = 10.0
 """How long after an object what is made of it is waited for before it is told that this is not there."""
@@ -163,9 +163,7 @@ def _file(state: IngestState, found: ProjectedOwner) -> None:
     managed = _known(state, found.uid)
     if before is not None and before != key:
         _release(state, found.uid)
-    workload = state.workloads.get(key)
-    if workload is None:
-        workload = state.workloads[key] = Workload(key)
+    workload = state.take_in(key)
     if managed is None:
         managed = ManagedOwner(found, owned, _reference(found))
     workload.managed = managed

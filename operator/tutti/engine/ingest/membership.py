@@ -146,9 +146,7 @@ def assign_member(state: IngestState, member: Member) -> None:
         if key in state.followers.told:
             state.touch_followers(*key)  # somebody waits for it by name
         workload_key, group = address
-        workload = state.workloads.get(workload_key)
-        if workload is None:
-            workload = state.workloads[workload_key] = Workload(workload_key, created=member.pod.created)
+        workload = state.take_in(workload_key, created=member.pod.created)
         workload.group(group).add(key, member)
         if member.charge is not None and member.charge.holder != workload.name:
             state.refund(member.charge)

@@ -83,6 +83,11 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         read_hints(state, workload)
     workload.reads_alike = not answers and _reads_alike(workload)
+    if kind == "Pod":
+        if workload.reads_alike and not workload.queue and not workload.ranked:
+            state.unlike_singles.pop(workload.key, None)
+        else:
+            state.unlike_singles[workload.key] = workload
 
 
 def reads_the_same(state: IngestState, workload: Workload) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -188,10 +189,10 @@ def _candidates(state: PreemptionState, workload: Workload, priority: int, borro
     for member in workload.members():
         if member.pod.slot >= 0:
             singles[member.pod.slot] = False
-    for other in state.workloads.values():
+    for other in _other_than_pods(state, workload, priority):
         below = other.priority < workload.priority
         if (below and not other.queue and other.key[0] == "Pod") or other is workload or other.phase not in ADMITTED:
-            continue  # the first of these holds of nearly all, and is asked for at once
+            continue
         protected = protected_until(state, other)
         if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
             singles[_slots(member.pod for member in other.members())] = False
@@ -204,6 +205,16 @@ def _candidates(state: PreemptionState, workload: Workload, priority: int, borro
                 if all(pod.priority < priority for pod in gang.pods):
                     gangs.append(gang)
     return Candidates(singles, gangs)
+
+
+def _other_than_pods(state: PreemptionState, workload: Workload, priority: int) -> Iterable[Workload]:
+    """Return those of whom the priority of their pods does not tell whether a workload may take them out.
+
+    It tells of nearly all single pods: those that are as important as the workload are as important as its pods.
+    """
+    if priority > workload.priority:
+        return state.workloads.values()
+    return chain(state.gangs.values(), state.unlike_singles.values())
 
 
 def _slots(pods: Iterable[PodRecord]) -> list[int]:
