@@ -309,7 +309,10 @@ class ResourceClaimSpec(View, frozen=True):
     devices: DeviceClaim = DeviceClaim()
 
 
-class AllocatedDevice(View, frozen=True):
+# Of what is made for each claim nothing leads back to itself, so the garbage collector need not look at it (gc=False).
+
+
+class AllocatedDevice(View, frozen=True, gc=False):
     """A device that a claim has."""
 
     request: str = ""
@@ -317,9 +320,9 @@ class AllocatedDevice(View, frozen=True):
     pool: str = ""
     device: str = ""
     admin_access: bool = False
-    tolerations: list[Toleration] = []
-    binding_conditions: list[str] = []
-    binding_failure_conditions: list[str] = []
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
     share_id: str = msgspec.field(default="", name="shareID")
     consumed_capacity: dict[str, Amount] = {}
 
@@ -332,14 +335,14 @@ class AllocationConfiguration(View, frozen=True):
     opaque: OpaqueConfiguration | None = None
 
 
-class DeviceAllocation(View, frozen=True):
+class DeviceAllocation(View, frozen=True, gc=False):
     """The devices of a claim."""
 
     results: list[AllocatedDevice] = []
     config: list[AllocationConfiguration] = []
 
 
-class Allocation(View, frozen=True):
+class Allocation(View, frozen=True, gc=False):
     """What a claim has, and from which nodes it can be used; without a selector: from all."""
 
     devices: DeviceAllocation = DeviceAllocation()
@@ -347,7 +350,7 @@ class Allocation(View, frozen=True):
     allocation_timestamp: datetime | None = None
 
 
-class ClaimConsumer(View, frozen=True):
+class ClaimConsumer(View, frozen=True, gc=False):
     """Who uses a claim: pods, unless another resource is named."""
 
     api_group: str = ""

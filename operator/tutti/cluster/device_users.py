@@ -140,11 +140,10 @@ class PodsByDevice:
         """Promise pods the devices that were kept for their class on the nodes where they are assumed."""
         if pods.pod_class.devices is NO_DEVICES:
             return
-        signature = pods.pod_class.signature
+        signature, claims = pods.pod_class.signature, self._devices.book.claims
         for record in pods.records:
-            uids = {one.key: one.metadata.uid for one in self._devices.book.claims_of(record.device_uses)}
             self._devices.promises.pledge(
-                record.key, signature, record.assumed, record.device_uses, uids, uid=record.uid
+                record.key, signature, record.assumed, record.device_uses, claims, uid=record.uid
             )
 
     def bound(self, record: PodRecord) -> None:

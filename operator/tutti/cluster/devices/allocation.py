@@ -6,7 +6,7 @@ drivers are told by the classes before what they are told by the claim, and from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -42,25 +42,24 @@ def allocation_of(
         share_ids: Gives a new one, a UUID, for each share of a device.
         now: When it gets it.
     """
-    ways = {way.name: way for request in allotment.ask.requests for way in request.ways}
-    results = [_result(one, ways[one.request], share_ids) for one in allotment.devices]
-    chosen = list(dict.fromkeys(one.request for one in allotment.devices))
-    config = _from_classes(chosen, ways, classes)
+    results = [_result(one, share_ids) for one in allotment.devices]
+    ways = {one.way.name: one.way for one in allotment.devices}
+    config = _from_classes(ways, classes)
     if spec.devices.config:
-        config += _from_claim(chosen, spec)
+        config += _from_claim(ways, spec)
     return Allocation(DeviceAllocation(results, config), allotment.selector, now)
 
 
-def _result(one: AllottedDevice, way: WayAsk, share_ids: Iterator[str]) -> AllocatedDevice:
+def _result(one: AllottedDevice, share_ids: Iterator[str]) -> AllocatedDevice:
     device = one.device
     found = AllocatedDevice(
-        one.request,
+        one.way.name,
         *one.pool.key,
         device.name,
         one.admin,
-        list(way.tolerations),
-        list(device.binding_conditions),
-        list(device.binding_failure_conditions),
+        one.way.tolerations,
+        device.binding_conditions,
+        device.binding_failure_conditions,
     )
     if one.consumed is None:
         return found
@@ -68,20 +67,18 @@ def _result(one: AllottedDevice, way: WayAsk, share_ids: Iterator[str]) -> Alloc
     return msgspec.structs.replace(found, share_id=next(share_ids), consumed_capacity=consumed)
 
 
-def _from_classes(
-    chosen: list[str], ways: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]
-) -> list[AllocationConfiguration]:
+def _from_classes(chosen: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]) -> list[AllocationConfiguration]:
     """Return what the classes of the chosen ways say, once for each class, for all requests of it."""
-    out = []
-    for name in dict.fromkeys([ways[one].device_class for one in chosen]):
+    out: list[AllocationConfiguration] = []
+    for name in dict.fromkeys([way.device_class for way in chosen.values()]):
         found = classes.get(name)
         if found is not None and found.spec.config:
-            requests = [one for one in chosen if ways[one].device_class == name]
+            requests = [one for one, way in chosen.items() if way.device_class == name]
             out += [AllocationConfiguration(FROM_CLASS, requests, config.opaque) for config in found.spec.config]
     return out
 
 
-def _from_claim(chosen: list[str], spec: ResourceClaimSpec) -> Iterator[AllocationConfiguration]:
+def _from_claim(chosen: Iterable[str], spec: ResourceClaimSpec) -> Iterator[AllocationConfiguration]:
     """Yield what the claim says: what is for all requests once, all else once for each request that it is for."""
     for config in spec.devices.config:
         if not config.requests:

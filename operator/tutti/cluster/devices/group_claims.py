@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from tutti.api.core import PodResourceClaim
 from tutti.cluster.devices.asks import ClaimKey, DeviceUse
 
@@ -18,7 +20,7 @@ GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
 
 
-class Consumer(NamedTuple):
+class Consumer(msgspec.Struct, frozen=True, gc=False):
     """Who is noted on a claim as its user: a pod, or the PodGroup that it is in."""
 
     name: str

@@ -7,7 +7,8 @@ admin access takes nothing; a share takes what it says of the capacities of its 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from tutti.api.devices import AllocatedDevice, Allocation
 from tutti.api.quantity import QuantityError, parse_quantity
@@ -21,7 +22,7 @@ is shared, its place and how much of each of its capacities is consumed, in mill
 UNUSED: LocalUse = (0, ())
 
 
-class HeldDevice(NamedTuple):
+class HeldDevice(msgspec.Struct, frozen=True, gc=False):
     """A device that somebody holds; `consumed`, in milli-units: what of it, None where it is held whole."""
 
     pool: PoolKey

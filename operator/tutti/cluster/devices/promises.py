@@ -10,13 +10,14 @@ A claim that several pods use is given its devices once, with the first of them;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
+from tutti.api.devices import ResourceClaim
 from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
+from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse, WayAsk
 from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
 from tutti.cluster.devices.offers import Pick
@@ -26,16 +27,19 @@ from tutti.cluster.devices.published import PoolDevice
 PodKey = tuple[str, str]
 
 
-class AllottedDevice(NamedTuple):
+# Nothing here leads back to itself, so the garbage collector need not look at it (gc=False): it is made for each claim.
+
+
+class AllottedDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A device that is chosen for a claim.
 
     Attributes:
-        request: What the request is called in results.
+        way: The way of its request that it is for.
         consumed: Of a device that is shared, what of its capacities, in milli-units; None of one that is had whole.
         admin: Whether it is only looked at, however it is used.
     """
 
-    request: str
+    way: WayAsk
     pool: NodePool
     device: PoolDevice
     consumed: tuple[tuple[str, int], ...] | None
@@ -49,7 +53,7 @@ class AllottedDevice(NamedTuple):
         if pick.consumed is not None:
             names = (capacity.name for capacity in device.capacities)
             consumed = tuple(zip(names, pick.consumed, strict=True))
-        return cls(way.name, pool, device, consumed, pick.admin)
+        return cls(way, pool, device, consumed, pick.admin)
 
     @property
     def held(self) -> HeldDevice:
@@ -57,8 +61,7 @@ class AllottedDevice(NamedTuple):
         return HeldDevice(self.pool.key, self.device.name, self.consumed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClaimAllotment:
+class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The devices that one claim is to get on a node.
 
     Attributes:
@@ -95,8 +98,7 @@ class ClaimAllotment:
         for one in self.devices:
             place = one.device.place
             if isinstance(place, str) or one.device.binds:
-                named = NodeSelectorRequirement(NAME_FIELD, "In", [self.node])
-                return NodeSelector([NodeSelectorTerm(match_fields=[named])])
+                return _only(self.node)
             for term in place.node_selector_terms if place is not None else ():
                 for into, found in ((expressions, term.match_expressions), (fields, term.match_fields)):
                     for said in found:
@@ -104,6 +106,13 @@ class ClaimAllotment:
         if not expressions and not fields:
             return None
         return NodeSelector([NodeSelectorTerm(list(expressions.values()), list(fields.values()))])
+
+
+@lru_cache(maxsize=4096)  # a node has many devices
+def _only(node: str) -> NodeSelector:
+    """Return what selects one node."""
+    named = NodeSelectorRequirement(NAME_FIELD, "In", [node])
+    return NodeSelector([NodeSelectorTerm(match_fields=[named])])
 
 
 @dataclass(slots=True)
@@ -114,15 +123,14 @@ class _SharedChoice:
     users: int = 0
 
 
-class Earmark(NamedTuple):
+class Earmark(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What is kept for one pod: its own claims' devices, and the claims that it shares."""
 
     own: tuple[ClaimAllotment, ...]
     shared: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
-class DevicePromise:
+class DevicePromise(msgspec.Struct, eq=False, gc=False):
     """What one claim is to get.
 
     Attributes:
@@ -136,7 +144,7 @@ class DevicePromise:
     claim: ClaimKey
     allotment: ClaimAllotment
     uid: str = ""
-    pods: dict[PodKey, None] = field(default_factory=dict)
+    pods: dict[PodKey, None] = {}
     seen: bool = False
     kept: bool = True
 
@@ -188,7 +196,7 @@ class DevicePromises:
         if promise is None:
             return None
         sole = promise.allotment
-        promise.allotment = replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
+        promise.allotment = msgspec.structs.replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
         found = self._shared[claim] = _SharedChoice(promise.allotment)
         for pod in promise.pods:
             promises, earmark = self._of_pod[pod]
@@ -247,7 +255,7 @@ class DevicePromises:
         signature: bytes,
         node: str,
         uses: Sequence[DeviceUse],
-        uids: Mapping[ClaimKey, str],
+        claims: Mapping[ClaimKey, ResourceClaim],
         *,
         uid: str,
     ) -> list[ClaimKey] | None:
@@ -258,7 +266,7 @@ class DevicePromises:
             signature: Of its class.
             node: The node.
             uses: Its claims.
-            uids: Those of the claims that there are.
+            claims: Those that there are; one that is made for extended resources is another than there may be.
             uid: Of the pod.
 
         Returns:
@@ -272,7 +280,11 @@ class DevicePromises:
         promises = []
         for one in (*earmark.own, *shared):
             claim = _claim_for(one.ask, pod, uid, names)
-            promise = self._of_claim.setdefault(claim, DevicePromise(claim, one, uids.get(claim, "")))
+            promise = self._of_claim.get(claim)
+            if promise is None:
+                there = None if one.is_extended else claims.get(claim)
+                promise = DevicePromise(claim, one, "" if there is None else there.metadata.uid)
+                self._of_claim[claim] = promise
             promise.pods[pod] = None
             promises.append(promise)
         self._of_pod[pod] = (promises, earmark)

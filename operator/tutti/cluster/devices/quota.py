@@ -71,11 +71,10 @@ class DeviceQuota:
 
     def allotted(self, allotment: ClaimAllotment) -> Amounts:
         """Return what the devices take that a claim is to get."""
-        ways = {way.name: way for request in allotment.ask.requests for way in request.ways}
         total: Amounts = {}
         for one in allotment.devices:
             if not one.admin:
-                _add(total, self._taken(ways[one.request].device_class, one.device, dict(one.consumed or ())))
+                _add(total, self._taken(one.way.device_class, one.device, dict(one.consumed or ())))
         return total
 
     def held(self, claim: ResourceClaim, uid: str) -> Amounts:

@@ -114,7 +114,7 @@ def free_claim(
 
     What gave them, if that is said and was decided in this turn, is not written: others may have them meanwhile.
     """
-    freeing = WriteDeviceClaim(*key, uid, "free", version, pods=list(pods))
+    freeing = WriteDeviceClaim(*key, uid, "free", version, pods=tuple(pods))
     state.device_writes[key] = DeviceWrite(uid, "free", "free")
     state.cluster.device_users.holders.give_up(key)
     if given_by is not None and given_by.sent is not None and given_by.in_hand(state.out) is not None:

@@ -11,9 +11,10 @@ that waits uses the devices that its claim has; if it could go nowhere with them
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
 from tutti.cluster.devices.group_claims import Consumer
 from tutti.cluster.devices.ledger import held_by
+from tutti.cluster.devices.promises import DevicePromise
 from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
 from tutti.cluster.pods import PodKey
@@ -46,7 +48,7 @@ from tutti.engine.lifecycle.extended_claims import (
 )
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims
-from tutti.engine.records.decisions import DeviceClaimChange, WriteDeviceClaim
+from tutti.engine.records.decisions import DeviceClaimChange, UserName, WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
@@ -54,8 +56,17 @@ from tutti.engine.records.observations import DeviceClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.diagnosis import claims_in_the_way
 
-_DONE = BindingProgress(BindingStage.BOUND)
-_GETTING_READY = BindingProgress(BindingStage.UNDER_WAY)
+# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
+_BOUND: Final = BindingStage.BOUND
+_UNASKED: Final = BindingStage.UNASKED
+_UNDER_WAY: Final = BindingStage.UNDER_WAY
+_WAITING: Final = Phase.WAITING
+_RESERVED: Final = Phase.RESERVED
+
+_DONE = BindingProgress(_BOUND)
+_TO_ASK = BindingProgress(_UNASKED)
+_BEING_WRITTEN = BindingProgress(_UNDER_WAY)
+_GETTING_READY = BindingProgress(_UNDER_WAY)
 """Of a claim that waits for what the drivers of its devices say of them, or to be seen without these."""
 
 
@@ -166,7 +177,7 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     """
     if not state.cluster.nodes.devices.promises:
         return {}
-    starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
+    starts = workload.phase in (_WAITING, _RESERVED)
     outlook = _outlook_of(state, workload)
     if outlook.failed:
         _give_up_devices(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
@@ -236,59 +247,69 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
             continue
         for key in _claims_of(state, member):
             found = _progress(state, member, key)
-            match found.stage:
-                case BindingStage.BOUND:
-                    continue
-                case BindingStage.UNASKED:
-                    out.unasked.setdefault(key, []).append(member)
-                case BindingStage.UNDER_WAY:
-                    out.waiting["/".join(key)] = None
-                case BindingStage.FAILED:
-                    out.failed.setdefault(record.key, found.why)
+            if found.stage is _BOUND:
+                continue
+            if found.stage is _UNASKED:
+                out.unasked.setdefault(key, []).append(member)
+            elif found.stage is _UNDER_WAY:
+                out.waiting["/".join(key)] = None
+            else:
+                out.failed.setdefault(record.key, found.why)
             out.unready[record.key] = None
     return out
 
 
 def _claims_of(state: LifecycleState, member: Member) -> list[ClaimKey]:
-    own = [one.claim for one in member.pod.device_uses if one.claim is not None]
+    claims = [one.claim for one in member.pod.device_uses if one.claim is not None]
     promises = state.cluster.nodes.devices.promises.of_pod(member.pod.key)
-    return list(dict.fromkeys([*own, *[one.claim for one in promises if one.allotment.is_extended]]))
+    claims += [one.claim for one in promises if one.allotment.is_extended]
+    return claims if len(claims) == 1 else list(dict.fromkeys(claims))
 
 
 def _progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
     """Return how far one claim of a member has come."""
     promise = state.cluster.nodes.devices.promises.of(key)
     if promise is None or not promise.allotment.is_extended:
-        return _allocating_progress(state, member, key)
-    found = making_progress(state, member, promise) or _allocating_progress(state, member, key)
+        return _allocating_progress(state, member, key, promise)
+    found = making_progress(state, member, promise) or _allocating_progress(state, member, key, promise)
     if found is not _DONE and found is not _GETTING_READY:
         return found
     telling = telling_progress(state, key)  # as kube-scheduler does, before it waits
     return found if telling.stage is BindingStage.BOUND else telling
 
 
-def _allocating_progress(state: LifecycleState, member: Member, key: ClaimKey) -> BindingProgress:
-    """Return how far one claim has come to have its devices, and to say that a member uses them."""
+def _allocating_progress(
+    state: LifecycleState, member: Member, key: ClaimKey, promise: DevicePromise | None
+) -> BindingProgress:
+    """Return how far one claim has come to have its devices, as promised, and to say that a member uses them."""
     devices = state.cluster.nodes.devices
     claim, write = devices.book.claims.get(key), state.device_writes.get(key)
-    befallen = "is gone" if claim is None else _befallen(state, claim)
+    befallen = "is gone" if claim is None else _befallen(state, claim, promise)
     if claim is None or befallen:
         return _failed(key, befallen)
-    has, user = claim.status.allocation is not None, _user(state, member, key)
-    if has and any(one.uid == user.uid for one in claim.status.reserved_for):
-        return _DONE if devices.book.is_ready(claim) and not is_being_freed(state, claim) else _GETTING_READY
+    if claim.status.allocation is not None:
+        user = _user(state, member, key)
+        if any(one.uid == user.uid for one in claim.status.reserved_for):
+            return _DONE if devices.book.is_ready(claim) and not is_being_freed(state, claim) else _GETTING_READY
     if len(claim.status.reserved_for) >= MOST_CONSUMERS:
         return _failed(key, f"has {MOST_CONSUMERS} users, and no more can be written")
     if write is None or write.change == "free":
-        return _GETTING_READY if is_being_freed(state, claim) else BindingProgress(BindingStage.UNASKED)
+        return _GETTING_READY if write is not None and is_being_freed(state, claim) else _TO_ASK
+    return _writing_progress(state, claim, write, _user(state, member, key))
+
+
+def _writing_progress(
+    state: LifecycleState, claim: ResourceClaim, write: DeviceWrite, user: Consumer
+) -> BindingProgress:
+    """Return how far a claim has come to say what was asked to be written on it; of a user that it does not name."""
     if write.failure:
-        return _failed(key, f"could not be written: {write.failure}")
+        return _failed(claim.key, f"could not be written: {write.failure}")
     if not (write.answered and is_since(claim, write)):
         joins = not write.names(user.uid) and _may_join(state, claim, write)
-        return BindingProgress(BindingStage.UNASKED if joins else BindingStage.UNDER_WAY)
+        return _TO_ASK if joins else _BEING_WRITTEN
     if not write.names(user.uid):
-        return BindingProgress(BindingStage.UNASKED)
-    return BindingProgress(BindingStage.FAILED, f"what was written on claim {'/'.join(key)} is there no more")
+        return _TO_ASK
+    return BindingProgress(BindingStage.FAILED, f"what was written on claim {'/'.join(claim.key)} is there no more")
 
 
 def _may_join(state: LifecycleState, claim: ResourceClaim, write: DeviceWrite) -> bool:
@@ -301,10 +322,9 @@ def _failed(key: ClaimKey, befallen: str) -> BindingProgress:
     return BindingProgress(BindingStage.FAILED, f"claim {'/'.join(key)} {befallen}")
 
 
-def _befallen(state: LifecycleState, claim: ResourceClaim) -> str:
+def _befallen(state: LifecycleState, claim: ResourceClaim, promise: DevicePromise | None) -> str:
     """Return what keeps a claim from being used as was decided, or ""."""
     devices = state.cluster.nodes.devices
-    promise = devices.promises.of(claim.key)
     if claim.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if promise is not None and promise.uid not in ("", claim.metadata.uid):
@@ -333,8 +353,8 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
             return
     claim = devices.book.claims[key]
     users = [_user(state, member, key) for member in members]
-    pods = [(one.name, one.uid) for one in users if not one.is_group]
-    groups = list(dict.fromkeys([(one.name, one.uid) for one in users if one.is_group]))
+    pods = tuple([(one.name, one.uid) for one in users if not one.is_group])
+    groups = tuple(dict.fromkeys([(one.name, one.uid) for one in users if one.is_group]))
     write = state.device_writes.get(key)
     if write is not None and _join(state, write, pods, groups):
         return
@@ -343,28 +363,26 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
         now, share_ids = datetime.fromtimestamp(int(state.now), UTC), _share_ids(uid, version)
         allocation = allocation_of(promise.allotment, claim.spec, devices.book.classes, share_ids, now)
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
-    before = (write.pods, write.groups) if write is not None else ([], [])
-    made: DeviceClaimChange = "allocate" if write is not None and write.change == "allocate" else change
     protected, at = DELETE_PROTECTION in claim.metadata.finalizers, len(state.out)
     decision = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups, protected)
-    named = [*before[0], *pods], [*before[1], *groups]
-    state.device_writes[key] = DeviceWrite(uid, made, change, *named, sent=(at, decision))
+    made = change
+    if write is not None:
+        made = "allocate" if write.change == "allocate" else change
+        pods, groups = (*write.pods, *pods), (*write.groups, *groups)
+    state.device_writes[key] = DeviceWrite(uid, made, change, pods, groups, sent=(at, decision))
     state.out.append(decision)
 
 
-def _join(
-    state: LifecycleState, write: DeviceWrite, pods: list[tuple[str, str]], groups: list[tuple[str, str]]
-) -> bool:
+def _join(state: LifecycleState, write: DeviceWrite, pods: Sequence[UserName], groups: Sequence[UserName]) -> bool:
     """Have more users written along with those for whom a claim is written in this turn; returns whether it is."""
     decision = write.in_hand(state.out)
     if decision is None or write.sent is None:
         return False
     added = [one for one in groups if one not in decision.groups]
-    joined = msgspec.structs.replace(decision, pods=[*decision.pods, *pods], groups=[*decision.groups, *added])
+    joined = msgspec.structs.replace(decision, pods=(*decision.pods, *pods), groups=(*decision.groups, *added))
     at = write.sent[0]
     state.out[at], write.sent = joined, (at, joined)
-    write.pods += pods
-    write.groups += added
+    write.pods, write.groups = (*write.pods, *pods), (*write.groups, *added)
     return True
 
 
@@ -408,8 +426,8 @@ def _forget_refusals(state: LifecycleState, member: Member) -> None:
             del state.device_writes[key]
             continue
         user = _user(state, member, key)
-        write.pods = [one for one in write.pods if one[1] != user.uid]
-        write.groups = [one for one in write.groups if one[1] != user.uid]
+        write.pods = tuple([one for one in write.pods if one[1] != user.uid])
+        write.groups = tuple([one for one in write.groups if one[1] != user.uid])
         write.failure, write.version = "", claim.metadata.resource_version
 
 

@@ -87,7 +87,11 @@ class ReserveVolume(Decision, frozen=True, tag="reserve-volume"):
     version: str = ""
 
 
-class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
+UserName = tuple[str, str]
+"""Name and uid of a pod or PodGroup that uses a claim."""
+
+
+class WriteDeviceClaim(Decision, frozen=True, gc=False, tag="write-device-claim"):
     """Write on a ResourceClaim what it has and who uses it; answered by `DeviceClaimWritten`.
 
     Attributes:
@@ -106,8 +110,8 @@ class WriteDeviceClaim(Decision, frozen=True, tag="write-device-claim"):
     change: DeviceClaimChange
     version: str = ""
     allocation: Allocation | None = None
-    pods: list[tuple[str, str]] = []
-    groups: list[tuple[str, str]] = []
+    pods: tuple[UserName, ...] = ()
+    groups: tuple[UserName, ...] = ()
     protected: bool = False
 
 

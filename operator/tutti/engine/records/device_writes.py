@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from tutti.engine.records.decisions import DeviceClaimChange, ExtendedClaimChange, WriteDeviceClaim
+import msgspec
+
+from tutti.engine.records.decisions import DeviceClaimChange, ExtendedClaimChange, UserName, WriteDeviceClaim
 
 
-@dataclass(slots=True)
-class DeviceWrite:
+class DeviceWrite(msgspec.Struct, eq=False, gc=False):
     """What has been asked to be written on one claim.
 
     Attributes:
@@ -30,8 +31,8 @@ class DeviceWrite:
     uid: str
     change: DeviceClaimChange | ExtendedClaimChange
     asked: DeviceClaimChange | ExtendedClaimChange
-    pods: list[tuple[str, str]] = field(default_factory=list)
-    groups: list[tuple[str, str]] = field(default_factory=list)
+    pods: tuple[UserName, ...] = ()
+    groups: tuple[UserName, ...] = ()
     answered: bool = False
     version: str = ""
     failure: str = ""
