@@ -129,9 +129,10 @@ class Devices(KeptObjects):
         if not self.held:
             self.write()
 
-    def lose_writes(self) -> None:
-        """Have nobody write what has been decided and is not written yet."""
-        self._waiting.clear()
+    def lose_writes(self) -> list[WriteDeviceClaim | WriteExtendedClaim]:
+        """Have nobody write what has been decided and is not written yet; returns that."""
+        lost, self._waiting = self._waiting, []
+        return lost
 
     def write(self) -> None:
         """Write what has been decided so far, as an API server takes it."""

@@ -64,7 +64,7 @@ class CoreState:
             a class of their own, or whose owners say something.
         members: Pods of ours.
         pod_group_of: Where each member is filed.
-        dirty: Who must be looked at again; whether for nothing but binds that took effect (`touch_bound`).
+        dirty: Who must be looked at again; whether for nothing but what `touch_bound` says.
         timers: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         keeping_room: Gangs that run and keep room for members that are yet to be made, and perhaps some that did.
         followers: Those who wait for others to end.
@@ -120,7 +120,7 @@ class CoreState:
             self.nominations.touched.add(key)
 
     def touch_bound(self, key: WorkloadKey) -> None:
-        """Note that a bind of a workload took effect, and that nothing else was seen of it."""
+        """Note that a bind of a workload took effect, or that a claim of its placed pods is another, and no more."""
         self.dirty.setdefault(key, True)
         if self.nominations.ours:
             self.nominations.touched.add(key)

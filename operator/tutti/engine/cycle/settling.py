@@ -1,7 +1,7 @@
 """What is done for one workload of which something was observed: it is read, and brought up to date with its pods.
 
-Of most of what is observed while a cluster fills, that a bind took effect, nothing follows that is read: it is the same
-pods, of the same objects. Then a workload is only brought up to date.
+Of most of what is observed while a cluster fills, that a bind took effect or a claim was given its devices, nothing
+follows that is read: it is the same pods, of the same objects. Then a workload is only brought up to date.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def bring_up_to_date(state: State, workload: Workload) -> None:
 
 
 def follow_binds(state: State, workload: Workload) -> None:
-    """Do what follows from binds that took effect, where nothing else was observed of a workload."""
+    """Do what follows from binds that took effect and claims that were written, where nothing else was observed."""
     if not specs.reads_the_same(state, workload):
         specs.read_workload(state, workload)
     _go_on(state, workload)

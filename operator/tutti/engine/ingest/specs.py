@@ -55,7 +55,7 @@ from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import MemberGroup, Owned
 from tutti.engine.records.workloads import GangStyle, Phase, Workload
 
-_BINDING: Final = Phase.BINDING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+_ON_THEIR_WAY: Final = (Phase.RESERVED, Phase.BINDING)
 
 
 def read_workload(state: IngestState, workload: Workload) -> None:
@@ -91,12 +91,12 @@ def read_workload(state: IngestState, workload: Workload) -> None:
 
 
 def reads_the_same(state: IngestState, workload: Workload) -> bool:
-    """Whether it need not be read of a workload what it asks for, because binds of it are all that there is of news.
+    """Whether it need not be read of a workload what it asks for: binds and claims of placed pods are all the news.
 
     What goes by the queue that it was admitted through since is read.
     """
     known = state.catalog
-    if not workload.reads_alike or workload.phase is not _BINDING or workload.checks or workload.provisioning:
+    if not workload.reads_alike or workload.phase not in _ON_THEIR_WAY or workload.checks or workload.provisioning:
         return False
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         return False

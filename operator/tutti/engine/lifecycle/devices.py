@@ -81,11 +81,14 @@ def object_seen(state: LifecycleState, found: DeviceObject) -> None:
         if state.cluster.nodes.devices.book.put_template(found):
             _touch_makers(state, found.metadata.namespace)
         return
-    state.touch_pods(state.cluster.device_users.put(found))
-    if isinstance(found, ResourceClaim):
-        claim_changed(state, found.key)
-        if is_being_freed(state, found):
-            state.cluster.device_users.holders.give_up(found.key)
+    concerned = state.cluster.device_users.put(found)
+    if not isinstance(found, ResourceClaim):
+        state.touch_pods(concerned)
+        return
+    _touch_users(state, concerned)
+    claim_changed(state, found.key)
+    if is_being_freed(state, found):
+        state.cluster.device_users.holders.give_up(found.key)
 
 
 def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: str) -> None:
@@ -99,6 +102,14 @@ def object_gone(state: LifecycleState, kind: DeviceKind, namespace: str, name: s
     state.touch_pods(state.cluster.device_users.drop(kind, namespace, name))
     if kind == "ResourceClaim":
         claim_changed(state, (namespace, name))
+
+
+def _touch_users(state: LifecycleState, pods: Iterable[PodKey]) -> None:
+    """Look at the workloads of pods whose claim is another; those that have their place ask for what they asked for."""
+    for key in pods:
+        address, record = state.pod_group_of.get(key), state.cluster.pods.get(key)
+        if address is not None:
+            (state.touch_bound if record is not None and record.place else state.touch)(address[0])
 
 
 def _touch_makers(state: LifecycleState, namespace: str) -> None:
@@ -130,7 +141,23 @@ def device_claim_written(state: LifecycleState, result: DeviceClaimWritten) -> N
         removed(state, key, why)
     elif write.change == "make":
         state.touch_pods(_promised(state, key))
-    state.touch_pods(state.cluster.nodes.devices.book.users(key))
+    users = state.cluster.nodes.devices.book.users(key)
+    gives = result.done and result.change in ("allocate", "reserve")
+    state.touch_pods(_unnoted(state, key, write, users) if gives else users)
+
+
+def _unnoted(state: LifecycleState, key: ClaimKey, write: DeviceWrite, users: Iterable[PodKey]) -> list[PodKey]:
+    """Return of the users of a claim that was written those for whom something follows from that before it is seen.
+
+    What was written counts once it is seen. Where it has been, these are the users that the claim does not name.
+    """
+    book = state.cluster.nodes.devices.book
+    claim = book.claims.get(key)
+    if claim is None or not is_since(claim, write):
+        return []
+    named = {one.uid for one in claim.status.reserved_for}
+    members = [member for pod in users if (member := state.members.get(pod)) is not None]
+    return [one.pod.key for one in members if _user(state, one, key).uid not in named]
 
 
 def _promised(state: LifecycleState, key: ClaimKey) -> Iterable[PodKey]:
