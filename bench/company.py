@@ -67,8 +67,11 @@ def gangs(shape: str, nodes: int, count: int, size: int) -> float:
     return _in_turn(lambda: once(_PLAIN, _PLAIN), lambda: once(spec, group))
 
 
-def claims(nodes: int, count: int) -> float:
-    """Equal single pods, each of which claims a device of the eight of a node; plain ones ask for a GPU."""
+def claims(nodes: int, count: int, *, bound: bool = False) -> float:
+    """Equal single pods, each of which claims a device of the eight of a node; plain ones ask for a GPU.
+
+    Until these are bound; and until the claims of the others are written, or, with `bound`, these are bound, too.
+    """
 
     def plain() -> float:
         engine = cluster(nodes)
@@ -80,9 +83,47 @@ def claims(nodes: int, count: int) -> float:
         for i in range(count):
             engine.observe(DeviceClaimSeen(devices.claim(f"p{i}", f"p{i}", 1)))
             engine.observe(PodSeen(devices.pod(f"p{i}")))
-        return devices.until_written(engine, count)
+        return (devices.until_bound if bound else devices.until_written)(engine, count)
 
     return _in_turn(plain, claiming)
+
+
+def claiming_gangs(nodes: int, count: int, size: int) -> float:
+    """Gangs of equal pods, each of which claims a device, until their claims are written; plain ones until bound."""
+
+    def plain() -> float:
+        engine = cluster(nodes)
+        for i in range(count):
+            see(engine, "PodGroup", f"gang-{i}", {"schedulingPolicy": {"gang": {"minCount": size}}}, "team")
+            pods(engine, size, {GROUP: f"gang-{i}"})
+        return timed(lambda: engine.decide(NOW + 1), count * size)
+
+    def claiming() -> float:
+        engine = devices.with_gpus(nodes)
+        for i in range(count):
+            see(engine, "PodGroup", f"gang-{i}", {"schedulingPolicy": {"gang": {"minCount": size}}}, "team")
+            for name in [f"gang-{i}-{rank}" for rank in range(size)]:
+                engine.observe(DeviceClaimSeen(devices.claim(name, name, 1)))
+                engine.observe(PodSeen(devices.pod(name, labels={GROUP: f"gang-{i}"})))
+        return devices.until_written(engine, count * size)
+
+    return _in_turn(plain, claiming)
+
+
+def extended(nodes: int, count: int) -> float:
+    """Equal single pods that ask for an extended resource that devices stand in for, until their claims are made."""
+
+    def plain() -> float:
+        engine = cluster(nodes)
+        pods(engine, count, {})
+        return timed(lambda: engine.decide(NOW + 1), count)
+
+    def asking() -> float:
+        engine = devices.with_gpus(nodes, "nvidia.com/gpu")
+        pods(engine, count, {})
+        return devices.until_written(engine, count)
+
+    return _in_turn(plain, asking)
 
 
 def _in_turn(plain: Callable[[], float], mine: Callable[[], float]) -> float:

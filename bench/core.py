@@ -83,6 +83,25 @@ def beside_plain() -> dict[str, Measure]:
         2,
         slow=True,
     )
+    out["single_claims_bound_nodes1000_times"] = Measure(
+        "the same until they are bound: claims written and seen",
+        "times",
+        partial(company.claims, 1000, 1000, bound=True),
+        slow=True,
+    )
+    out["single_extended_nodes1000_times"] = Measure(
+        "1,000 equal single pods with an extended resource that devices stand in for, 1,000 nodes",
+        "times",
+        partial(company.extended, 1000, 1000),
+        slow=True,
+    )
+    for size in (10, 100):
+        out[f"gang{size}_claims_nodes1000_times"] = Measure(
+            f"gangs of {size}, each pod claims a device, 1,000 nodes",
+            "times",
+            partial(company.claiming_gangs, 1000, 1000 // size, size),
+            slow=True,
+        )
     return out
 
 

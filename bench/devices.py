@@ -27,13 +27,14 @@ from tutti.api.core import (
 from tutti.api.devices import ClaimConsumer, DeviceClass, ResourceClaim, ResourceSlice
 from tutti.cluster.cluster import Cluster
 from tutti.engine.cycle.engine import Engine
-from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.engine.records.decisions import Bind, WriteDeviceClaim, WriteExtendedClaim
 from tutti.engine.records.device_observations import (
     DeviceClaimSeen,
     DeviceClassSeen,
     SliceSeen,
 )
 from tutti.engine.records.observations import (
+    DeviceClaimWritten,
     NamespaceSeen,
     NodeSeen,
     PodSeen,
@@ -49,10 +50,11 @@ ISLAND = f"{DRIVER}/island"
 GPUS = 8
 
 
-def gpu_class() -> DeviceClass:
-    """All devices of the driver."""
+def gpu_class(resource: str = "") -> DeviceClass:
+    """All devices of the driver, which stand in for an extended resource, if that is given."""
     selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
-    return msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}, DeviceClass)
+    spec = {"selectors": selectors, "extendedResourceName": resource}
+    return msgspec.convert({"metadata": {"name": "gpu"}, "spec": spec}, DeviceClass)
 
 
 def slice_of(node: str) -> ResourceSlice:
@@ -107,11 +109,11 @@ def _node(name: str) -> Node:
     return Node(ObjectMeta(name, labels={"kubernetes.io/hostname": name}), status=NodeStatus(offered))
 
 
-def with_gpus(nodes: int) -> Engine:
-    """An engine that knows so many nodes with eight GPUs each."""
+def with_gpus(nodes: int, resource: str = "") -> Engine:
+    """An engine that knows so many nodes with eight GPUs each, which stand in for an extended resource, if given."""
     engine = Engine(TuttiConfiguration())
     engine.observe(NamespaceSeen(Namespace(ObjectMeta(name="team"))))
-    engine.observe(DeviceClassSeen(gpu_class()))
+    engine.observe(DeviceClassSeen(gpu_class(resource)))
     for i in range(nodes):
         engine.observe(NodeSeen(_node(f"n{i:05d}")))
         engine.observe(SliceSeen(slice_of(f"n{i:05d}")))
@@ -151,12 +153,46 @@ def until_written(engine: Engine, claims: int) -> float:
     gc.collect()
     start = clock()
     decided = [*engine.decide(NOW + 1)]
-    while sum(isinstance(one, WriteDeviceClaim) for one in decided) < claims:
+    while sum(isinstance(one, WriteDeviceClaim | WriteExtendedClaim) for one in decided) < claims:
         more = engine.decide(NOW + 1)
         if not more:
             raise SystemExit(f"{claims} claims were to be written: this measured something else")
         decided += more
     return (clock() - start) * 1e3
+
+
+def until_bound(engine: Engine, claims: int) -> float:
+    """Milliseconds of deciding and observing until so many claims are written, are seen so, and their pods bound.
+
+    The answers of the writer come before what is seen, in a turn of their own; a pod has one claim of its name.
+    """
+    gc.collect()
+    start = clock()
+    writes = [one for one in engine.decide(NOW + 1) if isinstance(one, WriteDeviceClaim)]
+    took = clock() - start
+    seen = [DeviceClaimSeen(_written(one, str(version))) for version, one in enumerate(writes, start=1)]
+    about = [(one.namespace, one.name, one.uid, one.change) for one in writes]
+    answers = [DeviceClaimWritten(*one, done=True, version=str(version)) for version, one in enumerate(about, start=1)]
+    gc.collect()
+    start = clock()
+    for observations in (answers, seen):
+        for one in observations:
+            engine.observe(one)
+        decided = engine.decide(NOW + 1)
+    took += clock() - start
+    if sum(isinstance(one, Bind) for one in decided) != claims:
+        raise SystemExit(f"{claims} pods with claims were to be bound: this measured something else")
+    return took * 1e3
+
+
+def _written(write: WriteDeviceClaim, version: str) -> ResourceClaim:
+    """A claim as it comes over the wire once this has been written on it."""
+    before = claim(write.name, write.name, 1)
+    users = [ClaimConsumer("", "pods", *one) for one in write.pods]
+    status = msgspec.structs.replace(before.status, allocation=write.allocation, reserved_for=users)
+    metadata = msgspec.structs.replace(before.metadata, resource_version=version)
+    after = msgspec.structs.replace(before, metadata=metadata, status=status)
+    return msgspec.json.decode(msgspec.json.encode(after), type=ResourceClaim)
 
 
 def preempt(nodes: int, size: int, *, per_pod: int = 1) -> float:
