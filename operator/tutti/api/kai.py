@@ -14,15 +14,16 @@ from typing import Final
 from tutti.api.messages import escape_controls
 
 ANNOTATIONS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+_SAID: Final = frozenset(ANNOTATIONS)
 REASON: Final = "UnsupportedGPUSharing"
 _LONGEST: Final = 64
 
 
 def refusal(annotations: Mapping[str, str]) -> str:
     """Return why a pod that asks for part of a GPU as KAI's users do has no node from here; "" where it does not."""
-    said = next((key for key in ANNOTATIONS if key in annotations), "")
-    if not said:
+    if _SAID.isdisjoint(annotations):
         return ""
+    said = next(key for key in ANNOTATIONS if key in annotations)
     value = escape_controls(annotations[said][:_LONGEST])
     return (
         f"annotation {said}: {value} asks for part of a GPU, and only KAI's binder can tell the container which GPU "

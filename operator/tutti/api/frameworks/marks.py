@@ -54,6 +54,8 @@ def next_owner(references: Sequence[OwnerReference]) -> tuple[OwnerReference | N
     The controller; where there is none, the only owner. Pod groups and workloads of Kubernetes are none: from 1.37 on
     they stand beside the Job that makes the pods.
     """
+    if not references:
+        return None, 0
     owners = [one for one in references[:MOST_OWNERS] if one.api_version.partition("/")[0] not in _NOT_OWNERS]
     controller = next((one for one in owners if one.controller), None)
     if controller is not None or len(owners) == 1:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
@@ -42,6 +42,7 @@ SCALE_DOWN_MARK = f"{GROUP}/scale-down-protection"
 
 MOVING_KEYS = (MOVABLE_ANNOTATION, SAFE_TO_EVICT, SCALE_DOWN_MARK)
 """The annotations that tell whether a pod may be moved."""
+_ABOUT_MOVING: Final = frozenset(MOVING_KEYS)
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
 """While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
@@ -55,6 +56,8 @@ def says_movable(annotations: Mapping[str, str]) -> bool | None:
     What cluster-autoscaler must not evict (its FAQ, "safe-to-evict") is not moved either, whatever else is said. What
     was written here to keep its node does not count: a move gives the gang others.
     """
+    if _ABOUT_MOVING.isdisjoint(annotations):
+        return None
     said = annotations.get(MOVABLE_ANNOTATION)
     ours = SAFE_TO_EVICT in annotations.get(SCALE_DOWN_MARK, "").split(",")
     if (annotations.get(SAFE_TO_EVICT) == "false" and not ours) or (said is not None and said != "true"):
