@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.engine.devices import written
-from tests.engine.lifecycle.test_devices import gang, with_devices
+from tests.engine.gangs_with_devices import gang, with_devices
 from tests.engine.world import World
 from tutti.api.devices import ClaimConsumer, ResourceClaim
 from tutti.engine.ingest.specs import reads_the_same

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
-from tests.engine.lifecycle.test_devices import gang as plain_gang
-from tests.engine.lifecycle.test_devices import replays, with_devices
+from tests.engine.gangs_with_devices import gang as plain_gang
+from tests.engine.gangs_with_devices import replays, with_devices
 from tests.engine.stories.test_native_groups import NATIVE
 from tests.engine.world import World, replaced
 from tutti.api.core import OwnerReference, PodClaimStatus, PodResourceClaim, SchedulingGroup

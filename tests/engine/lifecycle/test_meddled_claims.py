@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
-from tests.engine.lifecycle.test_devices import gang, with_devices
+from tests.engine.gangs_with_devices import gang, with_devices
 from tests.engine.world import World
 from tutti.api.devices import ClaimConsumer, ResourceClaim
 from tutti.engine.lifecycle.device_pools import GRACE_SECONDS

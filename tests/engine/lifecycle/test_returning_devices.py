@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.devices import asks_for, device_class, resource_slice
-from tests.engine.lifecycle.test_devices import gang, with_devices
+from tests.engine.gangs_with_devices import gang, with_devices
 from tests.engine.world import World
 from tutti.engine.records.decisions import WriteDeviceClaim
 
