@@ -142,14 +142,22 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 def one_after_another(cluster: Cluster, pod_class: PodClass, count: int, profile: Profile) -> list[int]:
-    """The rows of pods decided one by one, each seeing those before it as bound; the lowest row wins a tie."""
+    """The rows of pods decided one by one, each seeing those before it as bound.
+
+    Of nodes worth the same, that with the fewest pods is taken, or the lowest row where pods gather.
+    """
     out: list[int] = []
     cluster_nodes = cluster.nodes
+
+    def pods_there(row: int) -> tuple[int, int]:
+        return int(cluster_nodes.requested[row, cluster_nodes.resource_index.column("pods")]), row
+
     for _ in range(count):
         decision = decide(pod_class, cluster_nodes, NO_FLAVOR, profile)
         if not len(decision.rows):
             break
-        row = int(decision.rows[int(np.argmax(decision.total))])
+        best = decision.rows[decision.total == decision.total.max()].tolist()
+        row = best[0] if profile.gathers(pod_class) else min(best, key=pods_there)
         out.append(row)
         cluster_nodes.requested[row] += cluster_nodes.vector(pod_class.requests)
         cluster_nodes.scored[row] += np.array(pod_class.weight)

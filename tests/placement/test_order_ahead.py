@@ -72,7 +72,7 @@ def happen(cluster, what, number, pod_class, profile):
 @given(
     st.lists(st.tuples(st.sampled_from([4, 8, 64]), st.sampled_from([16, 64])), min_size=3, max_size=12),
     st.lists(st.tuples(st.integers(2, 9), st.sampled_from(MEANWHILE)), min_size=4, max_size=9),
-    st.sampled_from(["100m", "500m", "1"]),
+    st.sampled_from(["", "100m", "500m", "1"]),
     st.sampled_from(PACKINGS),
 )
 def test_the_next_gang_goes_on_where_the_last_one_ended(sizes, gangs, cpu, packing):
@@ -96,7 +96,7 @@ def test_the_next_gang_goes_on_where_the_last_one_ended(sizes, gangs, cpu, packi
 @given(
     st.lists(st.tuples(st.sampled_from([4, 8, 64]), st.sampled_from([16, 64])), min_size=3, max_size=12),
     st.lists(st.tuples(st.integers(1, 9), st.sampled_from(MEANWHILE[:-1])), min_size=4, max_size=9),
-    st.sampled_from(["100m", "1", "3"]),
+    st.sampled_from(["", "100m", "1", "3"]),
     st.sampled_from(PACKINGS),
     st.sampled_from(MINDING),
 )

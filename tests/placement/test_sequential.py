@@ -42,10 +42,11 @@ def alike_clusters(draw: st.DrawFn) -> Cluster:
     specs(),
     st.sampled_from(LABELS),
     st.integers(1, 30),
+    st.sampled_from(["", "500m"]),
     st.sampled_from([AllocationScore(), AllocationScore(most=True)]),
 )
-def test_pods_that_mind_each_other_go_where_sequential_decisions_put_them(cluster, spec, labels, count, packing):
-    pod_class = cluster.classes.of(pod("p", labels=labels, cpu="500m", **spec).spec, "default", labels)
+def test_pods_that_mind_each_other_go_where_sequential_decisions_put_them(cluster, spec, labels, count, cpu, packing):
+    pod_class = cluster.classes.of(pod("p", labels=labels, cpu=cpu, **spec).spec, "default", labels)
     profile = with_packing(packing)
     expected = one_after_another(cluster, pod_class, count, profile)
     with cluster.transaction() as transaction:

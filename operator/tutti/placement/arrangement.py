@@ -33,6 +33,7 @@ from tutti.placement.node_choice import NodeChoice, discriminating_scores, reser
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
+from tutti.placement.ties import best_first
 from tutti.placement.upper_bounds import (
     has_affinity_satisfied,
     may_defer_affinity,
@@ -165,7 +166,7 @@ class Backtracking:
             mask.astype(np.int64),
             discriminating_scores(pod_class, self.nodes, self.profile),
         )
-        ranked = rows[np.argsort(-choice.worth(rows), kind="stable")]
+        ranked = rows[best_first(choice.keys(rows))]
         if self._alike:
             _, first = np.unique(self._features(ranked), axis=0, return_index=True)
             ranked = ranked[np.sort(first)]

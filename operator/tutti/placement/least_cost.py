@@ -35,6 +35,7 @@ from tutti.placement.plugins.network_overhead import (
 )
 from tutti.placement.profile import Profile
 from tutti.placement.sites import Sites
+from tutti.placement.ties import best_first
 
 MOST_TRIED: Final = 8
 """How many plans are tried; more are looked at where rules forbid some."""
@@ -180,8 +181,9 @@ class _Search:
             return
         wanted = np.array([part.ask.required for part in self.parts], dtype=np.int64)
         if len(rows) <= _MOST_NODES:
-            worth = self.parts[0].seen.choice.worth(rows)
-            best = rows[np.argsort(-worth, kind="stable")]  # of plans that cost the same the first sites go first
+            best = rows[
+                best_first(self.parts[0].seen.choice.keys(rows))
+            ]  # of plans that cost the same the first sites go first
             sites = Sites.of_nodes(best, self.places)
             problem = self._problem(sites, wanted)
             if problem.plans <= MOST_PLANS:
@@ -369,7 +371,7 @@ class _Search:
             fits &= self.nodes.allocatable[:, column] - self.nodes.requested[:, column] >= amount
         rows = np.flatnonzero(fits)
         if len(rows):
-            whole[rows[int(self.parts[number].seen.choice.worth(rows).argmax())]] = True
+            whole[rows[int(self.parts[number].seen.choice.keys(rows).argmax())]] = True
         return whole
 
     def _taken(

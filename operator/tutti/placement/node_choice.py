@@ -9,7 +9,8 @@ Scores that are scaled to the best feasible node change when the last best node 
 goes on with what is left. Pods with inter-pod constraints go one by one (`sequential.py`). Pods that are packed by
 their accelerators take node after node whole (`plugins/accelerator_packing.py`).
 
-Ties go to the lower row, so that equal input gives equal output.
+Of nodes that are worth the same, pods that ask for nothing take the one with the fewest pods (`ties.py`), where a pair
+counts with how many are there before it; of those, and all other pods, the lowest row.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tutti.placement.plugins.accelerator_packing import Packing
 from tutti.placement.plugins.device_links import linked_first
 from tutti.placement.profile import Profile
 from tutti.placement.sequential import SequentialChoice, ordered
+from tutti.placement.ties import TieRule, best_first, fewest_pods, the_first
 
 _FIRST_DEPTH = 4
 _FEW_PAIRS = 4096
@@ -57,7 +59,8 @@ class NodeChoice:
         room: int64[rows], how many more pods each node could take; it falls as pods are placed.
         preferences: Raw points over all rows of the preferences that tell nodes apart.
 
-    Of nodes that are worth the same, the first is taken: by its row, or for a gang by the order of `linked_first`.
+    Of nodes that are worth the same, `ties.py` says which is taken; for a gang whose devices are linked, the first by
+    the order of `linked_first`.
     """
 
     nodes: NodeColumns
@@ -73,6 +76,10 @@ class NodeChoice:
         if self.preferences:
             worth += self._preferred(rows)
         return worth
+
+    def keys(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: higher for rows that are taken before others; of equal ones the first is."""
+        return self._tie_rule().keys(self.worth(rows), rows)
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
@@ -96,7 +103,7 @@ class NodeChoice:
             Per class int64[rows], how many on each row.
         """
         rows, wanted = np.flatnonzero(self.room), [many for _, many in shares]
-        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), sum(wanted))
+        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), sum(wanted), self._tie_rule())
         each = [self._counted(share) for share in np.split(order, np.cumsum(wanted)[:-1])]
         for (pod_class, _), counts in zip(shares, each, strict=True):
             taken = np.flatnonzero(counts)
@@ -107,7 +114,8 @@ class NodeChoice:
     def _merged(self, wanted: int, ties: Rows | None) -> Rows:
         if wanted and ties is None and not self.preferences and self._is_kept:
             return self._in_known_order(wanted)
-        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left), ties)
+        rule = self._tie_rule(ties)
+        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left, rule), ties)
 
     def _in_known_order(self, wanted: int) -> Rows:
         """Place pods where nothing but what nodes have in use tells them apart; goes on where the last ones ended."""
@@ -119,7 +127,7 @@ class NodeChoice:
             return order
         rows, has_room = self.room.nonzero()[0], self.room > 0
         more = ahead.worth_ordering(self.pod_class, self.room, wanted)
-        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), more)
+        order = self._merge(rows, np.zeros(len(rows), dtype=np.int64), more, self._tie_rule())
         lasting = before_one_is_full(order, self.room) if more > wanted else 0
         self._take(self._counted(order[:wanted]))
         ahead.keep(self.pod_class, scoring, has_room, order[wanted:lasting])
@@ -164,8 +172,9 @@ class NodeChoice:
         if packing is None:
             return self._counted(self._in_sequence(wanted, states, scorers, self._ties(wanted), last=last))
         gathering = packing.gathering(self.pod_class, self.nodes, self.room, wanted)
-        choice = self._sequential(states, scorers)
-        placed = self._counted(choice.by_row(wanted, gathering, self._ties(wanted)))
+        ties = self._ties(wanted)
+        choice = self._sequential(states, scorers, ties)
+        placed = self._counted(choice.by_row(wanted, gathering, ties))
         self._take(placed)
         return placed
 
@@ -184,7 +193,7 @@ class NodeChoice:
         *,
         last: bool,
     ) -> Rows:
-        choice = self._sequential(states, scorers)
+        choice = self._sequential(states, scorers, ties)
         if ties is not None:
             return self._taken(choice.by_row(wanted, None, ties))
         if wanted == 1:
@@ -226,10 +235,14 @@ class NodeChoice:
         return rows
 
     def _sequential(
-        self, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+        self,
+        states: Sequence[PreFilterState],
+        scorers: Sequence[PreScoreState | None],
+        ties: Rows | None,
     ) -> SequentialChoice:
         weighted = [(one, state) for one, state in zip(self.profile.neighbours, scorers, strict=True) if state]
-        return SequentialChoice(self.room, self._fill, self._first, self.preferences, states, weighted)
+        rule = self._tie_rule(ties)
+        return SequentialChoice(self.room, self._fill, self._first, self.preferences, states, weighted, rule)
 
     def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows], ties: Rows | None) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
@@ -237,7 +250,7 @@ class NodeChoice:
         Args:
             wanted: How many; all of them fit.
             order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k; of those that
-                are worth the same, the first it was given.
+                nothing tells apart, the first it was given.
             ties: int64[rows], the places of the rows in the order in which they are given; None: as they are.
         """
         placed: list[Rows] = []
@@ -259,7 +272,7 @@ class NodeChoice:
         placed = np.zeros(len(self.room), dtype=np.int64)
         rows = ordered(self.room.nonzero()[0], ties)
         if len(rows):
-            best = int(self.worth(rows).argmax())
+            best = self._tie_rule(ties).first(self.worth(rows), rows)
             row = rows[best : best + 1]
             self.transaction.put(row, _FIRST, self.pod_class)
             self.room[row] -= 1
@@ -281,6 +294,11 @@ class NodeChoice:
                 total += scores if one.weight == 1 else scores * one.weight
         return total
 
+    def _tie_rule(self, ties: Rows | None = None) -> TieRule:
+        """Return which of nodes that are worth the same is taken, where `ties` are an order of their own or None."""
+        first = ties is not None or self.profile.gathers(self.pod_class)
+        return the_first(self.nodes) if first else fewest_pods(self.nodes)
+
     @property
     def _is_kept(self) -> bool:
         """Whether what one more pod is worth by how full a node is can be kept for whoever asks next."""
@@ -298,35 +316,37 @@ class NodeChoice:
         """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""
         return preferred_scores(self.preferences, rows)
 
-    def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
+    def _merge(self, rows: Rows, base: Scores, wanted: int, rule: TieRule) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
         if len(rows) > wanted + _FEW_OTHERS:  # a node outside the best ones by their first pod is never reached
             first = base + self._fill(rows, _FIRST)[0]
-            best = np.sort(_best_first(first)[:wanted])
+            best = np.sort(best_first(rule.keys(first, rows))[:wanted])
             rows, base = rows[best], base[best]
         room = np.minimum(self.room[rows], wanted)
         deepest = int(room.max())
         depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows)), _FEW_PAIRS // len(rows)))
-        reach, worth = np.minimum(room, depth), self._worth_down(rows, base, 1, depth)
+        reach, keys = np.minimum(room, depth), self._keys_down(rows, base, 1, depth, rule)
         while True:
-            order = _best_pairs(worth, reach, wanted)
+            order = _best_pairs(keys, reach, wanted)
             # A node taken as deep as was looked might have been worth more pods; look deeper there until none is.
             taken = np.bincount(order, minlength=len(rows)) >= depth
             deeper = np.flatnonzero(room > depth if len(order) < wanted else taken & (room > depth))
             if not len(deeper):
                 return rows[order]
             before, depth = depth, min(deepest, 4 * depth)
-            worth = np.pad(worth, ((0, depth - before), (0, 0)))
-            below = self._worth_down(rows[deeper], base[deeper], before + 1, depth)
-            worth[before:, deeper] = np.minimum(below, worth[before - 1, deeper])
+            keys = np.pad(keys, ((0, depth - before), (0, 0)))
+            below = self._keys_down(rows[deeper], base[deeper], before + 1, depth, rule)
+            keys[before:, deeper] = np.minimum(below, keys[before - 1, deeper])
             reach[deeper] = np.minimum(room[deeper], depth)
 
-    def _worth_down(self, rows: Rows, base: Scores, first: int, last: int) -> Scores:
-        """Return int64[last - first + 1, len(rows)]: what the nth pod is worth on a row, or one before it if less."""
-        scores = self._fill(rows, np.arange(first, last + 1, dtype=np.int64))
-        np.minimum.accumulate(scores, axis=0, out=scores)
+    def _keys_down(self, rows: Rows, base: Scores, first: int, last: int, rule: TieRule) -> Scores:
+        """Return int64[last - first + 1, len(rows)]: the key of the nth pod on a row, or of one before it if less."""
+        nth = np.arange(first, last + 1, dtype=np.int64)
+        scores = self._fill(rows, nth)
         scores += base
-        return scores
+        keys = rule.keys(scores, rows, nth[:, None] - 1)
+        np.minimum.accumulate(keys, axis=0, out=keys)
+        return keys
 
     def _cut(self, order: Rows, rows: Rows) -> int:
         """Return how many of the ordered pods are placed before a preference must be scaled anew."""
@@ -377,28 +397,21 @@ def _discriminating(
     return [(one, points) for one, points in found if points is not None and points.any()]
 
 
-def _best_pairs(worth: Scores, reach: Counts, wanted: int) -> Counts:
+def _best_pairs(keys: Scores, reach: Counts, wanted: int) -> Counts:
     """Return int64[wanted at most]: the columns of the best pairs of a node and the nth pod on it, the best first.
 
     Args:
-        worth: int64[depth, nodes], what the nth pod is worth.
+        keys: int64[depth, nodes], of the nth pod.
         reach: int64[nodes], how many pods of each are looked at.
         wanted: How many.
     """
-    depth, many = worth.shape
+    depth, many = keys.shape
     if int(reach.min()) >= depth:
-        values, pair_row = worth.T.ravel(), np.repeat(np.arange(many), depth)
+        values, pair_row = keys.T.ravel(), np.repeat(np.arange(many), depth)
     else:
         pair_row, pair_nth = np.nonzero(np.arange(1, depth + 1)[None, :] <= reach[:, None])
-        values = worth[pair_nth, pair_row]
-    return pair_row[_best_first(values)[:wanted]]
-
-
-def _best_first(values: Scores) -> Rows:
-    """Return the order from the highest value, ties in place; small integers, as scores are, sort faster."""
-    if int(values.max(initial=0)) < np.iinfo(np.int16).max // 2 and int(values.min(initial=0)) >= 0:
-        return np.argsort(-values.astype(np.int16), kind="stable")
-    return np.argsort(-values, kind="stable")
+        values = keys[pair_nth, pair_row]
+    return pair_row[best_first(values)[:wanted]]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Nodes that no filter or score between pods can tell apart, kept together with the best of each kind at hand.
 
-Rows of one kind differ only in how full they are. So each kind keeps its rows sorted by that score, and a step of a
-choice (`sequential.py`) looks at one row of each.
+Rows of one kind differ only in how full they are. So each kind keeps its rows sorted by that, by the score and by which
+of equal ones is taken (`ties.py`), and a step of a choice (`sequential.py`) looks at one row of each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 
 from tutti.placement.framework import Counts, Features, Mask, Rows, Scores
+from tutti.placement.ties import ascending
 
 MOST_KINDS = 1024
 """With more kinds than this a step over them costs as much as one over the nodes of a large cluster."""
@@ -30,14 +31,14 @@ class _Rest:
     """What of a kind is not in its heap yet.
 
     Attributes:
-        last: The last row of the first few with its score, as it is in the heap: before all of the rest.
+        last: The last row of the first few with its key, as it is in the heap: before all of the rest.
         rows: int64[k], the rest from the best on.
-        fill: int64[k], their scores by how full they are.
+        keys: int64[k], theirs by how full they are.
     """
 
     last: tuple[int, int]
     rows: Rows
-    fill: Scores
+    keys: Scores
 
 
 @dataclass(slots=True)
@@ -48,11 +49,13 @@ class NodeKinds:
         first: int64[kinds], the row that stands for each kind.
         sizes: int64[kinds], how many rows of each still have room.
         there: bool[kinds], which have any.
+        step: What one point is in a key.
     """
 
     first: Rows
     sizes: Counts
     there: Mask
+    step: int
     _ranks: Scores
     _span: int
     _spans: Counts
@@ -63,32 +66,48 @@ class NodeKinds:
     _branches: dict[tuple[int, int], int]
 
     @classmethod
-    def of(cls, rows: Rows, fill: Scores, features: Sequence[Features], *, wanted: int) -> NodeKinds | None:
+    def of(
+        cls, rows: Rows, keys: Scores, features: Sequence[Features], *, wanted: int, step: int = 1
+    ) -> NodeKinds | None:
         """Sort rows into kinds; None where there are more than are worth telling apart.
 
         Args:
             rows: int64[k], in order.
-            fill: int64[k], their scores by how full they are.
+            keys: int64[k], of their scores by how full they are, as `TieRule.keys` gives them.
             features: int64[rows] each, at least 0; rows that are equal in all of them are of one kind.
             wanted: How many rows will be taken out at most; of each kind so many of the best are kept.
+            step: What one point is in a key.
         """
         at, kind, sizes = _told_apart(rows, features)
         if len(sizes) > MOST_KINDS:
             return None
-        order = _by_kind_and_fill(kind, len(sizes), fill)
+        order = _by_kind_and_key(kind, keys)
         kept, few = np.minimum(sizes, wanted), max(_AT_LEAST, 2 * (1 + wanted // max(1, len(sizes))))
         begins, first = (np.cumsum(sizes) - sizes).tolist(), np.where(kept > 2 * few, few, kept).tolist()
         spans = list(zip(begins, first, kept.tolist(), strict=True))
         best = order if len(order) == sum(first) else np.concatenate([order[at : at + now] for at, now, _ in spans])
-        pairs = iter(zip((-fill[best]).tolist(), rows[best].tolist(), strict=True))
+        pairs = iter(zip((-keys[best]).tolist(), rows[best].tolist(), strict=True))
         heaps = [list(islice(pairs, now)) for now in first]
         beyond = {kind: order[at + now : at + most] for kind, (at, now, most) in enumerate(spans) if most > now}
-        rest = {kind: _Rest(heaps[kind][-1], rows[more], fill[more]) for kind, more in beyond.items()}
-        span = int(rows.max(initial=0)) + 1
+        rest = {kind: _Rest(heaps[kind][-1], rows[more], keys[more]) for kind, more in beyond.items()}
+        there, span = sizes > 0, int(rows.max(initial=0)) + 1
         ranks = np.array([_rank(heap, span) for heap in heaps], dtype=np.int64)
         origin = [(kind, 0) for kind in range(len(heaps))]
         branches = {one: kind for kind, one in enumerate(origin)}
-        return cls(rows[at], sizes, sizes > 0, ranks, span, np.array(span), heaps, rest, [rows[best]], origin, branches)
+        return cls(
+            rows[at],
+            sizes,
+            there,
+            step,
+            ranks,
+            span,
+            np.array(span * step),
+            heaps,
+            rest,
+            [rows[best]],
+            origin,
+            branches,
+        )
 
     def at_hand(self) -> Rows:
         """Return int64[m]: the rows that may be the best of their kind now or soon, without those returned before."""
@@ -100,7 +119,7 @@ class NodeKinds:
         return len(self._heaps)
 
     def worth(self, kinds: Rows, more: Scores | None) -> Scores:
-        """Return int64[k]: numbers that are higher for kinds worth more, and for the lower row of two worth the same.
+        """Return int64[k]: numbers that are higher for kinds whose best row is taken before that of others.
 
         Args:
             kinds: int64[k], those that have rows.
@@ -113,14 +132,14 @@ class NodeKinds:
 
     def worth_of(self, kind: int, more: int) -> int:
         """Return what `worth` does, of one kind."""
-        return int(self._ranks[kind]) + more * self._span
+        return int(self._ranks[kind]) + more * self.step * self._span
 
     def row(self, kind: int) -> int:
-        """Return the row that is the best of a kind by fill; the lowest of several."""
+        """Return the row of a kind that is taken first."""
         return self._heaps[kind][0][1]
 
     def move(self, kind: int, now: int, fill: int | None) -> bool:
-        """Take the best row of a kind for one of another, or of the same, with another score by fill.
+        """Take the best row of a kind for one of another, or of the same, with one pod more and another score by fill.
 
         Args:
             kind: Which kind it is of.
@@ -132,18 +151,18 @@ class NodeKinds:
         """
         heap = self._heaps[kind]
         if now == kind and fill is not None:
-            heapreplace(heap, (-fill, heap[0][1]))
+            heapreplace(heap, self._with_one_more(heap[0], fill))
             self._reach(kind, heap)
             self._ranks[kind] = _rank(heap, self._span)
             return False
-        _, row = heappop(heap)
+        best = heappop(heap)
         self._reach(kind, heap)
         self.sizes[kind] -= 1
         changed = not self.sizes[kind]
         if heap:
             self._ranks[kind] = _rank(heap, self._span)
         if fill is not None:
-            heappush(self._heaps[now], (-fill, row))
+            heappush(self._heaps[now], self._with_one_more(best, fill))
             self.sizes[now] += 1
             changed = changed or self.sizes[now] == 1
             self._ranks[now] = _rank(self._heaps[now], self._span)
@@ -151,13 +170,18 @@ class NodeKinds:
             self.there = self.sizes > 0
         return bool(changed)
 
+    def _with_one_more(self, entry: tuple[int, int], fill: int) -> tuple[int, int]:
+        """Return what stands in a heap for a row that has one pod more than before, and another score by fill."""
+        below, row = entry[0] % self.step, entry[1]  # a key is so many points less the pods that are there
+        return min(below + 1, self.step - 1) - fill * self.step, row
+
     def _reach(self, kind: int, heap: list[tuple[int, int]]) -> None:
         """Have all rows of a kind in its heap once the last of the first few is the best."""
         rest = self._rest.get(kind)
         if rest is None or heap[0] is not rest.last:
             return
         del self._rest[kind]
-        heap += zip((-rest.fill).tolist(), rest.rows.tolist(), strict=True)
+        heap += zip((-rest.keys).tolist(), rest.rows.tolist(), strict=True)
         heapify(heap)
         self._unasked.append(rest.rows)
 
@@ -178,12 +202,12 @@ class NodeKinds:
 
 
 def _rank(heap: list[tuple[int, int]], span: int) -> int:
-    """Return a number that is higher for a higher score by fill of the first row, and for the lower row of two alike.
+    """Return a number that is higher for a higher key of the first row, and for the lower row of two alike.
 
-    Scores are at most a few million (a weight by 100), and rows fewer than a million: this fits into 64 bits.
+    Keys and rows are small enough for this to fit into 64 bits (`ties.MOST_PODS`).
     """
-    fill, row = heap[0]
-    return -fill * span - row
+    key, row = heap[0]
+    return -key * span - row
 
 
 def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts, Counts]:
@@ -210,10 +234,7 @@ def _told_apart(rows: Rows, features: Sequence[Features]) -> tuple[Rows, Counts,
     return at, kind, counts[there]
 
 
-def _by_kind_and_fill(kind: Counts, kinds: int, fill: Scores) -> Rows:
-    """Return int64[k], the order by kind, then by fill from the highest, then as they are."""
-    least, most = int(fill.min(initial=0)), int(fill.max(initial=0))
-    width = most - least + 1
-    if kinds * width <= np.iinfo(np.uint16).max:  # small numbers are sorted by radix
-        return np.argsort((kind * width + (most - fill)).astype(np.uint16), kind="stable")
-    return np.lexsort((-fill, kind))
+def _by_kind_and_key(kind: Counts, keys: Scores) -> Rows:
+    """Return int64[k], the order by kind, then by key from the highest, then as they are."""
+    least, most = int(keys.min(initial=0)), int(keys.max(initial=0))
+    return ascending(kind * (most - least + 1) + (most - keys))

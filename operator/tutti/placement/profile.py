@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tutti.api.resources import PODS
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import (
@@ -119,6 +120,21 @@ class Profile:
         """Return what scores pods of a class by how full a node is."""
         packing = self.packing_of(pod_class)
         return self.fill if packing is None else (packing,)
+
+    def gathers(self, pod_class: PodClass) -> bool:
+        """Whether of nodes worth the same pods of a class take the first, so that they gather (`ties.py`).
+
+        All do that ask for anything, and all others where fuller nodes are worth more.
+        """
+        return pod_class.keep(("gathers", self), None, lambda: self._gathers(pod_class))
+
+    def _gathers(self, pod_class: PodClass) -> bool:
+        return (
+            any(amount for name, amount in pod_class.requests.items() if name != PODS)
+            or bool(pod_class.features & Feature.DEVICES)
+            or self.packing_of(pod_class) is not None
+            or any(isinstance(one, AllocationScore) and one.gathers for one in self.fill)
+        )
 
     @property
     def spreads_by_default(self) -> bool:

@@ -29,6 +29,7 @@ from tutti.placement.framework import (
 )
 from tutti.placement.node_kinds import NodeKinds
 from tutti.placement.plugins.accelerator_packing import Gathering
+from tutti.placement.ties import TieRule
 
 WeightedScorers = Sequence[tuple[InterPodScorer, PreScoreState]]
 
@@ -43,6 +44,7 @@ class SequentialChoice:
         points: Raw points over all rows of the preferences that tell nodes apart.
         states: The filters whose answer changes with each pod.
         weighted: The inter-pod scores, each with its state.
+        rule: Which of rows that are worth the same is taken.
     """
 
     room: Counts
@@ -51,6 +53,7 @@ class SequentialChoice:
     points: Points
     states: Sequence[PreFilterState]
     weighted: WeightedScorers
+    rule: TieRule
 
     def by_kind(self, most: int) -> ChoiceByKind | None:
         """Begin a choice over kinds for no more pods than that; returns None where kinds are of no use."""
@@ -62,7 +65,8 @@ class SequentialChoice:
         features += [column for _, one in weighted for column in one.features()]
         features += [points for _, points in self.points]
         rows = np.flatnonzero(self.room)
-        kinds = NodeKinds.of(rows, self.first(rows), features, wanted=most)
+        keys = self.rule.keys(self.first(rows), rows)
+        kinds = NodeKinds.of(rows, keys, features, wanted=most, step=self.rule.step)
         if kinds is None:
             return None
         deepest = min(int(self.room.max(initial=0)), most)
@@ -74,14 +78,16 @@ class SequentialChoice:
         rows = np.flatnonzero(feasible(self.room > 0, self.states))
         if not len(rows):
             return []
-        row = int(rows[int((self._worth(rows) + self.first(rows)).argmax())])
+        worth = self._worth(rows)
+        worth += self.first(rows)
+        row = int(rows[self.rule.first(worth, rows)])
         self._add(row)
         return [row]
 
     def by_row(self, wanted: int, gathering: Gathering | None, ties: Rows | None = None) -> list[int]:
         """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn.
 
-        Of rows that are worth the same, the first by `ties` is taken, int64[rows], or else the first.
+        Of rows that nothing tells apart, the first by `ties` is taken, int64[rows], where they are given.
         """
         order: list[int] = []
         placed = np.zeros(len(self.room), dtype=np.int64)
@@ -100,7 +106,7 @@ class SequentialChoice:
             else:
                 there = placed[rows]
                 worth = gathering.worth(rows, worth, there, np.minimum(self.room[rows] - there, wanted - before))
-            row = int(rows[int(worth.argmax())])
+            row = int(rows[self.rule.first(worth, rows, placed[rows])])
             order.append(row)
             placed[row] += 1
             if placed[row] < self.room[row]:

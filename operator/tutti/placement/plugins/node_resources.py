@@ -248,6 +248,11 @@ class AllocationScore:
     weight: int = 1
     name: str = "NodeResourcesFit"
 
+    @property
+    def gathers(self) -> bool:
+        """Whether a full node scores more than an empty one."""
+        return self.shape[-1][1] > self.shape[0][1] if self.shape else self.most
+
     def scores(self, pod_class: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> NDArray[np.int64]:
         """Score each node as it would be with the `nth` more pod of the class on it.
 
