@@ -33,7 +33,7 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 	@$(BIN)/tutti demo $(if $(KEEP),--keep)
 
 test: $(READY) ## The whole test suite
-	@$(BIN)/python -m pytest -n 4 --dist loadgroup
+	@$(BIN)/python -m pytest -n 6 --dist loadgroup
 
 PYTHONS ?= 3.11 3.12 3.13
 ROOMS ?= tests/api tests/quota tests/placement tests/engine/stories tests/cli/views
