@@ -86,7 +86,7 @@ def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
     out = []
     for need in needs:
         least = 0 if need.required else min(need.extra, need.group.missing)
-        out.append(replace(need, required=need.required + least, extra=need.extra - least))
+        out.append(msgspec.structs.replace(need, required=need.required + least, extra=need.extra - least))
     return out
 
 
