@@ -132,6 +132,16 @@ def test_a_turn_that_raises_costs_one_workload_until_it_is_mended(monkeypatch, w
     assert not world.engine.state.cluster.nodes.requested.any()
 
 
+def test_a_single_pod_that_could_not_be_read_is_among_those_whose_priority_does_not_tell_all(monkeypatch):
+    world = begin()
+    Broken(monkeypatch, "tutti.engine.ingest.specs.settle_promises")
+    world.pod("bad-alone", queue="queue")
+    world.pod("good-alone", queue="queue")
+    world.pod("plain")
+    world.run()
+    assert {name for _, _, name in world.engine.state.unlike_singles} == {"bad-alone", "good-alone"}
+
+
 @pytest.mark.parametrize("where", ["settling", "queueing", "admitting", "telling, its status"])
 def test_a_workload_that_is_set_aside_says_so_and_what_was_raised(monkeypatch, where):
     world = begin()

@@ -63,6 +63,8 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     workload.problem, workload.ranked = None, False
     answers = answers_of(workload)
     kind, namespace, name = workload.key
+    if kind == "Pod":
+        state.unlike_singles[workload.key] = workload  # as one whose reading fails may be
     if kind == "Workload":
         _read_workload_object(state, workload, state.catalog.get(WorkloadObject, namespace, name))
     elif kind == "PodGroup":
@@ -83,11 +85,8 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         read_hints(state, workload)
     workload.reads_alike = not answers and _reads_alike(workload)
-    if kind == "Pod":
-        if workload.reads_alike and not workload.queue and not workload.ranked:
-            state.unlike_singles.pop(workload.key, None)
-        else:
-            state.unlike_singles[workload.key] = workload
+    if kind == "Pod" and workload.reads_alike and not workload.queue and not workload.ranked:
+        del state.unlike_singles[workload.key]
 
 
 def reads_the_same(state: IngestState, workload: Workload) -> bool:
