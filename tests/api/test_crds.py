@@ -17,6 +17,7 @@ from celpy.adapter import json_to_cel
 from tests.api.manifests import RIGHT, WRONG, Wrong, manifest
 from tutti.api.crds import crd, crd_file_name, to_yaml, write_definitions
 from tutti.api.kinds import KINDS
+from tutti.api.model import Lenient
 from tutti.api.templates import QUANTITY
 
 DIRECTORY = Path(__file__).parents[2] / "crds"
@@ -205,3 +206,30 @@ def test_names_and_short_names_are_unique():
     assert len(taken) == len(set(taken))
     assert {"cq", "lq", "wl", "pg", "rf"} <= set(taken)
     assert all(name["categories"] == ["tutti"] for name in names)
+
+
+def test_a_schema_says_of_fields_what_stands_below_them_however_they_are_called_there():
+    def said(**how: bool) -> dict[str, str]:
+        found = Quotas.model_json_schema(**how)["properties"]
+        return {name: one["description"] for name, one in found.items() if "description" in one}
+
+    assert said(by_alias=True) == {"inCohort": "What it may lend.", "name": "Another name."}
+    assert said(by_alias=False) == {"in_cohort": "What it may lend.", "name": "Another name."}
+
+
+def test_a_schema_without_the_source_of_its_class_says_nothing_of_fields():
+    defined: dict[str, Any] = {"Lenient": Lenient}
+    exec('class Unseen(Lenient):\n    name: str = ""\n    """Its name."""', defined)
+    assert "description" not in defined["Unseen"].model_json_schema()["properties"]["name"]
+
+
+class _Named(Lenient):
+    name: str = ""
+    """A name."""
+    in_cohort: int = 0
+    """What it may lend."""
+
+
+class Quotas(_Named):
+    name: str = "x"
+    """Another name."""

@@ -103,16 +103,20 @@ class Described(BaseModel):
         texts = {name: text for one in reversed(cls.__mro__) for name, text in _texts_below_fields(one).items()}
         for name, field in cls.model_fields.items():
             if name in texts:
-                json_schema["properties"][field.alias or name].setdefault("description", texts[name])
+                called = field.alias if field.alias in json_schema["properties"] else name  # as whoever asks wants
+                json_schema["properties"][called].setdefault("description", texts[name])
         return json_schema
 
 
 @cache
 def _texts_below_fields(model: type) -> Mapping[str, str]:
-    """Return the text below each field that a class of ours has itself."""
+    """Return the text below each field that a class of ours has itself; nothing where there is no source."""
     if not issubclass(model, Described):
         return {}
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    except (OSError, TypeError):
+        return {}
     assert isinstance(definition, ast.ClassDef)
     return {
         field.target.id: inspect.cleandoc(below.value.value)
