@@ -70,7 +70,8 @@ def gangs(shape: str, nodes: int, count: int, size: int) -> float:
 def claims(nodes: int, count: int, *, bound: bool = False) -> float:
     """Equal single pods, each of which claims a device of the eight of a node; plain ones ask for a GPU.
 
-    Until these are bound; and until the claims of the others are written, or, with `bound`, these are bound, too.
+    Plain pods are measured until they are bound, the others until their claims are written, or with `bound` until they
+    are bound as well.
     """
 
     def plain() -> float:

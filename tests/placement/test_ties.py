@@ -288,9 +288,9 @@ def test_more_pods_than_keys_have_room_for_count_as_the_most():
 
 
 def test_the_most_that_keys_are_made_of_fits_into_64_bits():
-    highest = (1 << 24) * MOST_PODS * (1 << 20)
-    assert highest < np.iinfo(np.int64).max
-    assert MAX_SCORE * 100 * 100 < 1 << 24
+    """The weight of an extender may be 1,000,000, that of a score 100."""
+    assert np.iinfo(np.int64).max > ((1 << 27) - 1) * MOST_PODS * (1 << 20)
+    assert MAX_SCORE * (1_000_000 + 100 * 100) < 1 << 27
 
 
 @examples(100)

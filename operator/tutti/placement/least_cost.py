@@ -181,9 +181,8 @@ class _Search:
             return
         wanted = np.array([part.ask.required for part in self.parts], dtype=np.int64)
         if len(rows) <= _MOST_NODES:
-            best = rows[
-                best_first(self.parts[0].seen.choice.keys(rows))
-            ]  # of plans that cost the same the first sites go first
+            # Of plans that cost the same the first sites go first.
+            best = rows[best_first(self.parts[0].seen.choice.keys(rows))]
             sites = Sites.of_nodes(best, self.places)
             problem = self._problem(sites, wanted)
             if problem.plans <= MOST_PLANS:

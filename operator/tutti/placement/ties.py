@@ -29,10 +29,10 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Counts, Rows, Scores
 
 MOST_PODS = 1 << 16
-"""More pods than so many on one node, less one, count as that many: keys must have room for scores beside them.
+"""Nodes with as many pods as this count alike: a key has room for scores beside pods.
 
-Scores are less than 2**24 (a weight by 100, of several), and rows fewer than 2**20: what `NodeKinds` makes of these
-three fits into 63 bits.
+With worths below 2**27 (weights of profiles are small; an extender's may be 1,000,000, by 100) and rows fewer than
+2**20, what `NodeKinds` makes of the three fits into 63 bits.
 """
 
 

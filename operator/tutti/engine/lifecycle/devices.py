@@ -67,7 +67,10 @@ _DONE = BindingProgress(_BOUND)
 _TO_ASK = BindingProgress(_UNASKED)
 _BEING_WRITTEN = BindingProgress(_UNDER_WAY)
 _GETTING_READY = BindingProgress(_UNDER_WAY)
-"""Of a claim that waits for what the drivers of its devices say of them, or to be seen without these."""
+"""Of a claim that waits for what the drivers of its devices say of them, or to be seen without these.
+
+Equal to the one above, and another: claims of which nothing is being written are told apart by it.
+"""
 
 
 def object_seen(state: LifecycleState, found: DeviceObject) -> None:
