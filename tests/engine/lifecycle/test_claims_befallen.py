@@ -128,11 +128,16 @@ def test_an_operator_that_died_amid_writes_gives_no_device_twice():
     assert half.change == "allocate"
 
 
-def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
-    world = with_devices(nodes=2)
+def claimed_on_a_node_that_is_gone(world: World) -> None:
+    """A claim `mine` whose devices are where no pod can go."""
     where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
     result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
     allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+
+
+def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
+    world = with_devices(nodes=2)
+    claimed_on_a_node_that_is_gone(world)
     world.pod("p", gpus=0, device_claims=("mine",))
     world.until(60)
 
@@ -143,9 +148,7 @@ def test_devices_that_keep_a_pod_off_every_node_are_taken_away_from_its_claim():
 def test_devices_that_could_not_be_taken_away_are_taken_away_later():
     """A write that failed is over: the claim is not taken for one that is losing its devices for ever."""
     world = with_devices(nodes=2)
-    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
-    result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
-    allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+    claimed_on_a_node_that_is_gone(world)
     world.devices.conflicts = {"mine"}
     world.pod("p", gpus=0, device_claims=("mine",))
     world.until(60)
@@ -162,9 +165,7 @@ def test_devices_that_could_not_be_taken_away_are_taken_away_later():
 def test_devices_that_keep_a_pod_off_every_node_stay_while_another_uses_them():
     """kube-scheduler 1.36, PostFilter: only of claims that nobody uses, or this pod alone."""
     world = with_devices(nodes=2)
-    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
-    result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
-    allocated(world, "mine", {"results": [result]}, nodeSelector=where)
+    claimed_on_a_node_that_is_gone(world)
     claim = world.devices.claim("mine")
     users = [ClaimConsumer(resource="pods", name="runs", uid="another")]
     world.devices.put(msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users)))

@@ -38,6 +38,7 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.extension import PluginCall, Pods, Rooms
 
 WAITING_FOR_APPROVAL = "WaitingForApproval"
+_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 
 
 def is_approved(state: LifecycleState, workload: Workload) -> bool:
@@ -103,7 +104,6 @@ def approval_asked(state: LifecycleState, workload: Workload) -> tuple[str, str]
     return None
 
 
-_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
 STARTING = (Phase.WAITING, Phase.RESERVED)
 """The phases in which none of a reservation has been sent."""
 
