@@ -6,12 +6,12 @@ from tests.engine.devices import asks_for, device_class, resource_slice
 from tests.engine.world import World
 
 
-def with_devices(*, nodes: int = 3, count: int = 8, **world) -> World:
-    """Nodes with some devices each."""
+def with_devices(*, nodes: int = 3, count: int = 8, gpus: int = 0, **world) -> World:
+    """Nodes with some devices each, and GPUs beside them."""
     out = World(**world)
     out.devices.put(device_class())
     for i in range(nodes):
-        out.node(f"n{i}", gpus=0)
+        out.node(f"n{i}", gpus=gpus)
         out.devices.put(resource_slice(f"n{i}", count))
     return out
 

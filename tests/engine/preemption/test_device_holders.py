@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from tests.engine.devices import asks_for, device_class, resource_slice
+from tests.engine import gangs_with_devices
+from tests.engine.devices import asks_for
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
 from tutti.engine.records.decisions import Evict
 
 
 def with_devices(*, nodes: int = 2, count: int = 4, **world) -> World:
-    """Nodes with some devices each."""
-    out = World(**world)
-    out.devices.put(device_class())
-    for i in range(nodes):
-        out.node(f"n{i}", gpus=8)
-        out.devices.put(resource_slice(f"n{i}", count))
-    return out
+    """Nodes with some devices each, and eight GPUs beside them."""
+    return gangs_with_devices.with_devices(nodes=nodes, count=count, gpus=8, **world)
 
 
 def gang(world: World, name: str, size: int, *, count: int = 4, gpus: int = 0, match: str = "", **pod) -> None:
