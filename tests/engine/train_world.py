@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from tests.engine.decision_writers import merged
 from tests.engine.held_owners import HeldWorld, template
-from tests.engine.world import merged
 from tutti.api.core import Pod
 from tutti.api.frameworks.projection import projected
 from tutti.api.frameworks.starting import restored, start_state, started, suspended

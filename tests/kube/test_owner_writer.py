@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.engine.world import merged
+from tests.engine.decision_writers import merged
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.starting import STARTED_ANNOTATION, Directives
 from tutti.engine.records.decisions import StartOwner, SuspendOwner

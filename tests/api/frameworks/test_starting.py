@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.world import merged
+from tests.engine.decision_writers import merged
 from tutti.api.frameworks import KindTable
 from tutti.api.frameworks.projection import placed_roles, projected
 from tutti.api.frameworks.starting import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.world import GPU, START, World, merged
+from tests.engine.decision_writers import merged
+from tests.engine.world import GPU, START, World
 from tutti.engine.records.decisions import NotePluginFault
 from tutti.engine.records.plugins import Enabled
 from tutti.plugins import Go, Refuse, Wait
