@@ -1,6 +1,6 @@
 """What must always hold of an engine, by what it has been told: the numbers are those of docs/architecture.md.
 
-Histories of observations (`test_invariants.py`) and the simulation of whole processes (`tests/simulation`) check the same.
+Histories of observations (`tests/engine/histories`) and the simulation of whole processes (`tests/simulation`) check the same.
 """
 
 from __future__ import annotations

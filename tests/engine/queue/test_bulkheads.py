@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.engine.histories.watched import Watched
 from tests.engine.ingest.owners import IN_QUEUE, indexed, pods
-from tests.engine.stories.test_invariants import Watched
 from tests.engine.world import GPU
 from tutti.api.conventions import reading
 from tutti.cluster.classes import ClassBook

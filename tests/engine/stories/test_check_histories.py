@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.drawing import TIMES, examples
-from tests.engine.stories.test_invariants import OFTEN, Histories, Watched
+from tests.engine.histories.draws import OFTEN
+from tests.engine.histories.watched import Watched
+from tests.engine.stories.test_invariants import Histories
 from tutti.engine.records.workloads import Phase
 
 CHECKS = st.sampled_from(["x", "y"])

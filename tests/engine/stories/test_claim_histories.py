@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.drawing import TIMES, examples
+from tests.engine.histories.draws import RARELY
 from tests.engine.lifecycle.test_volumes import PROVISIONER
 from tests.engine.storage import ZONE
-from tests.engine.stories.test_invariants import RARELY
 from tests.engine.stories.test_volume_histories import Stored
 from tests.placement.storage import HOSTNAME, at, capacity, claim, csi_driver, csi_node, storage_class, volume
 from tutti.api.core import Namespace, ObjectMeta

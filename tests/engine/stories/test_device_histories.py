@@ -18,8 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.drawing import TIMES, examples
 from tests.engine.devices import DRIVER, asks_for, decoded, device_class, resource_slice
 from tests.engine.hami_world import HamiWorld
+from tests.engine.histories.draws import RARELY
+from tests.engine.histories.watched import Watched
 from tests.engine.lifecycle.test_group_claims import group, member, network
-from tests.engine.stories.test_invariants import RARELY, Watched
 from tests.engine.stories.test_native_groups import NATIVE
 from tutti.api.core import Namespace, ObjectMeta
 from tutti.api.devices import ResourceSlice

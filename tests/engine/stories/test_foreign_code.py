@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from tests.drawing import TIMES, examples
-from tests.engine.stories.test_invariants import Histories, Watched
+from tests.engine.histories.watched import Watched
+from tests.engine.stories.test_invariants import Histories
 from tests.engine.world import GPU
 from tutti.engine.records.decisions import AnyDecision, AskExtender
 from tutti.engine.records.observations import ExtenderAnswered

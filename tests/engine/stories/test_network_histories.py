@@ -11,7 +11,9 @@ from hypothesis.stateful import rule
 
 from tests.differential.network import app_group, labelled, network_topology
 from tests.drawing import TIMES, examples
-from tests.engine.stories.test_invariants import RACK_OF, Histories, Watched
+from tests.engine.histories.draws import RACK_OF
+from tests.engine.histories.watched import Watched
+from tests.engine.stories.test_invariants import Histories
 from tutti.api.network import APP_GROUP, REGION, TOPOLOGY, ZONE
 from tutti.engine.records.decisions import AnyDecision
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.drawing import TIMES, examples
+from tests.engine.histories.draws import KINDS, OFTEN
 from tests.engine.stories.test_check_histories import Checked
-from tests.engine.stories.test_invariants import KINDS, OFTEN, Histories
+from tests.engine.stories.test_invariants import Histories
 from tutti.api.kinds.provisioning import PROVISIONING_CONTROLLER
 from tutti.engine.records.provisioning import ProvisioningStage
 from tutti.engine.records.workloads import ADMITTED

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.drawing import TIMES, examples
-from tests.engine.stories.test_invariants import GANGS, NODES, RARELY, Histories, Watched
+from tests.engine.histories.draws import GANGS, NODES, RARELY
+from tests.engine.histories.watched import Watched
+from tests.engine.stories.test_invariants import Histories
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.pledges import BindingStage, binding_progress
