@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from tests.hostile.kinds import Json, Target, grafted, keys, sample, targets, texts_of_json
+from tests.hostile.kinds import targets
 from tests.hostile.shapes import TEXT, Path, Shape, places
+from tests.hostile.target import Json, Target, grafted, sample
+from tests.hostile.texts import keys, texts_of_json
 from tests.hostile.values import Literally, hostile, written
 from tutti.api.frameworks import KNOWN_KINDS
 

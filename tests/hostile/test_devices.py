@@ -16,7 +16,9 @@ import pytest
 from tests.engine.devices import asks_for, decoded, device_class, resource_slice
 from tests.engine.world import World
 from tests.hostile.cases import Case, sweep
-from tests.hostile.kinds import DEVICES, NAMESPACE, targets
+from tests.hostile.kinds import targets
+from tests.hostile.other_projects import DEVICES
+from tests.hostile.target import NAMESPACE
 from tests.hostile.ward import HONEST, HarmError, Ward, treat
 from tutti.api.devices import EXTENDED_CLAIM, ResourceClaim
 from tutti.api.selectors import Toleration

@@ -12,11 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.hostile import kinds
+from tests.hostile import honest, texts
 from tests.hostile.cases import Case, Graft, fields, shown, sweep, values
 from tests.hostile.command import batches, culprit, in_process, report, smallest, summary
-from tests.hostile.kinds import DEVICES, GANGS, Target, targets, texts_of_json
+from tests.hostile.honest import GANGS
+from tests.hostile.kinds import targets
+from tests.hostile.other_projects import DEVICES
 from tests.hostile.shapes import Shape, shape_of
+from tests.hostile.target import Target
+from tests.hostile.texts import texts_of_json
 from tests.hostile.ward import TOPOLOGIES, Ward, harm, treat
 from tutti.api import network, provisioning, throttles
 from tutti.api.configuration import Conventions, TuttiConfiguration
@@ -66,7 +70,7 @@ def test_pods_of_all_conventions_are_read_and_refused():
     named = {convention for convention, times in ward.claims.items() if times}
     assert named >= {"none", "schedulerPlugins", *reading.READERS} - {"scheduler_plugins"}
     assert GANGS.keys() == reading.READERS.keys()
-    ward.show(Case(pods, "gang of pfnet", (Graft(("metadata", "annotations", kinds.PFNET_SIZE), "[", ""),), 100))
+    ward.show(Case(pods, "gang of pfnet", (Graft(("metadata", "annotations", honest.PFNET_SIZE), "[", ""),), 100))
     assert ward.claims["refused"] == 1
 
 
@@ -83,7 +87,7 @@ def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
     assert {target.resource.label for target in TARGETS.values()} >= {
         one.name for one in optional_kinds(TuttiConfiguration())
     }
-    found = set(kinds.keys())
+    found = set(texts.keys())
     assert membership_keys(Conventions()) <= found
     assert {"scheduling.tutti.dev/admission", "scheduling.tutti.dev/admission-gate"} <= found
     assert "volume.kubernetes.io/selected-node" in found

@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.engine.world import World
 from tests.hostile.cases import Case
-from tests.hostile.kinds import NAMESPACE, QUEUE, targets
+from tests.hostile.kinds import targets
+from tests.hostile.target import NAMESPACE, QUEUE
 from tutti.api import numa
 from tutti.api.configuration import Conventions, TuttiConfiguration
 from tutti.api.conventions import ConventionError, membership_of

@@ -18,8 +18,8 @@ from typing import Any
 from tests.controller.objects import cluster_queue, local_queue, obj, pod
 from tests.controller.process import CRDS, Cluster, Operator, operator, until
 from tests.hostile.cases import Case
-from tests.hostile.kinds import NAMESPACE, QUEUE
 from tests.hostile.tally import Tally
+from tests.hostile.target import NAMESPACE, QUEUE
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
 from tutti.api import network, numa, provisioning, throttles

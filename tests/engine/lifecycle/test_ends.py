@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.lifecycle.test_eviction import conditions, evicted
+from tests.engine.lifecycle.workloads_to_evict import conditions, evicted
 from tests.engine.world import World, replaced
 
 GROUPS = ({"name": "launcher", "count": 1}, {"name": "workers", "count": 2})

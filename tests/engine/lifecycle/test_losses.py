@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.ingest.owners import IN_QUEUE, a_world, indexed, pods
-from tests.engine.lifecycle.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
+from tests.engine.lifecycle.degraded_gangs import WINDOW, come_back, die, evicted, running, successors
 from tests.engine.world import World
 from tutti.engine.records.workloads import Phase
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engine.lifecycle.degraded_gangs import WINDOW, degraded, evicted
 from tests.engine.lifecycle.test_member_loss import lose
-from tests.engine.lifecycle.test_whole_for_life import WINDOW, degraded, evicted
 from tests.engine.world import World
 
 SIZE = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.lifecycle.test_eviction import stop
 from tests.engine.lifecycle.test_permit import TEMPLATE
+from tests.engine.lifecycle.workloads_to_evict import stop
 from tests.engine.world import GPU, World
 from tutti.api.selectors import Taint
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION

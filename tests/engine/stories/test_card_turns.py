@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.hami_world import HamiWorld
-from tests.engine.stories.test_shared_cards import said
+from tests.engine.stories.test_card_locks import said
 from tutti.api.conditions import timestamp
 from tutti.api.hami import LOCK, LOCK_SECONDS
 from tutti.engine.records.decisions import Bind
