@@ -24,7 +24,7 @@ from tutti.controller.dispatch import Dispatch
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.ingest import specs
 from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, reservation
-from tutti.engine.preemption import by_priority
+from tutti.engine.preemption import lower_priority
 from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records import pod_sets
 from tutti.engine.records.decisions import WriteDeviceClaim
@@ -214,7 +214,7 @@ BREAKAGES: dict[str, Break] = {
     "quota of what was lost is anybody's": always(member_loss, "charge_of_loss", None),
     "a degraded gang is never restarted": nothing(member_loss, "_restart_in_time"),
     "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
-    "members leave one by one though their gang needs them": always(by_priority, "_leaves_whole", False),
+    "members leave one by one though their gang needs them": always(lower_priority, "leaves_whole", False),
     "successors are placed one by one": successors_come_one_by_one,
     "pods are bound before their claims have devices": devices_go_unwritten,
     "devices that claims have are free": held_devices_are_free,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import World
 from tutti.engine.admission import batches
-from tutti.engine.preemption import PreemptionState, by_priority, nominations
+from tutti.engine.preemption import PreemptionState, lower_priority, nominations
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.records.decisions import Evict
 
@@ -65,7 +65,7 @@ def played(drawn: dict[str, list[tuple[int, int]]]) -> World:
 @given(histories())
 def test_each_chooses_as_if_it_looked_at_everything_anew(drawn):
     kept = played(drawn)
-    units, follow = by_priority._kept_units, NominatedColumns.follow
+    units, follow = lower_priority.victim_units, NominatedColumns.follow
 
     def looking_anew(state: PreemptionState, *arguments):
         state.candidates.forget()
@@ -76,7 +76,7 @@ def test_each_chooses_as_if_it_looked_at_everything_anew(drawn):
         follow(self, *arguments)
 
     with (
-        mock.patch.object(by_priority, "_kept_units", looking_anew),
+        mock.patch.object(lower_priority, "victim_units", looking_anew),
         mock.patch.object(nominations, "_hinges_on", return_value=None),
         mock.patch.object(NominatedColumns, "follow", reading_anew),
     ):
@@ -125,7 +125,7 @@ def waiting_for_victims(many: int) -> World:
 
 def looks_in_a_turn_of_six(world):
     """How often who may be taken out is looked for in a turn in which six are."""
-    with mock.patch.object(by_priority, "_candidates", wraps=by_priority._candidates) as looked:
+    with mock.patch.object(lower_priority, "_candidates", wraps=lower_priority._candidates) as looked:
         world.run()
     assert sum(isinstance(one, Evict) for one in world.log) == 6
     return looked.call_count

@@ -3,8 +3,8 @@
 It is tried after the quota rules have found nobody (`by_quota.preempt`).
 
 That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods
-fit then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
-here; the quota rules take out others for that.
+fit then (`placement/preemption/victims.py`), and a gang may be a victim as a whole (`lower_priority.py` says who may be
+one). Whose quota is used does not matter here; the quota rules take out others for that.
 
 Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
 of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
@@ -13,25 +13,20 @@ its own priority is not taken out for it, whatever their pods say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
 from tutti.api.messages import counted
-from tutti.cluster.placed_pods import Slots
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
-from tutti.engine.lifecycle.quota_usage import protected_until, workload_of
-from tutti.engine.preemption import PreemptionState, kept_room, nominated_room, nominations
-from tutti.engine.preemption.candidates import Candidates
+from tutti.engine.preemption import PreemptionState, kept_room, lower_priority, nominated_room, nominations
 from tutti.engine.preemption.kept_room import FreedRoom
 from tutti.engine.preemption.moves import restored_wait, victims_of_moves
-from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
-from tutti.engine.preemption.surplus import surplus_members, surplus_of
+from tutti.engine.preemption.nominated_room import would_borrow
+from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.discretion import pod_named, workload_named
@@ -40,14 +35,8 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
-from tutti.placement.framework import Rows
-from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
-from tutti.quota.flavors import Queue
-from tutti.quota.holder_use import PART
-from tutti.quota.snapshot import AdmittedWorkload, Snapshot
-from tutti.quota.tree import Usage, add_to
 
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 PREEMPTED = "ByPodPriority"
@@ -112,10 +101,10 @@ def preempt_by_priority(
     workload = entry.workload
     if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
         return None
-    if not _anybody_below(state, priority):
+    if not lower_priority.is_anybody_below(state, priority):
         return None  # of a gang that keeps room some pods run
     borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
-    units = _kept_units(state, workload, priority, borrowing)
+    units = lower_priority.victim_units(state, workload, priority, borrowing)
     for one in [one for one in options if one.asks]:
         if one.contested:
             continue  # that is for the quota rules
@@ -155,138 +144,6 @@ def restore_nomination(state: PreemptionState, workload: Workload) -> None:
         nominations.begin_nomination(state, workload.key, found)
 
 
-def _anybody_below(state: PreemptionState, priority: int) -> bool:
-    columns = state.cluster.pod_columns
-    return bool(((columns.row >= 0) & (columns.priority < priority)).any())
-
-
-def _kept_units(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
-    """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
-    if any(member.pod.slot >= 0 for member in workload.members()):
-        return _units(state, _candidates(state, workload, priority, borrowing))
-    name = "" if borrowing is None else borrowing.name
-    kept, key = state.nominations.kept, (state.cluster.pod_columns.version, priority, workload.priority, name)
-    if key not in kept:
-        if key not in state.candidates.of:
-            state.candidates.of[key] = _candidates(state, workload, priority, borrowing)
-        kept[key] = _units(state, state.candidates.of[key])
-    return kept[key]
-
-
-def _units(state: PreemptionState, candidates: Candidates) -> VictimUnits:
-    """Return who may be taken out; those who have been asked to leave already hurt nobody by it."""
-    singles, leaving = candidates.singles.copy(), _asked_slots(state)
-    leaving = leaving[singles[leaving]]
-    singles[leaving] = False
-    return VictimUnits.among(state.cluster, np.flatnonzero(singles), candidates.gangs, leaving)
-
-
-def _candidates(state: PreemptionState, workload: Workload, priority: int, borrowing: Queue | None) -> Candidates:
-    """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
-    columns = state.cluster.pod_columns
-    singles = (columns.row >= 0) & (columns.priority < priority)
-    gangs: list[GangUnit] = []
-    for member in workload.members():
-        if member.pod.slot >= 0:
-            singles[member.pod.slot] = False
-    for other in _other_than_pods(state, workload, priority):
-        below = other.priority < workload.priority
-        if (below and not other.queue and other.key[0] == "Pod") or other is workload or other.phase not in ADMITTED:
-            continue
-        protected = protected_until(state, other)
-        if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
-            singles[_slots(member.pod for member in other.members())] = False
-        elif protected > state.now:
-            singles[_slots(member.pod for member in other.members())] = False
-            state.nominations.look_again(protected)
-        elif other.key[0] != "Pod":
-            for gang in _gang_units(other):
-                singles[_slots(gang.pods)] = False
-                if all(pod.priority < priority for pod in gang.pods):
-                    gangs.append(gang)
-    return Candidates(singles, gangs)
-
-
-def _other_than_pods(state: PreemptionState, workload: Workload, priority: int) -> Iterable[Workload]:
-    """Return those of whom the priority of their pods does not tell whether a workload may take them out.
-
-    It tells of nearly all single pods: those that are as important as the workload are as important as its pods.
-    """
-    if priority > workload.priority:
-        return state.workloads.values()
-    return chain(state.gangs.values(), state.unlike_singles.values())
-
-
-def _slots(pods: Iterable[PodRecord]) -> list[int]:
-    """Return where those pods stand in the columns that stand there."""
-    return [pod.slot for pod in pods if pod.slot >= 0]
-
-
-def _gang_units(workload: Workload) -> Iterator[GangUnit]:
-    """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
-    together: list[PodRecord] = []
-    for group in workload.groups.values():
-        surplus = surplus_of(workload, group)
-        yield from (GangUnit([pod], pod.priority, harmless=True) for pod in surplus)
-        if _leaves_whole(workload):
-            apart = {pod.key for pod in surplus}
-            there = (member.pod for member in group.members.values() if member.pod.place)
-            together += [pod for pod in there if pod.key not in apart]
-    if together:
-        only_reserved = workload.phase is Phase.RESERVED
-        yield GangUnit(together, max(pod.priority for pod in together), harmless=only_reserved)
-
-
-def _leaves_whole(workload: Workload) -> bool:
-    """Whether the required members of each group leave together.
-
-    They do: fewer could not run. But for a gang that runs and whose PodGroup says otherwise (disruptionMode: Pod).
-    """
-    return not (workload.leaves_by_pod and workload.phase is Phase.SCHEDULED)
-
-
-def _asked_to_leave(state: PreemptionState) -> Iterator[PodRecord]:
-    """Yield the pods that have been asked to leave for somebody, of which it has not been seen yet that they do."""
-    for nomination in state.nominations.ours.values():
-        for key, uid in nomination.victims.items() if nomination.asked else ():
-            pod = state.cluster.pods.get(key)
-            if pod is not None and pod.uid == uid and not pod.deleting:
-                yield pod
-
-
-def _asked_slots(state: PreemptionState) -> Slots:
-    """Return the slots of those who have been asked to leave and have places, in the order in which they were."""
-    version = state.cluster.pod_columns.version
-    if state.candidates.asked is None or state.candidates.asked[0] != version:
-        slots = [pod.slot for pod in _asked_to_leave(state) if pod.slot >= 0]
-        state.candidates.asked = version, np.array(slots, dtype=np.int64)
-    return state.candidates.asked[1]
-
-
-def _begin_asking(
-    state: PreemptionState, workload: Workload, nomination: Nomination, victims: Sequence[PodRecord]
-) -> None:
-    """Begin a nomination, keeping what is known of whom others of the same priority may take out as far as it holds.
-
-    Pods that leave by themselves and are in no queue are candidates whatever their phase, for everybody above them.
-    """
-    asked, of = _asked_slots(state), state.candidates.of
-    nominations.begin_nomination(state, workload.key, nomination)
-    slots = [pod.slot for pod in victims if not pod.deleting]
-    state.candidates.asked = state.cluster.pod_columns.version, np.append(asked, np.array(slots, dtype=np.int64))
-    if all(_counts_by_itself(state, pod) for pod in victims):
-        state.candidates.of = {key: one for key, one in of.items() if key[2] >= workload.priority}
-
-
-def _counts_by_itself(state: PreemptionState, pod: PodRecord) -> bool:
-    """Whether a victim is of no gang and no queue of ours."""
-    member = state.members.get(pod.key)
-    if member is None or member.pod is not pod:
-        return True
-    key = state.pod_group_of[pod.key][0]
-    return key[0] == "Pod" and not state.workloads[key].queue
-
-
 def _nominate(
     state: PreemptionState, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
 ) -> Explanation:
@@ -295,15 +152,15 @@ def _nominate(
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
-        spots=list(spots_of(state, lacking.needs, chosen.rows)),
+        spots=list(nominations.spots_of(state, lacking.needs, chosen.rows)),
         wants=nominations.wants_of(entry.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
         why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
-    asked = np.isin([pod.slot for pod in chosen.victims], _asked_slots(state)).tolist()
-    _begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
+    asked = np.isin([pod.slot for pod in chosen.victims], lower_priority.asked_slots(state)).tolist()
+    lower_priority.begin_asking(state, workload, nomination, list({pod.key: pod for pod in chosen.victims}.values()))
     fresh = [pod for pod, again in zip(chosen.victims, asked, strict=True) if not (pod.deleting or again)]
     queue = "" if entry.queue is None else entry.queue.name
     if fresh:
@@ -322,7 +179,7 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
     text += f"({', '.join(names)}{more}); the room for its {counted(pods, 'pod')} is held until {again}"
     nomination = Nomination(
         priority=priority,
-        spots=list(spots_of(state, freed.option.needs, freed.rows)),
+        spots=list(nominations.spots_of(state, freed.option.needs, freed.rows)),
         wants=nominations.wants_of(entry.needs),
         victims={pod.key: pod.uid for pod in freed.awaited},
         charges=freed.option.charged,
@@ -339,14 +196,6 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
     if not nomination.victims:
         state.touch(workload.key)  # there is nobody to wait for
     return nomination.why
-
-
-def spots_of(state: PreemptionState, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
-    """Yield where the required pods of some needs go."""
-    for need, mine in zip(needs, rows, strict=True):
-        for index, row in enumerate(mine.tolist()):
-            pod = need.members[index].pod.key if index < len(need.members) else None
-            yield Spot(need.pod_class, state.cluster.nodes.names[row], pod)
 
 
 def _waiting_for(
@@ -397,7 +246,7 @@ def _for_whom(state: PreemptionState, workload: Workload, priority: int, reader:
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
     """Whether a gang that leaves whole cannot do without some of its members."""
     surplus = {member.pod.key for member in surplus_members(workload)}
-    return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
+    return lower_priority.leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
 
 
 def report_preempted(state: PreemptionState, pod: PodRecord, for_whom: str) -> None:
@@ -406,38 +255,3 @@ def report_preempted(state: PreemptionState, pod: PodRecord, for_whom: str) -> N
     state.out.append(
         EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
     )
-
-
-def set_apart(state: PreemptionState, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:
-    """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
-
-    Gangs that have handed over some of what they use already stay as they are.
-
-    Args:
-        state: The engine's memory.
-        snapshot: A trial of it is open.
-        everybody: The holders that may be victims.
-
-    Returns:
-        Which member each of the new holders is, by its name.
-    """
-    out: dict[str, Member] = {}
-    handing = {one.who for one in state.ledger.handed()}
-    for holder in everybody:
-        workload = workload_of(state, holder)
-        if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:
-            continue
-        mine = [member for member in surplus_members(workload) if member.charge is not None]
-        if not mine:
-            continue
-        rest: Usage = dict(holder.usage)
-        snapshot.remove(holder)
-        for member in mine:
-            assert member.charge is not None  # that is how they were chosen
-            add_to(rest, member.charge.usage, -1)
-            name = f"{holder.name}{PART}{member.pod.name}"
-            at = member.pod.started if member.pod.started is not None else holder.reserved_at
-            snapshot.add(replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
-            out[name] = member
-        snapshot.add(replace(holder, usage=rest))
-    return out

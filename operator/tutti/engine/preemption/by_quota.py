@@ -26,12 +26,11 @@ from tutti.engine.preemption.by_priority import (
     may_preempt,
     preempt_by_priority,
     report_preempted,
-    set_apart,
-    spots_of,
 )
 from tutti.engine.preemption.consolidation import consolidate
 from tutti.engine.preemption.moves import is_coming
 from tutti.engine.preemption.nominated_room import precedence_of
+from tutti.engine.preemption.surplus import set_apart
 from tutti.engine.records.discretion import workload_named
 from tutti.engine.records.explanation import PATIENT, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
@@ -354,7 +353,7 @@ def _take_out(
     why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
         priority=priority,
-        spots=list(spots_of(state, lacking.needs, rows)),
+        spots=list(nominations.spots_of(state, lacking.needs, rows)),
         wants=nominations.wants_of(entry.needs),
         victims=pods,
         charges=lacking.charged,

@@ -26,7 +26,6 @@ from tutti.api.conditions import timestamp
 from tutti.api.messages import counted
 from tutti.engine.lifecycle import permits, quota_usage
 from tutti.engine.preemption import PreemptionState, nominated_room, nominations
-from tutti.engine.preemption.by_priority import spots_of
 from tutti.engine.preemption.moves import WAITING_FOR_MOVES, home_of
 from tutti.engine.preemption.surplus import surplus_members
 from tutti.engine.reading.resolution import queue_of, through_local_queue
@@ -155,7 +154,7 @@ def _plan(
     state.moves.changed[queue.name] = None
     nomination = Nomination(
         priority=priority,
-        spots=list(spots_of(state, option.needs, found.rows)),
+        spots=list(nominations.spots_of(state, option.needs, found.rows)),
         wants=nominations.wants_of(entry.needs),
         victims={place.pod: place.uid for place in plan.places()},
         charges=option.charged,

@@ -40,6 +40,7 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.reservations import NominatedPods, Nomination, Spot, has_its_nodes
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.placement.framework import Rows
 from tutti.quota.tree import Usage, add_to
 
 REFIT_SECONDS = 1.0
@@ -54,6 +55,14 @@ def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     required = any(need.required for need in needs)
     each = ((need.group.name, need.pod_class, need.required if required else need.extra) for need in needs)
     return tuple(one for one in each if one[2])
+
+
+def spots_of(state: PreemptionState, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
+    """Yield where the required pods of some needs go."""
+    for need, mine in zip(needs, rows, strict=True):
+        for index, row in enumerate(mine.tolist()):
+            pod = need.members[index].pod.key if index < len(need.members) else None
+            yield Spot(need.pod_class, state.cluster.nodes.names[row], pod)
 
 
 def begin_nomination(state: PreemptionState, key: WorkloadKey, nomination: Nomination) -> None:
