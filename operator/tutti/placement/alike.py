@@ -1,7 +1,7 @@
 """Asks whose pods nothing tells apart while they are placed: one choice of nodes serves all of them.
 
 The parts of an application differ by a label, which tells who talks to whom. Once it is settled in which place each
-part goes (`least_cost.py`), many have nothing left that differs: their pods ask for the same, and no rule looks
+part goes (`least_network_cost.py`), many have nothing left that differs: their pods ask for the same, and no rule looks
 at anything else. The first are then placed as k equal pods are (`node_choice.py`), and the next go on in that order.
 """
 

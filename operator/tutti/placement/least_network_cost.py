@@ -86,7 +86,7 @@ class _Talk:
     by: Peers
 
 
-def place_at_least_cost(
+def place_at_least_network_cost(
     nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], order: Sequence[int], profile: Profile
 ) -> list[Rows] | None:
     """Place what several asks require; returns the rows of each, or None, and nothing taken, where no plan does it.

@@ -56,7 +56,7 @@ class NodeKinds:
     sizes: Counts
     there: Mask
     step: int
-    _ranks: Scores
+    _by_fill: Scores
     _span: int
     _spans: Counts
     _heaps: list[list[tuple[int, int]]]
@@ -91,7 +91,7 @@ class NodeKinds:
         beyond = {kind: order[at + now : at + most] for kind, (at, now, most) in enumerate(spans) if most > now}
         rest = {kind: _Rest(heaps[kind][-1], rows[more], keys[more]) for kind, more in beyond.items()}
         there, span = sizes > 0, int(rows.max(initial=0)) + 1
-        ranks = np.array([_rank(heap, span) for heap in heaps], dtype=np.int64)
+        worth = np.array([_worth_by_fill(heap, span) for heap in heaps], dtype=np.int64)
         origin = [(kind, 0) for kind in range(len(heaps))]
         branches = {one: kind for kind, one in enumerate(origin)}
         return cls(
@@ -99,7 +99,7 @@ class NodeKinds:
             sizes,
             there,
             step,
-            ranks,
+            worth,
             span,
             np.array(span * step),
             heaps,
@@ -125,14 +125,14 @@ class NodeKinds:
             kinds: int64[k], those that have rows.
             more: int64[k], what they are worth beside the score by fill; None where all are worth the same.
         """
-        ranks: Scores = self._ranks[kinds]
+        worth: Scores = self._by_fill[kinds]
         if more is not None:
-            ranks += more * self._spans
-        return ranks
+            worth += more * self._spans
+        return worth
 
     def worth_of(self, kind: int, more: int) -> int:
         """Return what `worth` does, of one kind."""
-        return int(self._ranks[kind]) + more * self.step * self._span
+        return int(self._by_fill[kind]) + more * self.step * self._span
 
     def row(self, kind: int) -> int:
         """Return the row of a kind that is taken first."""
@@ -153,19 +153,19 @@ class NodeKinds:
         if now == kind and fill is not None:
             heapreplace(heap, self._with_one_more(heap[0], fill))
             self._reach(kind, heap)
-            self._ranks[kind] = _rank(heap, self._span)
+            self._by_fill[kind] = _worth_by_fill(heap, self._span)
             return False
         best = heappop(heap)
         self._reach(kind, heap)
         self.sizes[kind] -= 1
         changed = not self.sizes[kind]
         if heap:
-            self._ranks[kind] = _rank(heap, self._span)
+            self._by_fill[kind] = _worth_by_fill(heap, self._span)
         if fill is not None:
             heappush(self._heaps[now], self._with_one_more(best, fill))
             self.sizes[now] += 1
             changed = changed or self.sizes[now] == 1
-            self._ranks[now] = _rank(self._heaps[now], self._span)
+            self._by_fill[now] = _worth_by_fill(self._heaps[now], self._span)
         if changed:
             self.there = self.sizes > 0
         return bool(changed)
@@ -197,12 +197,12 @@ class NodeKinds:
         self._heaps.append([])
         self.first = np.append(self.first, self.first[kind])
         self.sizes, self.there = np.append(self.sizes, 0), np.append(self.there, [False])
-        self._ranks = np.append(self._ranks, 0)
+        self._by_fill = np.append(self._by_fill, 0)
         return new, True
 
 
-def _rank(heap: list[tuple[int, int]], span: int) -> int:
-    """Return a number that is higher for a higher key of the first row, and for the lower row of two alike.
+def _worth_by_fill(heap: list[tuple[int, int]], span: int) -> int:
+    """Return what the first row of a kind is worth by its fill: more for a higher key, and the lower of two alike.
 
     Keys and rows are small enough for this to fit into 64 bits (`ties.MOST_PODS`).
     """

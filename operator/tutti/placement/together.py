@@ -1,9 +1,9 @@
 """Several asks of one workload, placed together or not at all: a leader and its workers, a launcher and its ranks.
 
-Those of an application go where they cost least over the network (`least_cost`). All others are placed one ask after
-another, the hardest first. Where that fails though each would fit alone, the order may be to blame, or that one ask
-went where another had to go; then other arrangements are looked for (`arrangement`) before it is said that they do not
-fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
+Those of an application go where they cost least over the network (`least_network_cost`). All others are placed one ask
+after another, the hardest first. Where that fails though each would fit alone, the order may be to blame, or that one
+ask went where another had to go; then other arrangements are looked for (`arrangement`) before it is said that they do
+not fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tutti.placement.arrangement import ArrangementSearch
 from tutti.placement.diagnosis import FitError, diagnose, not_together_error
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place_ask
-from tutti.placement.least_cost import is_planned, place_at_least_cost
+from tutti.placement.least_network_cost import is_planned, place_at_least_network_cost
 from tutti.placement.plugins.spread_constraints import HARD
 from tutti.placement.profile import Profile
 from tutti.placement.shared_claims import OpenClaim, SharedClaimSearch, open_claims, place_with_shared_claims
@@ -92,7 +92,7 @@ def _place_together(
     if is_planned(asks, profile):
         required = [replace(ask, extra=0) for ask in asks]
         order = hardest_first(nodes, required)
-        planned = place_at_least_cost(nodes, transaction, required, order, profile)
+        planned = place_at_least_network_cost(nodes, transaction, required, order, profile)
         if planned is not None:
             return _with_extras(nodes, transaction, asks, planned, order, profile)
     if len(asks) == 1 and not _has_arrangements(asks[0]):

@@ -13,7 +13,7 @@ from tests.differential.network import app_group, labelled, network_topology
 from tests.engine.world import World
 from tutti.api.network import APP_GROUP, GROUP_LABEL, REGION, TOPOLOGY, WORKLOAD_LABEL, ZONE
 from tutti.engine.records.decisions import Bind, EmitEvent
-from tutti.placement.least_cost import MOST_PARTS
+from tutti.placement.least_network_cost import MOST_PARTS
 from tutti.placement.plugins.network_overhead import places_of
 
 COSTS = [

@@ -22,7 +22,9 @@ def bring_up_to_date(state: State, workload: Workload) -> None:
 
 def follow_binds(state: State, workload: Workload) -> None:
     """Do what follows from binds that took effect and claims that were written, where nothing else was observed."""
-    if not specs.reads_the_same(state, workload):
+    if specs.reads_the_same(state, workload):
+        specs.follow_queue_limit(state, workload)
+    else:
         specs.read_workload(state, workload)
     _go_on(state, workload)
 

@@ -92,17 +92,19 @@ def read_workload(state: IngestState, workload: Workload) -> None:
 def reads_the_same(state: IngestState, workload: Workload) -> bool:
     """Whether it need not be read of a workload what it asks for: binds and claims of placed pods are all the news.
 
-    What goes by the queue that it was admitted through since is read.
+    But for what goes by the queue that it was admitted through since (`follow_queue_limit`).
     """
     known = state.catalog
     if not workload.reads_alike or workload.phase not in _ON_THEIR_WAY or workload.checks or workload.provisioning:
         return False
-    if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
-        return False
+    return not (known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None)
+
+
+def follow_queue_limit(state: IngestState, workload: Workload) -> None:
+    """Take over for how long a workload may run by its queue, of one whose limit is said by nobody else."""
     if workload.queue:
         workload.limit_seconds, workload.limit_by = None, ""
         limits.limit_by_queue(state, workload)
-    return True
 
 
 def _reads_alike(workload: Workload) -> bool:

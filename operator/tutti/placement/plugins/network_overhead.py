@@ -5,7 +5,7 @@ node from where more of these dependencies are violated than satisfied, and what
 least to the most of the nodes that are left. Both see the pods that are placed, and only those that this one depends
 on. What the original leaves out comes on top: links whose bandwidth is taken, dependencies that all have to be
 satisfied (`strict`), and AppGroups that are missing, for which pods wait. Several pods of an application that are
-placed together go to least cost as a whole instead (`placement/least_cost.py`).
+placed together go to least cost as a whole instead (`placement/least_network_cost.py`).
 """
 
 from __future__ import annotations
