@@ -101,7 +101,7 @@ _ECHOES_APART_SECONDS = 0.05
 _APART_SECONDS = 0.01
 _ARRIVALS_APART_SECONDS = 0.002
 
-_BOUND = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
+_BOUND = BindAnswer.BOUND
 
 
 class EngineLike(Protocol):

@@ -70,7 +70,6 @@ class BindResult(NamedTuple):
     message: str = ""
 
 
-# Looked up once: a member of an enum takes longer to find than to compare.
 _BOUND: Final = BindResult(BindOutcome.BOUND)
 _ON_NODE: Final = BindAnswer.BOUND
 _LEVEL: Final = PriorityLevel.BIND

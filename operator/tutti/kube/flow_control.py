@@ -104,7 +104,6 @@ class PriorityLevel(IntEnum):
     EVENT = 4
 
 
-# Looked up once: an enum takes as long to find its members as the comparison that they are for.
 _LEVELS: Final = tuple(PriorityLevel)
 _STATUS: Final = PriorityLevel.STATUS
 

@@ -25,7 +25,7 @@ from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
 from tutti.quota.flavors import Queue
 from tutti.quota.ledger import Account
 
-_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+_WAITING: Final = Phase.WAITING
 MOST_IN_BATCH = 1024
 """So many are admitted together at most."""
 

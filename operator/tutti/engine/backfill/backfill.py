@@ -65,7 +65,6 @@ _PASSES = (
 """What a head may wait for: what never comes is not waited for."""
 
 
-# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _LEAVING: Final = Phase.LEAVING
 _WAITING: Final = Phase.WAITING
 

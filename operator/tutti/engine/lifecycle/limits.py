@@ -25,7 +25,6 @@ MOST_NAMES = 3
 """How many members that have failed are named."""
 
 
-# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _BINDING: Final = Phase.BINDING
 _SCHEDULED: Final = Phase.SCHEDULED
 _WITH_ROOM: Final = GangStyle.WITH_ROOM

@@ -38,7 +38,7 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.extension import PluginCall, Pods, Rooms
 
 WAITING_FOR_APPROVAL = "WaitingForApproval"
-_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+_WAITING: Final = Phase.WAITING
 
 
 def is_approved(state: LifecycleState, workload: Workload) -> bool:

@@ -38,7 +38,6 @@ from tutti.engine.records.explanation import LifecycleStep
 from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, GangStyle, Phase, Workload
 
-# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _WAITING: Final = Phase.WAITING
 _BINDING: Final = Phase.BINDING
 _STEP_SCHEDULED: Final = LifecycleStep.SCHEDULED

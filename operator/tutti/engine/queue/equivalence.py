@@ -34,7 +34,7 @@ DEGRADED_GANGS = ("", "degraded")
 
 It goes before all others."""
 
-_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+_WAITING: Final = Phase.WAITING
 _LIGHT_TERMS: Final = 64
 """Who has more terms than that, and could not be admitted, rests before the next try."""
 

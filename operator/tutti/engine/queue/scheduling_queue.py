@@ -60,7 +60,7 @@ from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
 from tutti.quota.proportion import PendingRequests
 
-_WAITING: Final = Phase.WAITING  # looked up once: a member takes long to reach through its enum (Python 3.11)
+_WAITING: Final = Phase.WAITING
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
 
 

@@ -87,7 +87,6 @@ class QueueCounts:
                 del self._counts[name]
 
 
-# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _RESERVED: Final = Phase.RESERVED
 _CHECKING: Final = Phase.CHECKING
 _WAITING: Final = Phase.WAITING

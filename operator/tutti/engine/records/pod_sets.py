@@ -105,7 +105,6 @@ class PreemptionOption:
         return [(charge, need.required) for charge, need in each if charge is not None]
 
 
-# Looked up once: to reach a member through its enum takes ten times as long (Python 3.11), and this runs for each pod.
 _WITH_ROOM: Final = GangStyle.WITH_ROOM
 _BINDING: Final = Phase.BINDING
 _WAITING: Final = Phase.WAITING
