@@ -53,8 +53,38 @@ def on_nodes(name: str, what: str, unit: str, run: Callable[[int], float], aim: 
     }
 
 
+CLAIMS: dict[str, tuple[str, Callable[[], float], float | None]] = {
+    "single_claims": (
+        "1,000 equal single pods that claim a device, 1,000 nodes",
+        partial(company.claims, 1000, 1000),
+        2,
+    ),
+    "single_claims_bound": (
+        "the same until they are bound: claims written and seen",
+        partial(company.claims, 1000, 1000, bound=True),
+        None,
+    ),
+    "single_extended": (
+        "1,000 equal single pods with an extended resource that devices stand in for, 1,000 nodes",
+        partial(company.extended, 1000, 1000),
+        None,
+    ),
+    "gang10_claims": (
+        "gangs of 10, each pod claims a device, 1,000 nodes",
+        partial(company.claiming_gangs, 1000, 100, 10),
+        None,
+    ),
+    "gang100_claims": (
+        "gangs of 100, each pod claims a device, 1,000 nodes",
+        partial(company.claiming_gangs, 1000, 10, 100),
+        None,
+    ),
+}
+"""What is measured of pods with claims, how, and what it should stay under."""
+
+
 def beside_plain() -> dict[str, Measure]:
-    """Rows of pods that mind where others are, as multiples of plain ones, 5,000 nodes."""
+    """Rows of pods that mind where others are (5,000 nodes) or claim devices (1,000), as multiples of plain ones."""
     out: dict[str, Measure] = {}
     for shape in company.SHAPES:
         out[f"single_{shape}_nodes5000_times"] = Measure(
@@ -76,32 +106,8 @@ def beside_plain() -> dict[str, Measure]:
                 2,
                 slow=True,
             )
-    out["single_claims_nodes1000_times"] = Measure(
-        "1,000 equal single pods that claim a device, 1,000 nodes",
-        "times",
-        partial(company.claims, 1000, 1000),
-        2,
-        slow=True,
-    )
-    out["single_claims_bound_nodes1000_times"] = Measure(
-        "the same until they are bound: claims written and seen",
-        "times",
-        partial(company.claims, 1000, 1000, bound=True),
-        slow=True,
-    )
-    out["single_extended_nodes1000_times"] = Measure(
-        "1,000 equal single pods with an extended resource that devices stand in for, 1,000 nodes",
-        "times",
-        partial(company.extended, 1000, 1000),
-        slow=True,
-    )
-    for size in (10, 100):
-        out[f"gang{size}_claims_nodes1000_times"] = Measure(
-            f"gangs of {size}, each pod claims a device, 1,000 nodes",
-            "times",
-            partial(company.claiming_gangs, 1000, 1000 // size, size),
-            slow=True,
-        )
+    for name, (what, run, aim) in CLAIMS.items():
+        out[f"{name}_nodes1000_times"] = Measure(what, "times", run, aim, slow=True)
     return out
 
 

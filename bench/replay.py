@@ -8,6 +8,9 @@ of the thread, what follows the last turn before the first that binds several po
 tree, every other round the other tree first. Prints microseconds per bound pod, of taking in what was seen and of
 deciding, the least and the median of the rounds, and the median of the rounds' own ratios. Both trees have decided
 what the journal says; where one has not, that is told.
+
+It goes through the lines by itself, beside `replay` of `tutti.engine.journal`: each is timed, which a core without a
+clock does not do, and of an older tree nothing is asked but the engine and the kinds of lines.
 """
 
 from __future__ import annotations
