@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import World
 from tutti.engine.admission import batches
-from tutti.engine.preemption import PreemptionState, lower_priority, nominations
+from tutti.engine.preemption import PreemptionState, early_fits, lower_priority, nominations
 from tutti.engine.preemption.nominated_columns import NominatedColumns
 from tutti.engine.records.decisions import Evict
 
@@ -162,7 +162,7 @@ def test_who_waits_for_victims_is_tried_by_now_only_where_as_much_is_free():
 def test_however_often_room_becomes_free_who_waits_for_victims_is_looked_at_once_in_a_while():
     world = waiting_for_victims(3)
     world.run()
-    with mock.patch.object(nominations._RoomBeside, "of", wraps=nominations._RoomBeside.of) as looked:
+    with mock.patch.object(early_fits._RoomBeside, "of", wraps=early_fits._RoomBeside.of) as looked:
         world.now += nominations.REFIT_SECONDS
         for number in range(4):
             world.now += nominations.REFIT_SECONDS / 10

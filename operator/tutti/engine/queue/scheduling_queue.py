@@ -32,7 +32,7 @@ from tutti.engine.admission.queue_orders import StateFacts
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.lifecycle import reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
-from tutti.engine.preemption import nominations
+from tutti.engine.preemption import early_fits, nominations
 from tutti.engine.queue import QueueState, predecessors
 from tutti.engine.queue.behind_heads import explain_those_behind, explain_waiting
 from tutti.engine.queue.bulkhead import Bulkheads
@@ -130,7 +130,7 @@ class SchedulingQueue:
         for woken in self._parked.unthrottled(state.throttles.take_helped()):
             self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
-        for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
+        for workload in early_fits.fitting_by_now(state, state.cluster.freed - room + respecified):
             self._try_by_now(state, workload)
         if state.consultations.take_activated():
             self._activate(state, taken(self._parked.for_answers))
