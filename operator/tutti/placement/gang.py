@@ -18,8 +18,9 @@ from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
+from tutti.placement.feasible_capacity import FeasibleCapacity, limited_per_node
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Rows, limits_per_node, reserves
-from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
+from tutti.placement.node_choice import NodeChoice, discriminating_scores
 from tutti.placement.plugins.devices import has_faults
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.plugins.spread_constraints import default_selector

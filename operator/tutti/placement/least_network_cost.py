@@ -21,10 +21,10 @@ from tutti.cluster.network import Peers, Places, peers_of, traffic
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.alike import are_alike, minds_nodes_alone, place_alike
+from tutti.placement.feasible_capacity import FeasibleCapacity
 from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask, feasible_capacity, place_ask, required_amounts
 from tutti.placement.network_plan import MOST_PLANS, Plan, PlanningProblem, plans
-from tutti.placement.node_choice import FeasibleCapacity
 from tutti.placement.plugins.network_overhead import (
     LinkRoom,
     NetworkRules,

@@ -18,8 +18,8 @@ from itertools import islice
 import numpy as np
 
 from tutti.cluster.nodes import NodeColumns
+from tutti.placement.feasible_capacity import FeasibleCapacity
 from tutti.placement.framework import Counts, Mask
-from tutti.placement.node_choice import FeasibleCapacity
 from tutti.placement.topology.fill import DomainCapacity, domain_capacity, leaf_capacity
 from tutti.placement.topology.fitting import TopologyAssignment, assign_domains
 from tutti.placement.topology.request import SizedRequest, TopologyPlacement, sized_request
