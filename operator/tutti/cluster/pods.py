@@ -87,7 +87,7 @@ class PodRecord:
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
             back, where it holds what it has until it has ended.
-        slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
+        slot: Where `PodColumns` have it while it takes room on a node that is known, else -1.
         phase_counts: Where it is counted by what it is doing, if anywhere.
         counted: What it is counted as there.
     """

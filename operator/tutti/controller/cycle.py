@@ -144,7 +144,7 @@ class Cycle:
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not, and not
     while the `fence` doubts that this process leads: what cannot be done is not decided, nor told as if it were done.
     `decided` is called after each time, with the seconds that the engine took. What the engine is told as the time is
-    the `clock`, steadied by `ticks` (`steady_time.py`).
+    the `clock`, steadied by `ticks` (`SteadyTime`).
     """
 
     def __init__(

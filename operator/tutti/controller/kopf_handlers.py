@@ -218,7 +218,7 @@ def settings_for(
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.watching.server_timeout = 300
-    settings.networking.error_backoffs = (1, 2)  # what lasts longer is begun again, visibly (`parts.py`)
+    settings.networking.error_backoffs = (1, 2)  # what lasts longer is begun again, visibly (`supervision.py`)
     settings.queueing.exit_timeout = 0.1  # a held deletion waits for ever, also at the end of the process
     settings.execution.max_workers = 1  # every handler is a coroutine
     settings.persistence.finalizer = FINALIZER

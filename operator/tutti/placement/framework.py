@@ -238,7 +238,7 @@ class NarrowableScoreState(NarrowableState, Protocol):
     """A score's state that can be narrowed to some rows."""
 
     def scores(self, rows: Rows, many: NDArray[np.int64] | None = None) -> Scores | None:
-        """Score as `ScoreTally` does, where row i may stand for `many[i]` rows: int64[rows].
+        """Score as `PreScoreState` does, where row i may stand for `many[i]` rows: int64[rows].
 
         An array that was returned for the same `rows` before may be returned again: then nothing has changed in it
         but what it says of the row on which a pod was added since.

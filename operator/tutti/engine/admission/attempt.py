@@ -274,7 +274,7 @@ def terms_of(
     Args:
         attempt: Whose they are.
         needs: With the pods.
-        pod_sets: What each of them asks of quota (`needs.pod_sets_of`).
+        pod_sets: What each of them asks of quota (`records.pod_sets.quota_pod_sets`).
         choice: The flavors that were chosen for these; None where no quota is needed.
     """
     given: list[FlavorByResource] = [{} for _ in needs]

@@ -6,7 +6,7 @@ something happened in it, and all of them at most every `NODES_SECONDS` when pod
 cluster at work does not write for the sake of these figures.
 
 ClusterQueues and Cohorts that use more quota than there is are told by an event once, and a condition while it lasts;
-figures under the same heading are told anew every `RETELL_SECONDS` at most. All of them are looked at when quota has
+figures under the same heading are told anew every `REFRESH_SECONDS` at most. All of them are looked at when quota has
 been written anew, and those in which something has happened after each turn. The conditions of these kinds are written
 by whoever keeps the others of them.
 """

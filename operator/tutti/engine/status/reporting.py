@@ -1,7 +1,7 @@
 """What is told to people and machines: conditions, statuses and events, each written only when it changes.
 
 A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
-reason is written at most every `RETELL_SECONDS`; a new reason is written at once.
+reason is written at most every `REFRESH_SECONDS`; a new reason is written at once.
 
 Every admission moves all those behind it, so a position that is written whenever it changes costs a write for each
 workload that waits, each time. A position is written along with a new reason; apart from that, only every

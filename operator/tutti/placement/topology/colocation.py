@@ -227,7 +227,7 @@ def place_in_order(
     """Place what is required of several asks, one pod set group of them after another.
 
     Returns:
-        As `place_parties`.
+        As `place_colocated_sets`.
     """
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
