@@ -83,7 +83,7 @@ class DeviceLedger:
 
     def use(self, pool: NodePool) -> LocalUse:
         """Return what is taken of a pool as a node sees it."""
-        whole, shares = self._whole.get(pool.key), self._shares.get(pool.key)
+        whole, shares = self._whole.get(pool.key), self._shares.get(pool.key) if self._shares else None
         if whole is None and shares is None:
             return UNUSED
         positions = pool.positions

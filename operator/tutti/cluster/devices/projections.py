@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,25 +40,27 @@ class _Plan(NamedTuple):
         read: Those that expressions may look at.
         compared: Those that are only compared.
         names: Of each of these the place of its device, and its name there.
+        alike: Whether none of their values count, so that the pools are seen as one.
     """
 
     read: Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]
     compared: Callable[[Sequence[AttributeValue]], tuple[AttributeValue, ...]]
     names: tuple[tuple[int, str], ...]
+    alike: bool
 
 
-class _PoolView(NamedTuple):
+class _PoolView(msgspec.Struct, frozen=True, eq=False, gc=False):  # made for each pool, and leads nowhere
     """A pool as it is seen.
 
     Attributes:
         code: Equal for pools that differ in nothing but what is compared.
         values: What is compared, in the order of the plan.
-        alone: The number of the pool where no other is on its node.
+        alone: The numbers of the pools of a node that has no other.
     """
 
     code: int
     values: tuple[AttributeValue, ...]
-    alone: int
+    alone: tuple[int]
 
 
 class _Standing(NamedTuple):
@@ -104,8 +107,9 @@ class DeviceProjection:
         self._pools: list[OfferedPool] = []
         self._pool_numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._codes: dict[Hashable, int] = {}
-        self._numbers_alone: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._numbers_alone: dict[tuple[int, tuple[int, ...]], tuple[int]] = {}
         self._plans: dict[int, _Plan] = {}
+        self._views_alike: dict[int, _PoolView] = {}  # of pools that are seen as one, by their likeness
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
@@ -129,17 +133,17 @@ class DeviceProjection:
             self.situation_of = np.full(2 * count, self._situation((), ()), dtype=np.int64)
             self._standing_of = np.zeros(2 * count, dtype=np.int64)
             self.stamp = 0
+        changed, commons = np.flatnonzero(rows.stamps[:count] > self.stamp), rows.commons()
         stood: dict[int, list[int]] = {}  # rows that share pools with others, by these pools
-        alone: dict[int, int] = {}  # the situations of the others
-        for row in np.flatnonzero(rows.stamps[:count] > self.stamp).tolist():
-            own, common = rows.own[row], rows.shared[row]
-            if common.pools.pools:
-                self._standing_of[row] = self._standing(own, rows.own_uses[row], self._view_of(common))
-                stood.setdefault(id(common), []).append(row)
-            else:
-                alone[row] = self._situation(self._numbers_of(own), rows.own_uses[row])
-        self.situation_of[list(alone)] = list(alone.values())
-        commons = rows.commons()
+        if commons:
+            for row in changed.tolist():
+                common = rows.shared[row]
+                if common.pools.pools:
+                    self._standing_of[row] = self._standing(rows.own[row], rows.own_uses[row], self._view_of(common))
+                    stood.setdefault(id(common), []).append(row)
+            changed = np.setdiff1d(changed, [row for of_common in stood.values() for row in of_common])
+        offered = [(rows.own[row], rows.own_uses[row]) for row in changed.tolist()]
+        self.situation_of[changed] = [self._situation(self._numbers_of(own), uses) for own, uses in offered]
         for common in commons:
             if common.stamp > self.stamp:
                 self._place(self._view_of(common), common.rows[common.rows < count])
@@ -227,7 +231,7 @@ class DeviceProjection:
     def _numbers_of(self, pools: Sequence[NodePool]) -> tuple[int, ...]:
         """Return the numbers of the pools of one node, beside one another."""
         if len(pools) == 1:
-            return (self._view(pools[0]).alone,)
+            return self._view(pools[0]).alone
         told: dict[AttributeValue, int] = {}
         views = [self._view(pool) for pool in pools]
         return tuple(
@@ -245,19 +249,26 @@ class DeviceProjection:
             self._pools.append(self._offered(pool, marks))
         return number
 
-    def _number_alone(self, pool: NodePool, code: int, values: Sequence[AttributeValue]) -> int:
-        """Return the number of a pool where no other is on its node."""
+    def _numbers_alone_of(self, pool: NodePool, code: int, values: Sequence[AttributeValue]) -> tuple[int]:
+        """Return the number of a pool where no other is on its node, as that of all pools of the node."""
         met: dict[AttributeValue, int] = {}
         same = (code, tuple(map(met.setdefault, values, itertools.count())))  # where each value has been met first
-        number = self._numbers_alone.get(same)
-        if number is None:
-            number = self._numbers_alone[same] = self._number_of(pool, code, values, {})
-        return number
+        numbers = self._numbers_alone.get(same)
+        if numbers is None:
+            numbers = self._numbers_alone[same] = (self._number_of(pool, code, values, {}),)
+        return numbers
 
     def _view(self, pool: NodePool) -> _PoolView:
+        alike = self._views_alike.get(pool.likeness)
+        if alike is not None:
+            return alike
         view = pool.projected.get(self._number)
         if view is None:
-            view = pool.projected[self._number] = self._look_at(pool)
+            view = self._look_at(pool)
+            if self._plan(pool).alike:
+                self._views_alike[pool.likeness] = view
+            else:
+                pool.projected[self._number] = view
         assert isinstance(view, _PoolView)
         return view
 
@@ -265,7 +276,7 @@ class DeviceProjection:
         plan = self._plan(pool)
         code = self._codes.setdefault((pool.likeness, plan.read(pool.values)), len(self._codes))
         values = plan.compared(pool.values)
-        return _PoolView(code, values, self._number_alone(pool, code, values))
+        return _PoolView(code, values, self._numbers_alone_of(pool, code, values))
 
     def _offered(self, pool: NodePool, marks: Sequence[int]) -> OfferedPool:
         compared: list[list[tuple[str, AttributeValue]]] = [[] for _ in pool.listed]
@@ -287,7 +298,8 @@ class DeviceProjection:
                 elif last in self._compares:
                     compared.append(place)
                     names.append((at, name))
-            plan = self._plans[pool.likeness] = _Plan(_those_at(read), _those_at(compared), tuple(names))
+            alike = not (read or compared)
+            plan = self._plans[pool.likeness] = _Plan(_those_at(read), _those_at(compared), tuple(names), alike)
         return plan
 
     def _kind(self, device: PoolDevice, compared: Sequence[tuple[str, AttributeValue]]) -> DeviceKind:

@@ -123,9 +123,8 @@ class DeviceRows:
             self._seen = seen
             self._follow_nodes(names, labels, changed)
         counted = self._ledger.take_changed()
-        for row in dict.fromkeys(row for key in counted for row in self._rows_of.get(key, ())):
-            self._recount(row)
-        for key in counted:
+        self._recount(list(dict.fromkeys([row for key in counted for row in self._rows_of.get(key, ())])))
+        for key in counted if self._uses_of else ():
             for common in self._uses_of.get(key, {}).values():
                 place = common.pools.places[key]
                 common.change(place, self._ledger.use(common.pools.pools[place]))
@@ -159,26 +158,31 @@ class DeviceRows:
     def _follow_nodes(
         self, names: Sequence[str], labels: Sequence[Mapping[str, str]], changed: set[str] | None
     ) -> None:
-        while len(self._names) < len(names):
-            self._names.append("")
-            self._labels.append(None)
-            self.own.append(())
-            self.own_uses.append(())
-            self.shared.append(self._nothing)
+        more = len(names) - len(self._names)
+        if more > 0:
+            self._names += [""] * more
+            self._labels += [None] * more
+            self.own += [()] * more
+            self.own_uses += [()] * more
+            self.shared += [self._nothing] * more
         if len(self.stamps) < len(names):
             self.stamps = longer(self.stamps, 2 * len(names))
+        others = list[int]()
         for row, name in enumerate(names):
             same = name == self._names[row] and labels[row] is self._labels[row]
             if same and changed is not None and name not in changed:
                 continue
             self._names[row], self._labels[row] = name, labels[row]
             pools = self._catalog.pools_of(name, labels[row]) if name else NO_POOLS
-            self._share(row, pools.common)
-            self._put(row, pools.own)
+            if pools.common is not self.shared[row].pools:
+                self._share(row, pools.common)
+            if pools.own or self.own[row]:
+                self._put(row, pools.own)
+                others.append(row)
+        self._recount(others)
 
     def _put(self, row: int, pools: tuple[NodePool, ...]) -> None:
-        if not pools and not self.own[row]:
-            return
+        """Have a row offer pools of its own; what is taken of these is looked up afterwards."""
         for pool in self.own[row]:
             rows = self._rows_of[pool.key]
             rows.pop(row, None)
@@ -188,13 +192,10 @@ class DeviceRows:
             self._rows_of.setdefault(pool.key, {})[row] = None
         self.own[row] = pools
         self.version += 1
-        self._recount(row)
 
     def _share(self, row: int, pools: CommonPools) -> None:
         """Have a row share pools with all others that have the same."""
         before = self.shared[row]
-        if before.pools is pools:
-            return
         if before is not self._nothing and not before.leave(row):
             del self._uses[id(before.pools)]
             for key in before.pools.places:
@@ -215,8 +216,12 @@ class DeviceRows:
         common.join(row)
         self.shared[row] = common
 
-    def _recount(self, row: int) -> None:
-        """Look what is taken on a row."""
-        self.own_uses[row] = tuple([self._ledger.use(pool) for pool in self.own[row]])
+    def _recount(self, rows: list[int]) -> None:
+        """Look what is taken on some rows."""
+        if not rows:
+            return
+        use = self._ledger.use
+        for row in rows:
+            self.own_uses[row] = tuple([use(pool) for pool in self.own[row]])
         self.stamp += 1
-        self.stamps[row] = self.stamp
+        self.stamps[rows] = self.stamp
