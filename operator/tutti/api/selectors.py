@@ -48,7 +48,7 @@ class LabelSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         )
 
 
-class NodeSelectorRequirement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class NodeSelectorRequirement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """One expression over node labels or fields: the label operators, and Gt and Lt on integers."""
 
     key: str = ""
@@ -62,7 +62,7 @@ class NodeSelectorRequirement(msgspec.Struct, frozen=True, rename="camel", omit_
         return _matches(self.operator, self.values, labels.get(self.key))
 
 
-class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Expressions over a node's labels and fields that must all hold."""
 
     match_expressions: list[NodeSelectorRequirement] = []
@@ -78,7 +78,7 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", omit_default
         )
 
 
-class NodeSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class NodeSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Terms of which one must match."""
 
     node_selector_terms: list[NodeSelectorTerm] = []

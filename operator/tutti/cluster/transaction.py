@@ -6,7 +6,7 @@ depends on the gang and not on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -115,7 +115,7 @@ class Transaction:
         devices, needs = self._nodes.devices, pod_class.devices
         if not devices.allot(needs, self._nodes.devices_ahead(pod_class), row, pod_class.signature):
             return False
-        self.undo_allotting(pod_class, row)
+        self.undo_allotting(pod_class, [row])
         return True
 
     def _allot_each(self, pod_class: PodClass, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -123,13 +123,13 @@ class Transaction:
         devices, needs = self._nodes.devices, pod_class.devices
         for nth in range(int(counts.max(initial=0))):  # of one node, one after another
             view = self._nodes.devices_ahead(pod_class, after=nth)
-            for row in devices.allot_each(needs, view, rows[counts > nth].tolist(), pod_class.signature):
-                self.undo_allotting(pod_class, row)
+            given = devices.allot_each(needs, view, rows[counts > nth].tolist(), pod_class.signature)
+            self.undo_allotting(pod_class, given)
 
-    def undo_allotting(self, pod_class: PodClass, row: int) -> None:
-        """Have devices that are kept for a pod of a class on a row be free again if this is rolled back."""
-        node = self._nodes.names[row]
-        self._log.append(partial(self._nodes.devices.promises.withdraw, pod_class.signature, node))
+    def undo_allotting(self, pod_class: PodClass, rows: Sequence[int]) -> None:
+        """Have devices that are kept for a pod of a class on each of some rows be free again if this is rolled back."""
+        nodes = [self._nodes.names[row] for row in rows]
+        self._log.append(partial(self._nodes.devices.promises.withdraw, pod_class.signature, nodes))
 
     def earmark(self, pod_class: PodClass, row: int, picks: Picks) -> None:
         """Keep volumes for a pod of a class that has been put on a row; they stay kept for it after the commit."""

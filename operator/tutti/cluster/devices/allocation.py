@@ -38,32 +38,26 @@ def allocation_of(
     Args:
         allotment: What it is to get.
         spec: What it asks for.
-        classes: All device classes.
+        classes: All device classes, or those of them that tell drivers something.
         share_ids: Gives a new one, a UUID, for each share of a device.
         now: When it gets it.
     """
     results = [_result(one, share_ids) for one in allotment.devices]
-    ways = {one.way.name: one.way for one in allotment.devices}
-    config = _from_classes(ways, classes)
-    if spec.devices.config:
-        config += _from_claim(ways, spec)
+    config: list[AllocationConfiguration] = []
+    if classes or spec.devices.config:
+        ways = {one.way.name: one.way for one in allotment.devices}
+        config = [*_from_classes(ways, classes), *_from_claim(ways, spec)]
     return Allocation(DeviceAllocation(results, config), allotment.selector, now)
 
 
 def _result(one: AllottedDevice, share_ids: Iterator[str]) -> AllocatedDevice:
-    device = one.device
-    found = AllocatedDevice(
-        one.way.name,
-        *one.pool.key,
-        device.name,
-        one.admin,
-        one.way.tolerations,
-        device.binding_conditions,
-        device.binding_failure_conditions,
-    )
-    if one.consumed is None:
+    way, device, held = one.way, one.device, one.held
+    driver, pool = held.pool
+    conditions, failures = device.binding_conditions, device.binding_failure_conditions
+    found = AllocatedDevice(way.name, driver, pool, held.name, one.admin, way.tolerations, conditions, failures)
+    if held.consumed is None:
         return found
-    consumed = {name: shortest(milli) for name, milli in one.consumed}
+    consumed = {name: shortest(milli) for name, milli in held.consumed}
     return msgspec.structs.replace(found, share_id=next(share_ids), consumed_capacity=consumed)
 
 

@@ -7,7 +7,7 @@ claims, and may write some that take long on each of thousands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, auto
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
-from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Verdict
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Pick, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
@@ -201,6 +201,17 @@ class DeviceProgram:
     def at(self, row: int) -> Verdict:
         """Return what was found on a row."""
         return self.verdicts[int(self.verdict_of[row])]
+
+    def on(self, rows: NDArray[np.int64]) -> list[Verdict]:
+        """Return what was found on each of some rows, int64[k]."""
+        verdicts = self.verdicts
+        return [verdicts[situation] for situation in self.verdict_of[rows].tolist()]
+
+    def picks(self, verdict: Verdict) -> Sequence[tuple[ClaimAsk, Sequence[Pick]]]:
+        """Return the claims with the devices that were found for each."""
+        if len(self.claims) == 1:
+            return ((self.claims[0], verdict.picks),)
+        return [(ask, [one for one in verdict.picks if one.claim == at]) for at, ask in enumerate(self.claims)]
 
     def fits(self, count: int) -> NDArray[np.bool_]:
         """Return bool[count]: on which rows the claims can be fulfilled."""

@@ -35,30 +35,24 @@ class AllottedDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     Attributes:
         way: The way of its request that it is for.
-        consumed: Of a device that is shared, what of its capacities, in milli-units; None of one that is had whole.
-        admin: Whether it is only looked at, however it is used.
+        held: What is taken with it.
+        admin: Whether it is only looked at, however it is used, and nothing is taken.
     """
 
     way: WayAsk
-    pool: NodePool
     device: PoolDevice
-    consumed: tuple[tuple[str, int], ...] | None
+    held: HeldDevice
     admin: bool
 
     @classmethod
-    def of(cls, claims: Sequence[ClaimAsk], pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
-        """Return what was picked for one of some claims, of the pools of a node."""
-        way, pool = claims[pick.claim].requests[pick.request].ways[pick.way], pools[pick.pool]
+    def of(cls, ask: ClaimAsk, pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
+        """Return what was picked for a claim, of the pools of a node."""
+        way, pool = ask.requests[pick.request].ways[pick.way], pools[pick.pool]
         device, consumed = pool.devices[pick.device], None
         if pick.consumed is not None:
             names = (capacity.name for capacity in device.capacities)
             consumed = tuple(zip(names, pick.consumed, strict=True))
-        return cls(way, pool, device, consumed, pick.admin)
-
-    @property
-    def held(self) -> HeldDevice:
-        """What is taken with it."""
-        return HeldDevice(self.pool.key, self.device.name, self.consumed)
+        return cls(way, device, HeldDevice(pool.key, device.name, consumed), pick.admin)
 
 
 class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -72,6 +66,11 @@ class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
     ask: ClaimAsk
     node: str
     devices: tuple[AllottedDevice, ...]
+
+    @classmethod
+    def of(cls, ask: ClaimAsk, node: str, pools: Sequence[NodePool], picks: Sequence[Pick]) -> ClaimAllotment:
+        """Return what was picked for a claim, of the pools of a node."""
+        return cls(ask, node, tuple([AllottedDevice.of(ask, pools, pick) for pick in picks]))
 
     @property
     def is_extended(self) -> bool:
@@ -93,19 +92,25 @@ class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         Rule: kube-scheduler 1.36, incubating allocator, createNodeSelector.
         """
-        expressions: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
-        fields: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+        places = []
         for one in self.devices:
             place = one.device.place
             if isinstance(place, str) or one.device.binds:
                 return _only(self.node)
-            for term in place.node_selector_terms if place is not None else ():
-                for into, found in ((expressions, term.match_expressions), (fields, term.match_fields)):
-                    for said in found:
-                        into.setdefault((said.key, said.operator, frozenset(said.values)), said)
-        if not expressions and not fields:
-            return None
-        return NodeSelector([NodeSelectorTerm(list(expressions.values()), list(fields.values()))])
+            if place is not None:
+                places.append(place)
+        terms = [term for place in places for term in place.node_selector_terms]
+        expressions = _each_once(said for term in terms for said in term.match_expressions)
+        fields = _each_once(said for term in terms for said in term.match_fields)
+        return NodeSelector([NodeSelectorTerm(expressions, fields)]) if expressions or fields else None
+
+
+def _each_once(said: Iterable[NodeSelectorRequirement]) -> list[NodeSelectorRequirement]:
+    """Return requirements without those that say what one before them says."""
+    found: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+    for one in said:
+        found.setdefault((one.key, one.operator, frozenset(one.values)), one)
+    return list(found.values())
 
 
 @lru_cache(maxsize=4096)  # a node has many devices
@@ -157,7 +162,7 @@ class DevicePromises:
         self._earmarks: dict[tuple[bytes, str], list[Earmark]] = {}
         self._shared: dict[str, _SharedChoice] = {}
         self._of_claim: dict[ClaimKey, DevicePromise] = {}
-        self._of_pod: dict[PodKey, tuple[list[DevicePromise], Earmark]] = {}
+        self._of_pod: dict[PodKey, tuple[tuple[DevicePromise, ...], Earmark]] = {}
         self._bound: set[PodKey] = set()
 
     def __bool__(self) -> bool:
@@ -205,7 +210,9 @@ class DevicePromises:
             found.users += 1
         return found
 
-    def earmark(self, signature: bytes, node: str, allotments: Iterable[ClaimAllotment], shares: Iterable[str]) -> None:
+    def earmark(
+        self, signature: bytes, node: str, allotments: tuple[ClaimAllotment, ...], shares: Sequence[str]
+    ) -> None:
         """Take devices, and keep them for the next pod of a class that is assumed to be on a node.
 
         Args:
@@ -214,27 +221,33 @@ class DevicePromises:
             allotments: What its claims get.
             shares: The claims that it shares with others and that have been given their devices before.
         """
-        own, shared = [], list(shares)
         for one in allotments:
             self._ledger.take(one.held)
             if one.ask.shared:
                 self._shared[one.ask.shared] = _SharedChoice(one)
-                shared.append(one.ask.shared)
-            else:
-                own.append(one)
-        for claim in shared:
-            self._shared[claim].users += 1
-        self._earmarks.setdefault((signature, node), []).append(Earmark(tuple(own), tuple(shared)))
+        own, shared = allotments, (*shares, *[one.ask.shared for one in allotments if one.ask.shared])
+        if shared:
+            own = tuple([one for one in allotments if not one.ask.shared])
+            for claim in shared:
+                self._shared[claim].users += 1
+        self.put_back(signature, node, Earmark(own, shared))
 
-    def withdraw(self, signature: bytes, node: str) -> None:
-        """Undo the last earmark for a class on a node."""
-        self._free(self._take_earmark(signature, node))
+    def withdraw(self, signature: bytes, nodes: Sequence[str]) -> None:
+        """Undo the last earmark for a class on each of some nodes, that on the last one first."""
+        for node in reversed(nodes):
+            earmark = self.take_over(signature, node)
+            assert earmark is not None  # only what was earmarked is undone
+            self._free(earmark)
 
     def take_over(self, signature: bytes, node: str) -> Earmark | None:
-        """Return what was earmarked for a class on a node, for whoever keeps it now; None where nothing was."""
-        if (signature, node) not in self._earmarks:
+        """Return what was earmarked last for a class on a node, for whoever keeps it now; None where nothing was."""
+        several = self._earmarks.get((signature, node))
+        if several is None:
             return None
-        return self._take_earmark(signature, node)
+        earmark = several.pop()
+        if not several:
+            del self._earmarks[signature, node]
+        return earmark
 
     def put_back(self, signature: bytes, node: str, earmark: Earmark) -> None:
         """Earmark again what was taken over."""
@@ -258,8 +271,8 @@ class DevicePromises:
         claims: Mapping[ClaimKey, ResourceClaim],
         *,
         uid: str,
-    ) -> list[ClaimKey] | None:
-        """Promise the claims of a pod, also one that is yet to be made, what was earmarked for it on a node.
+    ) -> None:
+        """Promise the claims of a pod what was earmarked for it on a node, if anything was.
 
         Args:
             pod: The pod.
@@ -268,18 +281,16 @@ class DevicePromises:
             uses: Its claims.
             claims: Those that there are; one that is made for extended resources is another than there may be.
             uid: Of the pod.
-
-        Returns:
-            The claims; None, and nothing is promised, where nothing was earmarked.
         """
         earmark = self.take_over(signature, node)
         if earmark is None:
-            return None
-        names = {use.name: use.claim for use in uses if use.claim is not None}
-        shared = [self._shared[claim].allotment for claim in earmark.shared]
+            return
         promises = []
-        for one in (*earmark.own, *shared):
-            claim = _claim_for(one.ask, pod, uid, names)
+        given = earmark.own
+        if earmark.shared:
+            given += tuple([self._shared[claim].allotment for claim in earmark.shared])
+        for one in given:
+            claim = _claim_for(one.ask, pod, uid, uses)
             promise = self._of_claim.get(claim)
             if promise is None:
                 there = None if one.is_extended else claims.get(claim)
@@ -287,12 +298,11 @@ class DevicePromises:
                 self._of_claim[claim] = promise
             promise.pods[pod] = None
             promises.append(promise)
-        self._of_pod[pod] = (promises, earmark)
-        return [one.claim for one in promises]
+        self._of_pod[pod] = tuple(promises), earmark
 
     def release(self, pod: PodKey) -> list[DevicePromise]:
         """End what was promised for a pod; returns the promises that nobody has any more."""
-        promises, earmark = self._of_pod.pop(pod, ([], Earmark((), ())))
+        promises, earmark = self._of_pod.pop(pod, ((), Earmark((), ())))
         self._bound.discard(pod)
         ended = []
         for promise in promises:
@@ -337,13 +347,6 @@ class DevicePromises:
         """Yield all promises of claims that exist."""
         return iter(self._of_claim.values())
 
-    def _take_earmark(self, signature: bytes, node: str) -> Earmark:
-        several = self._earmarks[signature, node]
-        earmark = several.pop()
-        if not several:
-            del self._earmarks[signature, node]
-        return earmark
-
     def _free(self, earmark: Earmark, seen: Sequence[ClaimAllotment] = ()) -> None:
         for one in earmark.own:
             if one not in seen:
@@ -357,10 +360,12 @@ class DevicePromises:
                     self._ledger.free(kept.allotment.held)
 
 
-def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, names: Mapping[str, ClaimKey]) -> ClaimKey:
+def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> ClaimKey:
     """Return the claim that asks: by what the pod calls it, of several pods, or that for its extended resources."""
     if ask.shared:
         namespace, _, name = ask.shared.partition("/")
         return namespace, name
-    claim = names.get(ask.name)
-    return (pod[0], extended_claim_name(pod[1], uid, ask)) if claim is None else claim
+    for use in uses:
+        if use.name == ask.name and use.claim is not None:
+            return use.claim
+    return pod[0], extended_claim_name(pod[1], uid, ask)

@@ -6,7 +6,7 @@ from the node when a pod is put there (`allot`), inside the transaction that tak
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -29,7 +29,7 @@ from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Verdict
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
 from tutti.cluster.devices.projections import DeviceProjection
-from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment, DevicePromises
+from tutti.cluster.devices.promises import ClaimAllotment, DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 from tutti.cluster.devices.zones import ZonesAhead
@@ -68,21 +68,48 @@ class NodeView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceColumns:
-    """What the claims of a class that have no devices find on each row.
+    """What the claims of a class that have no devices find on each row; to be looked at before anything is taken.
 
     Attributes:
-        fits: bool[rows], where they can be fulfilled.
-        rank: int64[rows], what the chosen ways count in the score.
-        tightness: int64[rows], how tight the chosen devices fit, 0 to 100.
-        faulty: bool[rows], of which it cannot be told.
-        programs: The programs that were asked, and where: bool[rows]. Elsewhere nothing is asked for.
+        count: How many rows.
+        programs: The programs that were asked, and where: bool[rows], on each row one at most. Elsewhere nothing is
+            asked for.
     """
 
-    fits: Mask
-    rank: NDArray[np.int64]
-    tightness: NDArray[np.int64]
-    faulty: Mask
-    programs: tuple[tuple[DeviceProgram, Mask], ...]
+    count: int
+    programs: Sequence[tuple[DeviceProgram, Mask]]
+
+    @property
+    def fits(self) -> Mask:
+        """bool[rows]: where they can be fulfilled."""
+        out = np.ones(self.count, dtype=np.bool_)
+        for program, where in self.programs:
+            np.copyto(out, program.fits(self.count), where=where)
+        return out
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """int64[rows]: what the chosen ways count in the score."""
+        return self._scores(DeviceProgram.ranks)
+
+    @property
+    def tightness(self) -> NDArray[np.int64]:
+        """int64[rows]: how tight the chosen devices fit, 0 to 100."""
+        return self._scores(DeviceProgram.tightness)
+
+    @property
+    def faulty(self) -> Mask:
+        """bool[rows]: of which it cannot be told."""
+        out = np.zeros(self.count, dtype=np.bool_)
+        for program, where in self.programs:
+            np.copyto(out, program.faulty(self.count), where=where)
+        return out
+
+    def _scores(self, of: Callable[[DeviceProgram, int], NDArray[np.int64]]) -> NDArray[np.int64]:
+        out = np.zeros(self.count, dtype=np.int64)
+        for program, where in self.programs:
+            np.copyto(out, of(program, self.count), where=where)
+        return out
 
     def verdict(self, row: int) -> Verdict | None:
         """Return what was found on a row; None where nothing is asked for."""
@@ -131,7 +158,6 @@ class DeviceState:
         self.near_schedulers: frozenset[str] = frozenset()
         self._islands = DeviceIslands(self.rows)
         self._last: _Asked | None = None
-        self._columns: tuple[list[tuple[DeviceProgram, Mask]], DeviceColumns] | None = None
         self._expressions = Expressions()
         self.quota = DeviceQuota(self.catalog, self._expressions)
         self._programs: dict[Hashable, DeviceProgram] = {}
@@ -278,21 +304,7 @@ class DeviceState:
 
     def columns(self, needs: DeviceNeeds, nodes: NodeView) -> DeviceColumns:
         """Return what claims find on each row."""
-        now, last = self.current(needs), self._columns
-        asked = self._asked(now, nodes)
-        if last is not None and last[0] is asked:
-            return last[1]
-        count = len(nodes.names)
-        fits, faulty = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-        rank, tightness = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        for program, where in asked:
-            fits &= program.fits(count) | ~where
-            rank += program.ranks(count) * where
-            tightness += program.tightness(count) * where
-            faulty |= program.faulty(count) & where
-        found = DeviceColumns(fits, rank, tightness, faulty, tuple(asked))
-        self._columns = (asked, found)
-        return found
+        return DeviceColumns(len(nodes.names), self._asked(self.current(needs), nodes))
 
     def length_of_search(self, needs: DeviceNeeds, nodes: NodeView) -> SearchLength:
         """Return how long it took to look for what is asked for, if it was looked for at this moment."""
@@ -313,7 +325,7 @@ class DeviceState:
         count = len(nodes.names)
         room = np.full(count, UNLIMITED, dtype=np.int64)
         for program, where in self._asked(needs, nodes, pods=_MOST_AHEAD if self.moves(needs, nodes) else 1):
-            room = np.where(where, np.minimum(room, program.room(count, most)), room)
+            np.copyto(room, program.room(count, most), where=where)
         return room
 
     def allot(self, needs: DeviceNeeds, nodes: NodeView, row: int, signature: bytes) -> bool:
@@ -332,28 +344,20 @@ class DeviceState:
         """
         current = self.current(needs)
         shares = [one.shared for one in needs.claims if one not in current.claims]
-        asked, given = self._asked(current, nodes), list[int]()
-        for row in rows:
-            program = next((program for program, where in asked if where[row]), None)
-            if program is None:
-                self.promises.earmark(signature, nodes.names[row], (), shares)
-            elif not self._allot(program, nodes.names[row], row, shares, signature=signature):
-                continue
+        given, left = list[int](), np.asarray(rows, dtype=np.int64)
+        for program, where in self._asked(current, nodes):
+            asks = where[left]
+            for row, verdict in zip(left[asks].tolist(), program.on(left[asks]), strict=True):
+                if verdict.fits:
+                    node, pools = nodes.names[row], program.projection.pools_at(self.rows, row)
+                    allotments = [ClaimAllotment.of(ask, node, pools, picks) for ask, picks in program.picks(verdict)]
+                    self.promises.earmark(signature, node, tuple(allotments), shares)
+                    given.append(row)
+            left = left[~asks]
+        for row in left.tolist():
+            self.promises.earmark(signature, nodes.names[row], (), shares)
             given.append(row)
         return given
-
-    def _allot(self, program: DeviceProgram, node: str, row: int, shares: Sequence[str], *, signature: bytes) -> bool:
-        """Take what a program has found on a row; returns whether that is enough."""
-        verdict = program.at(row)
-        if not verdict.fits:
-            return False
-        pools = program.projection.pools_at(self.rows, row)
-        devices: list[list[AllottedDevice]] = [[] for _ in program.claims]
-        for pick in verdict.picks:
-            devices[pick.claim].append(AllottedDevice.of(program.claims, pools, pick))
-        allotments = [ClaimAllotment(ask, node, tuple(many)) for ask, many in zip(program.claims, devices, strict=True)]
-        self.promises.earmark(signature, node, allotments, shares)
-        return True
 
     def fault_text(self, fault: DeviceFault, program: DeviceProgram, row: int) -> str:
         """Say what makes it impossible for a program to tell, with the pool and device of a row."""

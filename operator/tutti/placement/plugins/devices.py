@@ -68,8 +68,7 @@ class DeviceTurns:
     def settle(self, transaction: Transaction) -> None:
         """Have what was given since the last time be free again if the transaction is rolled back."""
         given, self._given = self._given, []
-        for row in given:
-            transaction.undo_allotting(self.pod_class, row)
+        transaction.undo_allotting(self.pod_class, given)
 
 
 @dataclass(frozen=True, slots=True)
