@@ -78,6 +78,7 @@ class ClaimBook:
 
     Attributes:
         classes: By name.
+        telling: Those of them that tell drivers something.
         claims: By namespace and name.
         now: Unix seconds, by which devices that are not ready in time are told.
         late: When the devices of a claim are not waited for any longer, Unix seconds, where they are still.
@@ -87,6 +88,7 @@ class ClaimBook:
 
     def __init__(self) -> None:
         self.classes: dict[str, DeviceClass] = {}
+        self.telling: dict[str, DeviceClass] = {}
         self.claims: dict[ClaimKey, ResourceClaim] = {}
         self.now = 0.0
         self.late: dict[ClaimKey, float] = {}
@@ -123,13 +125,13 @@ class ClaimBook:
         if known is not None and known.spec == found.spec:
             return False
         self.classes[found.metadata.name] = found
-        self._name_resources()
+        self._sort_classes()
         return True
 
     def drop_class(self, name: str) -> bool:
         """Forget a class; returns whether it was known."""
         known = self.classes.pop(name, None) is not None
-        self._name_resources()
+        self._sort_classes()
         return known
 
     def put_template(self, found: ResourceClaimTemplate) -> bool:
@@ -348,7 +350,9 @@ class ClaimBook:
         used = dict.fromkeys(one.request for one in allocation.devices.results)
         return HeldClaim(allocation.node_selector, self.is_unready(claim), rank_of_ways(claim.spec, list(used)))
 
-    def _name_resources(self) -> None:
+    def _sort_classes(self) -> None:
+        """Find out which classes tell drivers something, and which stand for which extended resource."""
+        self.telling = {name: one for name, one in self.classes.items() if one.spec.config}
         order = sorted(self.classes.values(), key=lambda one: (-one.metadata.created, one.metadata.name))
         self._classes_of = {}
         for one in order:

@@ -41,6 +41,10 @@ class GroupClaims:
         self._members: dict[GroupKey, dict[PodKey, None]] = {}
         self._names: dict[str, GroupKey] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any PodGroup lists claims."""
+        return bool(self._groups)
+
     def put(self, group: GroupKey, uid: str, listed: Sequence[PodResourceClaim]) -> bool:
         """Note what a group lists, nothing where there is no such group; returns whether that is something else."""
         known = self._groups.pop(group, None)
@@ -83,7 +87,7 @@ class GroupClaims:
 
     def consumer(self, pod: PodKey, uid: str, uses: Sequence[DeviceUse], claim: ClaimKey) -> Consumer:
         """Return who is to be noted on a claim as its user so that a pod may use it."""
-        if not self._groups:
+        if not self:
             return Consumer(pod[1], uid)
         groups = (self.group_of(pod[0], use) for use in uses if use.claim == claim)
         return next((one for one in groups if one is not None), Consumer(pod[1], uid))

@@ -262,7 +262,7 @@ def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
     outlook = _progress_of(state, workload)
     late = len(outlook.waiting)
-    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {named_claims(outlook.waiting)}"
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {named_claims(outlook.waiting, late)}"
     _give_up_volumes(state, workload, list(outlook.unready), why)
 
 
@@ -338,7 +338,7 @@ def _waits_for_volumes(state: LifecycleState, workload: Workload, outlook: Claim
         Gate.PERMIT,
         "WaitingForVolumes",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being bound: {named_claims(outlook.waiting)} "
+        f"{agreeing(count, IS)} being bound: {named_claims(outlook.waiting, count)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )

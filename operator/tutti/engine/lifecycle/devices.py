@@ -27,7 +27,7 @@ from tutti.cluster.devices.ledger import held_by
 from tutti.cluster.devices.promises import DevicePromise
 from tutti.cluster.devices.state import DeviceKind, DeviceObject
 from tutti.cluster.pledges import BindingProgress, BindingStage
-from tutti.cluster.pods import PodKey
+from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.bound_claims import claim_changed
 from tutti.engine.lifecycle.device_pools import class_seen
@@ -188,13 +188,13 @@ class DeviceProgress:
     Attributes:
         unready: Members whose claims do not have all their devices yet.
         unasked: What is to be written first, and by whom each claim is used.
-        waiting: Claims (namespace/name) that wait for a write or for their drivers.
+        waiting: Claims that wait for a write or for their drivers.
         failed: Members with a claim that cannot be used like this, and why.
     """
 
     unready: dict[PodKey, None] = field(default_factory=dict)
     unasked: dict[ClaimKey, list[Member]] = field(default_factory=dict)
-    waiting: dict[str, None] = field(default_factory=dict)
+    waiting: dict[ClaimKey, None] = field(default_factory=dict)
     failed: dict[PodKey, str] = field(default_factory=dict)
 
 
@@ -212,9 +212,10 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     if outlook.failed:
         _give_up_devices(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
         return None if starts else outlook.unready
+    now = datetime.fromtimestamp(int(state.now), UTC)
     for claim, members in outlook.unasked.items():
-        _ask(state, claim, members)
-        outlook.waiting["/".join(claim)] = None
+        _ask(state, claim, members, now)
+    outlook.waiting.update(dict.fromkeys(outlook.unasked))
     if outlook.unasked:
         state.set_deadline(workload, claim_seconds(state, workload))
         if state.cluster.nodes.devices.quota:
@@ -237,7 +238,7 @@ def time_out_devices(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose devices did not get ready in time, and try again later."""
     outlook = _outlook_of(state, workload)
     late = len(outlook.waiting)
-    why = f"the devices of {counted(late, 'claim')} were not ready in time: {named_claims(outlook.waiting)}"
+    why = f"the devices of {counted(late, 'claim')} were not ready in time: {_named(outlook)}"
     _give_up_devices(state, workload, list(outlook.unready), why)
 
 
@@ -272,27 +273,27 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
         record = member.pod
         if not record.assumed or member.sent or record.pod_class.devices is NO_DEVICES:
             continue
-        if not promises.is_promised(record.key):
+        promised = promises.of_pod(record.key)
+        if not promised and not promises.is_promised(record.key):
             out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
             continue
-        for key in _claims_of(state, member):
+        for key in _claims_of(record, promised):
             found = _progress(state, member, key)
             if found.stage is _BOUND:
                 continue
             if found.stage is _UNASKED:
                 out.unasked.setdefault(key, []).append(member)
             elif found.stage is _UNDER_WAY:
-                out.waiting["/".join(key)] = None
+                out.waiting[key] = None
             else:
                 out.failed.setdefault(record.key, found.why)
             out.unready[record.key] = None
     return out
 
 
-def _claims_of(state: LifecycleState, member: Member) -> list[ClaimKey]:
-    claims = [one.claim for one in member.pod.device_uses if one.claim is not None]
-    promises = state.cluster.nodes.devices.promises.of_pod(member.pod.key)
-    claims += [one.claim for one in promises if one.allotment.is_extended]
+def _claims_of(pod: PodRecord, promised: Sequence[DevicePromise]) -> list[ClaimKey]:
+    claims = [one.claim for one in pod.device_uses if one.claim is not None]
+    claims += [one.claim for one in promised if one.allotment.is_extended]
     return claims if len(claims) == 1 else list(dict.fromkeys(claims))
 
 
@@ -370,8 +371,8 @@ def _befallen(state: LifecycleState, claim: ResourceClaim, promise: DevicePromis
     return f"cannot be used like this: {why}" if why else ""
 
 
-def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
-    """Have a claim given its devices, or have more pods use those that it has."""
+def _ask(state: LifecycleState, key: ClaimKey, members: list[Member], now: datetime) -> None:
+    """Have a claim given its devices, as of now, or have more pods use those that it has."""
     devices = state.cluster.nodes.devices
     seen, promise = devices.book.claims.get(key), devices.promises.of(key)
     if promise is not None and promise.allotment.is_extended:
@@ -382,16 +383,13 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member]) -> None:
             ask_to_tell(state, key, members[0], promise.allotment.ask)
             return
     claim = devices.book.claims[key]
-    users = [_user(state, member, key) for member in members]
-    pods = tuple([(one.name, one.uid) for one in users if not one.is_group])
-    groups = tuple(dict.fromkeys([(one.name, one.uid) for one in users if one.is_group]))
+    pods, groups = _users(state, members, key)
     write = state.device_writes.get(key)
     if write is not None and _join(state, write, pods, groups):
         return
     uid, version, allocation = claim.metadata.uid, claim.metadata.resource_version, None
     if claim.status.allocation is None and promise is not None:
-        now, share_ids = datetime.fromtimestamp(int(state.now), UTC), _share_ids(uid, version)
-        allocation = allocation_of(promise.allotment, claim.spec, devices.book.classes, share_ids, now)
+        allocation = allocation_of(promise.allotment, claim.spec, devices.book.telling, _share_ids(uid, version), now)
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
     protected, at = DELETE_PROTECTION in claim.metadata.finalizers, len(state.out)
     decision = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups, protected)
@@ -422,6 +420,17 @@ def _user(state: LifecycleState, member: Member, key: ClaimKey) -> Consumer:
     return groups.consumer(pod.key, pod.uid, pod.device_uses, key)
 
 
+def _users(
+    state: LifecycleState, members: Iterable[Member], key: ClaimKey
+) -> tuple[tuple[UserName, ...], tuple[UserName, ...]]:
+    """Return which pods and which PodGroups are to be noted on a claim so that members may use it."""
+    if not state.cluster.nodes.devices.book.groups:
+        return tuple([(one.pod.name, one.pod.uid) for one in members]), ()
+    users = [_user(state, member, key) for member in members]
+    groups = dict.fromkeys([(one.name, one.uid) for one in users if one.is_group])
+    return tuple([(one.name, one.uid) for one in users if not one.is_group]), tuple(groups)
+
+
 def _share_ids(uid: str, version: str) -> Iterator[str]:
     """Yield a UUID for each share of a device that a claim gets: others than it has ever had before."""
     number = 0
@@ -448,7 +457,7 @@ def _give_up_devices(state: LifecycleState, workload: Workload, members: list[Po
 
 def _forget_refusals(state: LifecycleState, member: Member) -> None:
     """Have more users of claims written again the next time that has failed; what claims were given is remembered."""
-    for key in _claims_of(state, member):
+    for key in _claims_of(member.pod, state.cluster.nodes.devices.promises.of_pod(member.pod.key)):
         write, claim = state.device_writes.get(key), state.cluster.nodes.devices.book.claims.get(key)
         if write is None or claim is None or not write.failure or write.asked != "reserve":
             continue
@@ -467,6 +476,10 @@ def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: Devic
         Gate.PERMIT,
         "WaitingForDevices",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being given devices: {named_claims(outlook.waiting)} (given back after {seconds} s)",
+        f"{agreeing(count, IS)} being given devices: {_named(outlook)} (given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )
+
+
+def _named(outlook: DeviceProgress) -> str:
+    return named_claims(map("/".join, outlook.waiting), len(outlook.waiting))

@@ -9,6 +9,7 @@ Gangs that start before all their members exist are in `early_starts.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
@@ -186,11 +187,10 @@ def claim_seconds(state: LifecycleState, workload: Workload) -> int:
     return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
 
 
-def named_claims(waiting: Iterable[object]) -> str:
-    """Return the first of some claims by name, and how many more there are."""
-    names = [str(one) for one in waiting]
-    more = f" and {len(names) - _CLAIMS_NAMED} more" if len(names) > _CLAIMS_NAMED else ""
-    return ", ".join(names[:_CLAIMS_NAMED]) + more
+def named_claims(names: Iterable[str], count: int) -> str:
+    """Return the first of so many claims by name, and how many more there are."""
+    more = f" and {count - _CLAIMS_NAMED} more" if count > _CLAIMS_NAMED else ""
+    return ", ".join(islice(names, _CLAIMS_NAMED)) + more
 
 
 _CLAIMS_NAMED = 3
