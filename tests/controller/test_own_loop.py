@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from tutti.controller import logs
 from tutti.controller.election import Election
 from tutti.controller.event_loops import LoopThread
 from tutti.kube.fencing import LeadershipDoubted, granted
@@ -29,6 +31,23 @@ async def test_it_runs_in_another_thread_and_returns_or_raises_here(own):
     assert await own.run(where()) == "own"
     with pytest.raises(ValueError, match="no"):
         await own.run(broken())
+
+
+async def test_it_tells_of_no_error_in_what_uvloop_does_to_a_transport_that_it_has_closed(own):
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+
+    async def written_to_once_closed():
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        transport, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+        transport.close()
+        loop.call_exception_handler({"message": "no", "exception": RuntimeError("no"), "transport": transport})
+        server.close()
+        await server.wait_closed()
+
+    await own.run(written_to_once_closed())
+    assert out.getvalue() == ""
 
 
 async def test_it_goes_on_while_this_loop_is_busy(own):

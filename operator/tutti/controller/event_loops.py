@@ -7,6 +7,7 @@ is awaited in such a loop is late by some such moments, not by as long as a turn
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -15,11 +16,24 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from tutti.controller.health import Check
+from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
 
 T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 5.0
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Make a loop for whichever thread of the operator's, which logs what it can hand to nobody as all of them do."""
+    if sys.platform == "win32":
+        loop = asyncio.new_event_loop()
+    else:
+        import uvloop  # noqa: PLC0415 - not to be had on Windows
+
+        loop = uvloop.new_event_loop()
+    loop.set_exception_handler(tell_loop_error)
+    return loop
 
 
 class OtherLoop:
@@ -36,7 +50,7 @@ class OtherLoop:
 class LoopThread:
     """A loop that runs in a thread of its own within `with`; what is left in it at the end is cancelled."""
 
-    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] = new_loop) -> None:
         self._runner = asyncio.Runner(loop_factory=factory)
         self._began = threading.Event()
         self._ends: asyncio.Event | None = None

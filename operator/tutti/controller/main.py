@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
@@ -34,12 +33,11 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.shards import DEFAULT_SHARD
 from tutti.controller.election import ElectionThread
 from tutti.controller.engine_run import OperatorContext
-from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measure_lag
+from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measure_lag, new_loop
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
 from tutti.controller.kopf_handlers import DeletionGuard, Reviewer, holding, reviewing, run_kopf, settings_for
 from tutti.controller.leader_session import LeaderSession
-from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
 from tutti.controller.pod_defaults import PodDefaults
 from tutti.controller.self_signing import own_certificate
@@ -139,7 +137,7 @@ async def operate(
     with (
         _signals(stop),
         journal_at(launch.journal, configuration, metrics.journal_failures, engines.policies) as journal,
-        LoopThread("lease and probes", _loop_factory()) as own,
+        LoopThread("lease and probes") as own,
     ):
         lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))
         async with (
@@ -175,10 +173,10 @@ async def _operate(
     """Run the engine, and beside it what may fail by itself."""
     supervisor = Supervisor(lambda: session.run(stop), stop=stop, health=context.health)
     with ExitStack() as loops:
-        loop = loops.enter_context(LoopThread("deletions", _loop_factory()))
+        loop = loops.enter_context(LoopThread("deletions"))
         parts = [_deletions(session, credentials, context.configuration, loop)]
         if context.configuration.webhook.enabled:
-            loop = loops.enter_context(LoopThread("webhooks", _loop_factory()))
+            loop = loops.enter_context(LoopThread("webhooks"))
             parts.append(_webhooks(session, credentials, context, loop))
         if context.configuration.ui is not None:
             parts.append(web_view(context.configuration, launch.kubeconfig, launch.context))
@@ -308,8 +306,7 @@ def run_operator(launch: Launch) -> int:
         ConfigurationError: the plugins cannot be made.
         OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.get_loop().set_exception_handler(tell_loop_error)
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_exit_code(launch))
 
 
@@ -331,11 +328,3 @@ async def _exit_code(launch: Launch) -> int:
             log.critical("crashed", error=str(crash), exc_info=crash.__cause__)
         return 1
     return 0
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
-        return None
-    import uvloop  # noqa: PLC0415 - not to be had on Windows
-
-    return uvloop.new_event_loop
