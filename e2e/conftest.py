@@ -12,6 +12,7 @@ from kubernetes import client
 from e2e.harness.clusters import KINDS, Cluster, started, unavailable
 from e2e.harness.crds import install_crds
 from e2e.harness.power import Power
+from e2e.harness.servers import Server
 from e2e.harness.story import Story
 
 _numbers = itertools.count(1)
@@ -68,6 +69,14 @@ def power(story: Story) -> Iterator[Power]:
     yield switches
     story.stop_operator()
     switches.restore()
+
+
+@pytest.fixture
+def server(story: Story) -> Server:
+    """The control plane, where it is one whose processes a story may kill."""
+    if story.cluster.server is None:
+        pytest.skip("there is no control plane here whose processes a story may kill")
+    return story.cluster.server
 
 
 @pytest.fixture

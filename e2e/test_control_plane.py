@@ -35,10 +35,7 @@ class Night:
 
 
 @pytest.fixture
-def night(story: Story, record_property: Callable[[str, object], None]) -> Iterator[Night]:
-    server = story.cluster.server
-    if server is None:
-        pytest.skip("there is no control plane here whose processes a story may kill")
+def night(story: Story, server: Server, record_property: Callable[[str, object], None]) -> Iterator[Night]:
     election = {"leaseName": story.namespace, "leaseNamespace": story.namespace}
     with ExitStack() as stack:
         first = stack.enter_context(replica(story, "first", leaderElection=election))
@@ -51,19 +48,13 @@ def night(story: Story, record_property: Callable[[str, object], None]) -> Itera
 
 
 def test_work_goes_on_when_the_api_server_is_back(night: Night) -> None:
-    night.server.api.off()
-    time.sleep(16)  # longer than a lease lasts
-    night.server.api.on()
-    night.server.wait_ready()
+    night.server.restart(night.server.api, 16)  # longer than a lease lasts
     night.binds_again("after-api")
     assert all(one.running for one in night.replicas)
 
 
 def test_work_goes_on_when_etcd_is_back(night: Night) -> None:
-    night.server.etcd.off()
-    time.sleep(15)
-    night.server.etcd.on()
-    night.server.wait_ready()
+    night.server.restart(night.server.etcd, 15)
     night.binds_again("after-etcd")
 
 

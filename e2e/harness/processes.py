@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -79,6 +80,14 @@ class Switched:
         """Kill -9."""
         self.process.kill()
         self.process.wait()
+
+    def freeze(self) -> None:
+        """SIGSTOP: it answers nobody, and refuses nobody either."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
         self.on()

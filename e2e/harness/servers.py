@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import ssl
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,13 @@ class Server:
         """Wait until it is ready, at its start or after one of its processes was started anew."""
         what = "kube-apiserver to be ready"
         wait_for(lambda: is_ready(self.url, self.token), what, self.api.process, self.api.log, 120)
+
+    def restart(self, process: Switched, seconds: float) -> None:
+        """Kill one of the two, and have it back, and the API server ready, after so many seconds without it."""
+        process.off()
+        time.sleep(seconds)
+        process.on()
+        self.wait_ready()
 
     @property
     def kubeconfig(self) -> Path:
