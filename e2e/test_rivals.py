@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+from http import HTTPStatus
 
 import pytest
+from kubernetes.client import ApiException
 
 from e2e.harness.story import PAUSE, Story
 from tutti.api.quantity import parse_quantity
@@ -62,3 +65,43 @@ def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew
     story.wait(lambda: len(story.living("train")) == SIZE, "the gang to be whole again", 120)
     story.wait(lambda: degraded(story)[0] == "False", "it to say so")
     assert begun.items() <= story.living("train").items()  # nobody was moved
+
+
+def test_members_that_a_rival_binds_first_are_members_where_it_has_put_them(story: Story) -> None:
+    story.queue(story.namespace, 0)
+    story.start_operator(clientConnection={"concurrency": 1})
+    operator = story.operator
+    assert operator is not None
+    story.gang("train", SIZE, gpus=0, queue=story.namespace)
+    story.wait(lambda: story.where("train"), "binding to begin")
+    operator.send_signal(signal.SIGSTOP)
+    begun = story.where("train")
+    late = sorted({pod.metadata.name for pod in story.pods("train")} - begun.keys())
+    assert late, "it was stopped too late to show anything"
+    for name, node in zip(late, itertools.cycle(story.cluster.nodes), strict=False):
+        bind(story, name, node)
+    put = story.where("train")
+    assert len(put) == SIZE
+
+    operator.send_signal(signal.SIGCONT)
+
+    story.wait(lambda: story.condition("PodGroup", "train", "Scheduled").get("status") == "True", "it to say so")
+    assert story.where("train") == put
+    story.wait(lambda: used(story) == SIZE * 10, "its queue to count each member once")
+
+
+def bind(story: Story, name: str, node: str) -> None:
+    """Bind a pod, unless what was on its way to it when the operator was stopped has arrived by now."""
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+    try:
+        story.core.create_namespaced_pod_binding(name, story.namespace, body, _preload_content=False)
+    except ApiException as problem:
+        if problem.status != HTTPStatus.CONFLICT:
+            raise
+
+
+def used(story: Story) -> int:
+    """Thousandths of a CPU that the story's queue says are used."""
+    (flavor,) = story.get("ClusterQueue", story.namespace)["status"]["flavorsUsage"]
+    (total,) = [one["total"] for one in flavor["resources"] if one["name"] == "cpu"]
+    return parse_quantity(total)
