@@ -67,13 +67,16 @@ def restart(story: Story, *, killed: bool) -> None:
         story.start_operator()
 
 
-def two_and_two(story: Story, queue: str) -> tuple[str, str]:
-    """A gang of four, two of them on each of two nodes, while the other nodes are free; returns the two nodes."""
+def two_and_two(story: Story, queue: str, patience: int = 1) -> tuple[str, str]:
+    """A gang of four, two of them on each of two nodes, while the other nodes are free; returns the two nodes.
+
+    Its members stay for `patience` seconds on a node that is silent.
+    """
     kept, lost, *others = story.cluster.nodes
     for node in others:
         story.pod(f"filler-{node}", gpus=2, selector={HOST: node})
     story.wait(lambda: len(story.living("filler")) == len(others), "the other nodes to be full")
-    story.crew("train", 4, queue=queue)
+    story.crew("train", 4, queue=queue, patience=patience)
     story.wait(lambda: len(story.living("train")) == 4, "the gang to be bound")
     assert sorted(story.living("train").values()) == sorted([kept, kept, lost, lost])
     story.wait(lambda: says(story, "train", "Scheduled")[0] == "True", "it to say so")
