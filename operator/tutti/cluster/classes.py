@@ -43,6 +43,10 @@ T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _MOST_SPECS = 1024
 """Of so many specs at most it is remembered what matters of them."""
+_MOST_SPEC_BYTES = 1 << 25
+"""As they are written, together: the largest of all that an API server takes has a megabyte and a half."""
+_MANY_KEYS = 4096
+"""With more label keys than these it is looked now and then which of them nobody reads any more."""
 
 
 class Feature:
@@ -213,7 +217,7 @@ class ClassBook:
     """Finds the one PodClass of a pod; forgets a class with the last pod that holds it.
 
     Attributes:
-        watched: The label keys that some selector reads; it only grows.
+        watched: The label keys that some selector reads, and some that one has read.
         strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
         shares_cards: Whether cards are shared as HAMi does, so that pods may ask for parts of them.
         reads_limits: Whether somebody estimates by their limits what pods will use, so that these tell classes apart.
@@ -222,6 +226,9 @@ class ClassBook:
     def __init__(self) -> None:
         self.reads_limits = False
         self.watched: set[str] = set()
+        self._fresh: list[str] = []
+        self._lasting: set[str] = set()
+        self._many = _MANY_KEYS
         self.shares_cards = False
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
@@ -229,6 +236,7 @@ class ClassBook:
         self._wanting: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
         self._copies: dict[bytes, _Copies] = {}
+        self._copied_bytes = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -296,21 +304,50 @@ class ClassBook:
         found = read_needs(spec, annotations) if self.shares_cards else NO_CARDS
         return found if found.asked or found.problem else NO_CARDS
 
-    def watch(self, keys: Iterable[str]) -> None:
-        """Note that a selector reads these label keys."""
-        self.watched.update(keys)
+    def watch(self, keys: Iterable[str], *, lasting: bool = True) -> None:
+        """Note that a selector reads these label keys; where it does not last, whoever knows that tells `forget`."""
+        fresh = [key for key in dict.fromkeys(keys) if key not in self.watched]
+        self.watched.update(fresh)
+        self._fresh += fresh
+        if lasting:
+            self._lasting.update(fresh)
+
+    @property
+    def watches_many(self) -> bool:
+        """Whether so many label keys are watched that it is time to `forget` some."""
+        return len(self.watched) > self._many
+
+    def forget(self, read: Iterable[str]) -> None:
+        """Watch no key any more that is neither one of these nor read by pods of a class that somebody holds.
+
+        Whoever makes pods with keys that he makes up, and deletes them, would have all of them kept for ever.
+        """
+        by_pods = (_keys_read(known.spec) for known in list(self._known.values()))
+        self.watched = self._lasting.union(read, *by_pods)
+        self._many = max(_MANY_KEYS, 2 * len(self.watched))
+        self._forget_copies()  # what is watched because of a spec is noted when that is seen first
+
+    def take_fresh(self) -> list[str]:
+        """Return the label keys that are watched since this was last asked."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     def _copies_of(self, spec: PodSpec) -> _Copies:
         """Return what is known of pods of a spec, wherever they are bound."""
         said = _ENCODER.encode(msgspec.structs.replace(spec, node_name="") if spec.node_name else spec)
         known = self._copies.get(said)
         if known is None:
-            if len(self._copies) == _MOST_SPECS:
-                self._copies.clear()
+            if len(self._copies) == _MOST_SPECS or self._copied_bytes > _MOST_SPEC_BYTES:
+                self._forget_copies()
+            self._copied_bytes += len(said)
             essence = _placement_spec(spec, keep_limits=self.reads_limits)
-            self.watch(_keys_read(essence))
+            self.watch(_keys_read(essence), lasting=False)
             known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
         return known
+
+    def _forget_copies(self) -> None:
+        self._copies.clear()
+        self._copied_bytes = 0
 
     def _find(
         self,

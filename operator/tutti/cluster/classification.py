@@ -8,7 +8,7 @@ told of every one that has become another (`take_changed`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod
 from tutti.api.owners import owner_of
@@ -36,7 +36,7 @@ class Classifier:
         self._volumes = volumes
         self._devices = devices
         self._pods = pods
-        self._watched = 0
+        self._labelled = _PodsByLabel(pods)
         self.changed: dict[PodKey, None] = {}
 
     def take_changed(self) -> Sequence[PodKey]:
@@ -106,13 +106,15 @@ class Classifier:
             waits=waits,
         )
 
+    def relabelled(self, record: PodRecord) -> None:
+        """Take note of a pod that is new or may have other labels than before."""
+        self._labelled.put(record)
+
     def by_labels(self) -> None:
-        """Class the waiting pods again, where a label key has come to matter that did not before."""
-        if len(self._classes.watched) == self._watched:
-            return
-        self._watched = len(self._classes.watched)
-        for record in self._pods.values():
-            if not record.place:
+        """Class the waiting pods again that have a label of which the key has come to matter."""
+        for key in dict.fromkeys(pod for label in self._classes.take_fresh() for pod in self._labelled.having(label)):
+            record = self._pods.get(key)
+            if record is not None and not record.place:
                 self._again(record)
 
     def again(self, pods: Iterable[PodKey]) -> bool:
@@ -141,6 +143,41 @@ class Classifier:
         )
         self.assign(record, now)
         return now is not before
+
+
+class _PodsByLabel:
+    """Finds the pods that have a label, once a selector reads its key.
+
+    Who makes up keys has it asked for each pod that he makes, and nobody else ever: so it is begun when it is asked,
+    followed while that goes on, and forgotten once as many pods have been seen since as there were.
+    """
+
+    def __init__(self, pods: Mapping[PodKey, PodRecord]) -> None:
+        self._pods = pods
+        self._having: dict[str, dict[PodKey, None]] | None = None
+        self._left = 0
+
+    def put(self, record: PodRecord) -> None:
+        """Note which labels a pod has; under those that it had before it is found until all is forgotten."""
+        if self._having is None:
+            return
+        self._left -= 1
+        if self._left < 0:
+            self._having = None
+        else:
+            self._note(self._having, record)
+
+    def having(self, label: str) -> Collection[PodKey]:
+        """Return all pods that have a label, in order of arrival, and maybe some that had it lately or are gone."""
+        if self._having is None:
+            self._having, self._left = {}, len(self._pods)
+            for record in self._pods.values():
+                self._note(self._having, record)
+        return self._having.get(label, ())
+
+    def _note(self, having: dict[str, dict[PodKey, None]], record: PodRecord) -> None:
+        for label in record.pod_signature.labels:
+            having.setdefault(label, {})[record.key] = None
 
 
 class PodsByClaim:

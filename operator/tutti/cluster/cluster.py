@@ -192,7 +192,8 @@ class Cluster:
             self.nodes.network.come(record, record.place)
         if self.nodes.numa and record.place:
             self.nodes.numa.touch(record.place)  # that it is bound, or has begun, tells whether a report knows it
-        self._classing.by_labels()
+        self._classing.relabelled(record)
+        self._class_by_labels()
         self.follower.seen(record)
         return record
 
@@ -220,13 +221,14 @@ class Cluster:
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
-            self.watch_labels(selector_keys(found.selector))
+            self.classes.watch(selector_keys(found.selector), lasting=False)
+            self._class_by_labels()
             self.note_neighbour()
 
     def watch_labels(self, keys: Iterable[str]) -> None:
         """Note that a selector reads these label keys, and class those who wait by them from now on."""
         self.classes.watch(keys)
-        self._classing.by_labels()
+        self._class_by_labels()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
@@ -358,6 +360,12 @@ class Cluster:
             record.lost = not record.lost
             record.recount()
         return changed
+
+    def _class_by_labels(self) -> None:
+        """Class those who wait by the label keys that have come to matter; forget those that nobody reads any more."""
+        self._classing.by_labels()
+        if self.classes.watches_many:
+            self.classes.forget(self.nodes.namespaces.keys_read())
 
     def _helped(self) -> None:
         """Note that what has changed may let a pod be placed."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tutti.api.owners import SERVICE, Owner
 from tutti.api.selectors import LabelSelector
-from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature
+from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature, selector_keys
 
 
 class PodSelecting(msgspec.Struct, frozen=True):
@@ -84,6 +84,14 @@ class NamespaceIndex:
             found = self._owners.pop((namespace, (kind, name)), None)
         self.selecting_version += found is not None
         return found is not None
+
+    def keys_read(self) -> Iterator[str]:
+        """Yield the label keys that Services and owners select pods by."""
+        for here in self.services.values():
+            for service in here.values():
+                yield from selector_keys(service.selector)
+        for selector in self._owners.values():
+            yield from selector_keys(selector)
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""

@@ -1,0 +1,104 @@
+"""Label keys that somebody makes up: in selectors of his pods, and on pods, one after another, beside honest pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.engine.world import World, replaced
+from tutti.api.core import Affinity
+from tutti.cluster.classes import _MANY_KEYS, _MOST_SPEC_BYTES
+from tutti.cluster.classification import Classifier
+from tutti.cluster.pods import PodRecord
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+HONEST = 200
+
+
+def keeping_off(*selectors: dict[str, str], **where: Any) -> Affinity:
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": labels}, **where} for labels in selectors]
+    return msgspec.convert({"podAntiAffinity": {REQUIRED: terms}}, Affinity)
+
+
+def with_affinity(world: World, name: str, affinity: Affinity, **fields: Any) -> None:
+    pod = world.pod(name, namespace="theirs", **fields)
+    world.put(replaced(pod, spec=replaced(pod.spec, affinity=affinity)))
+
+
+@pytest.fixture
+def world() -> World:
+    """Many honest pods wait, with labels that nobody reads."""
+    world = World(namespaces=("default", "theirs"))
+    world.node("n0", gpus=1)
+    for number in range(HONEST):
+        world.pod(f"honest-{number}", gpus=8 + number % 3, labels={"app": "a", "number": str(number)})
+    world.run()
+    return world
+
+
+@pytest.fixture
+def classed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often pods that wait were classed again, by namespace."""
+    counts, again = Counter[str](), Classifier._again
+
+    def counted(self: Classifier, record: PodRecord) -> bool:
+        counts[record.namespace] += 1
+        return again(self, record)
+
+    monkeypatch.setattr(Classifier, "_again", counted)
+    return counts
+
+
+def test_who_makes_up_keys_has_nobody_classed_again_who_has_none_of_them(world: World, classed: Counter[str]) -> None:
+    """Each key that no selector had read had all pods that wait, of everybody, written down and compared anew."""
+    for number in range(50):
+        labels = {f"mine-{number}": "x"}
+        with_affinity(world, f"p{number}", keeping_off(labels, {f"none-{number}": "x"}), gpus=8, labels=labels)
+    assert classed["default"] == 0
+    assert classed["theirs"] <= 50
+
+    with_affinity(world, "reads", keeping_off({"app": "a"}), gpus=8)
+    assert classed["default"] == HONEST
+    with_affinity(world, "reads-again", keeping_off({"app": "b"}), gpus=8)
+    assert classed["default"] == HONEST
+
+
+def test_a_pod_is_found_by_the_labels_that_it_has_come_to_have_and_by_no_others(world: World) -> None:
+    with_affinity(world, "first", keeping_off({"made-up": "x"}), gpus=8)
+    honest = world.pods["default", "honest-0"]
+    world.put(replaced(honest, metadata=replaced(honest.metadata, labels={"late": "x"})))
+    with_affinity(world, "second", keeping_off({"late": "x"}, {"number": "0"}), gpus=8)
+    pods = world.engine.state.cluster.pods
+    assert pods["default", "honest-0"].pod_class.labels == {"late": "x"}
+    assert pods["default", "honest-1"].pod_class.labels == {"number": "1"}
+    world.run()
+    assert world.replay().differences == []
+
+
+def test_keys_of_pods_that_are_gone_are_forgotten_and_those_that_are_read_stay(world: World) -> None:
+    """They were kept for ever: a megabyte and a half for each pod that was made and deleted."""
+    with_affinity(world, "stays", keeping_off({"app": "a"}), gpus=8)
+    for number in range(2 * _MANY_KEYS // 400):
+        selectors = [{f"{number}-{at}": "x"} for at in range(400)]
+        with_affinity(world, "comes", keeping_off(*selectors), gpus=8)
+        world.delete("comes", namespace="theirs")
+    book = world.engine.state.cluster.classes
+    assert len(book.watched) <= _MANY_KEYS + 400
+    assert "app" in book.watched
+    assert world.engine.state.cluster.pods["default", "honest-0"].pod_class.labels == {"app": "a"}
+
+    selectors = [{f"0-{at}": "x"} for at in range(400)]
+    with_affinity(world, "comes", keeping_off(*selectors), gpus=8)
+    assert "0-399" in book.watched  # of a spec that was seen before
+
+
+def test_large_specs_of_pods_that_are_gone_are_forgotten(world: World) -> None:
+    for number in range(40):
+        selectors = [{f"{at}": f"{number}-" + "x" * 4096} for at in range(300)]
+        with_affinity(world, "comes", keeping_off(*selectors), gpus=8)
+        world.delete("comes", namespace="theirs")
+    book = world.engine.state.cluster.classes
+    assert sum(map(len, book._copies)) < 1.1 * _MOST_SPEC_BYTES
