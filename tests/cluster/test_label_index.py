@@ -175,28 +175,6 @@ def test_a_pod_that_is_labelled_anew_shares_the_signature_of_those_with_the_same
     assert len(cluster._signatures) == 0
 
 
-def test_nothing_is_kept_of_labels_that_nobody_has_or_asks_for():
-    index, around = LabelIndex(), NamespaceIndex()
-    pod_signature = PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
-    index.add(pod_signature, 0)
-    assert not index._by_label
-    for key in ("app", "zone"):
-        assert not index.matching(PodQuery.of(["a"], LabelSelector(match_labels={key: "none"})), around).any()
-    index.relabel(pod_signature, {"app": "y", "kept": "k", "zone": "z"})
-    assert {key: list(having) for key, having in index._by_label.items()} == {"app": ["y"], "zone": ["z"]}
-    index.add(pod_signature, 0, count=-1)
-    assert index._by_label == {"app": {}, "zone": {}}
-
-
-def test_labels_that_were_asked_for_long_ago_are_noted_no_more():
-    index, around = LabelIndex(), NamespaceIndex()
-    index.add(PodSignature("a", {"first": "x"}, UNCONSTRAINED), 0)
-    for key in ("first", *map(str, range(1000)), "first"):
-        found = index.matching(PodQuery.of(["a"], LabelSelector(match_labels={key: "x"})), around)
-        assert found.any() == (key == "first")
-    assert len(index._by_label) <= 512
-
-
 def test_a_namespace_that_changes_its_labels_changes_the_answer():
     index, around = LabelIndex(), NamespaceIndex()
     index.add(PodSignature("a", {"app": "x"}, UNCONSTRAINED), 0)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tutti.api.owners import SERVICE, Owner
 from tutti.api.selectors import LabelSelector
+from tutti.cluster.codes_by_label import CodesByLabel
 from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature, selector_keys
 
 
@@ -109,7 +110,6 @@ Codes = NDArray[np.bool_]
 """bool[codes]: which signatures."""
 
 _MOST_ANSWERS = 512
-_MOST_KEYS = 512
 _KEYS_OF_A_QUERY = 4
 """So many of the labels that a query asks for are looked up: to note who has one takes a look at every signature."""
 _ROW_BITS = 32
@@ -132,6 +132,7 @@ class LabelIndex:
     Attributes:
         version: Grows whenever anybody comes, goes or is labelled anew.
         leaving: bool[codes], which codes stand for pods that are being deleted.
+        by_label: Which codes have a value of a label.
         with_terms: The codes whose pods have affinity or anti-affinity terms of their own.
         with_ports: Those whose pods take ports of their node.
         with_disks: Those whose pods name disks of their own.
@@ -143,7 +144,7 @@ class LabelIndex:
         self._totals: list[int] = []
         self._free_codes: list[int] = []
         self._changed: list[int] = []
-        self._by_label: dict[str, dict[str, int | set[int]]] = {}  # by key, of those asked for, and value
+        self.by_label = CodesByLabel(self._signatures)
         self.with_terms: dict[int, PodSignature] = {}
         self.with_ports: dict[int, PodSignature] = {}
         self.with_disks: dict[int, PodSignature] = {}
@@ -243,8 +244,8 @@ class LabelIndex:
         self.version += 1
         for code in (pod_signature.code, pod_signature.leaving_code):
             if code >= 0:
-                self._unindex(before, code)
-                self._index(labels, code)
+                self.by_label.remove(before, code)
+                self.by_label.add(labels, code)
                 self._ask_anew(code)
 
     def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
@@ -287,27 +288,11 @@ class LabelIndex:
         ]
         if not asked:
             return self._alive()
-        return min((self._having(key, values) for key, values in asked[:_KEYS_OF_A_QUERY]), key=len)
+        return min((self.by_label.having(key, values) for key, values in asked[:_KEYS_OF_A_QUERY]), key=len)
 
     def _alive(self) -> list[int]:
         """Return the codes that stand for somebody."""
         return [code for code, signature in enumerate(self._signatures) if signature is not None]
-
-    def _having(self, key: str, values: Iterable[str]) -> set[int]:
-        """Return the codes that have any of these values of a label."""
-        having = self._by_label.get(key)
-        if having is None:
-            having = self._by_label[key] = {}
-            for code, signature in enumerate(self._signatures):
-                if signature is not None and key in signature.labels:
-                    _note(having, signature.labels[key], code)
-            if len(self._by_label) > _MOST_KEYS:
-                del self._by_label[next(iter(self._by_label))]
-        out: set[int] = set()
-        for value in values:
-            found = having.get(value, ())
-            out.update((found,) if isinstance(found, int) else found)
-        return out
 
     def where(self, chosen: Codes) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
         """Return where pods of the chosen codes are: rows int32[m], how many int64[m], codes int32[m]."""
@@ -342,7 +327,7 @@ class LabelIndex:
             pod_signature.leaving_code = code
         else:
             pod_signature.code = code
-        self._index(pod_signature.labels, code)
+        self.by_label.add(pod_signature.labels, code)
         self._ask_anew(code)
         if pod_signature.inter_pod is not UNCONSTRAINED and any(True for _ in pod_signature.inter_pod.terms):
             self.with_terms[code] = pod_signature
@@ -360,7 +345,7 @@ class LabelIndex:
         self._signatures[code] = None
         self._ask_anew(code)
         self._free_codes.append(code)
-        self._unindex(pod_signature.labels, code)
+        self.by_label.remove(pod_signature.labels, code)
         self.with_terms.pop(code, None)
         self.with_ports.pop(code, None)
         self.with_disks.pop(code, None)
@@ -373,23 +358,6 @@ class LabelIndex:
         if len(self._changed) > 1024 + 4 * len(self._signatures):
             self._changed.clear()
             self._answers.clear()
-
-    def _index(self, labels: Mapping[str, str], code: int) -> None:
-        """Note which labels a code has, of those that a selector has asked for."""
-        if self._by_label:
-            for key, value in labels.items():
-                if (having := self._by_label.get(key)) is not None:
-                    _note(having, value, code)
-
-    def _unindex(self, labels: Mapping[str, str], code: int) -> None:
-        """Note that a code has these labels no more."""
-        for key, value in labels.items() if self._by_label else ():
-            if (having := self._by_label.get(key)) is not None:
-                here = having[value]
-                if not isinstance(here, int):
-                    here.discard(code)
-                if here in (code, set()):
-                    del having[value]
 
     def _new_slot(self, place: int, code: int, row: int) -> int:
         if self._free_slots:
@@ -417,14 +385,3 @@ class LabelIndex:
             self._code = np.concatenate((self._code, np.zeros_like(self._code)))
             self._row = np.concatenate((self._row, np.zeros_like(self._row)))
             self._count = np.concatenate((self._count, np.zeros_like(self._count)))
-
-
-def _note(having: dict[str, int | set[int]], value: str, code: int) -> None:
-    """Note that a code has a value of a label."""
-    here = having.get(value)
-    if here is None:
-        having[value] = code  # most values of a label that tells pods apart are had by one signature
-    elif isinstance(here, int):
-        having[value] = {here, code}
-    else:
-        here.add(code)
