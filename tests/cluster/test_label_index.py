@@ -16,7 +16,7 @@ from tests.placement.scenes import LABELS, SELECTORS, node, pod
 from tutti.api.selectors import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
-from tutti.cluster.signatures import UNCONSTRAINED, PodQuery, PodSignature
+from tutti.cluster.signatures import UNCONSTRAINED, InterPodConstraints, PodQuery, PodSignature, PodTerm
 from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
 
@@ -222,3 +222,54 @@ def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
         transaction.commit()
     assert cluster.nodes.label_index.snapshot() == {}
     assert cluster.nodes.scored[0].tolist() == list(pod_class.weight)
+
+
+REQUIREMENTS: list[dict[str, Any]] = [
+    {"key": "app", "operator": "In", "values": ["x", "y", "y"]},
+    {"key": "app", "operator": "In", "values": ["x", *map(str, range(100))]},
+    {"key": "app", "operator": "In", "values": []},
+    {"key": "tier", "operator": "Exists"},
+    {"key": "tier", "operator": "DoesNotExist"},
+    {"key": "app", "operator": "NotIn", "values": ["x"]},
+]
+
+
+@examples(200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([{}, {"app": "x"}, {"app": "x", "tier": "t"}, None]),
+            st.lists(st.sampled_from(REQUIREMENTS), max_size=2),
+            st.sampled_from(["a", "b"]),
+            st.booleans(),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from(LABELS),
+)
+def test_terms_that_mean_a_pod_are_found_by_its_labels_each_once(terms, labels):
+    index, around = LabelIndex(), NamespaceIndex()
+    every = []
+    for matched, expressions, namespace, everywhere in terms:
+        asked = {"matchLabels": matched, "matchExpressions": expressions}
+        selector = None if matched is None else msgspec.convert(asked, LabelSelector)
+        query = PodQuery.of([namespace], selector, LabelSelector() if everywhere else None)
+        every.append(PodTerm("zone", query, len(every)))
+    about = InterPodConstraints(
+        affinity=tuple(every[::3]), anti_affinity=tuple(every[1::3]), preferred=tuple(every[2::3])
+    )
+    signatures = [PodSignature("a", {}, about), PodSignature("b", {}, about)]
+    for signature in signatures:
+        index.add(signature, 0)
+
+    def means(term: PodTerm) -> bool:
+        return term.query.matches("a", around.namespace_labels("a"), labels)
+
+    found = [(code, *own) for code, some in index.terms_about("a", labels) for own in some if means(own[1])]
+    expected = [(one.code, *own) for one in signatures for own in about.by_kind if means(own[1])]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+    for signature in signatures:
+        index.add(signature, 0, count=-1)
+    assert list(index.terms_about("a", labels)) == []
+    assert not index._by_anchor

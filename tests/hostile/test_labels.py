@@ -13,6 +13,7 @@ from tutti.api.core import Affinity
 from tutti.cluster.classes import _MANY_KEYS, _MOST_SPEC_BYTES
 from tutti.cluster.classification import Classifier
 from tutti.cluster.pods import PodRecord
+from tutti.cluster.signatures import PodQuery
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HONEST = 200
@@ -102,3 +103,26 @@ def test_large_specs_of_pods_that_are_gone_are_forgotten(world: World) -> None:
         world.delete("comes", namespace="theirs")
     book = world.engine.state.cluster.classes
     assert sum(map(len, book._copies)) < 1.1 * _MOST_SPEC_BYTES
+
+
+def test_terms_about_labels_that_honest_pods_do_not_have_are_not_looked_at_for_them(monkeypatch) -> None:
+    """Pods that run may keep off those of all namespaces; each of their terms was asked about each pod that came."""
+    asked, matches = Counter[str](), PodQuery.matches
+
+    def counted(self: PodQuery, namespace: str, *more: Any) -> bool:
+        asked[namespace] += 1
+        return matches(self, namespace, *more)
+
+    world = World(namespaces=("default", "theirs"))
+    for number in range(4):
+        world.node(f"n{number}", labels={"zone": "z"})
+    for number in range(20):
+        selectors = [{f"mine-{at}": f"{number}", "app": "a"} for at in range(50)]
+        with_affinity(world, f"p{number}", keeping_off(*selectors, namespaceSelector={}), gpus=0)
+    world.run()
+    assert len(world.where("p", "theirs")) == 20
+    monkeypatch.setattr(PodQuery, "matches", counted)
+    world.gang("honest", 4, labels={"app": "a"})
+    world.run()
+    assert len(world.where("honest")) == 4
+    assert asked["default"] <= 2000  # once for each term, by the code of the gang's pods

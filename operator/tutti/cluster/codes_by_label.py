@@ -62,7 +62,7 @@ class CodesByLabel:
 
     def having(self, key: str, values: Collection[str]) -> set[int]:
         """Return the codes that have any of these values of a label."""
-        codes = self._placed.get(key)
+        codes: Mapping[str, int | set[int]] | None = self._placed.get(key)
         if codes is None:
             among = set(self._having_key(key))
             self.steps += len(among)

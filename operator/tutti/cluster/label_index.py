@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tutti.api.owners import SERVICE, Owner
 from tutti.api.selectors import LabelSelector
 from tutti.cluster.codes_by_label import CodesByLabel
-from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature, selector_keys
+from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, Anchor, OwnTerm, PodQuery, PodSignature, selector_keys
 
 
 class PodSelecting(msgspec.Struct, frozen=True):
@@ -146,6 +146,7 @@ class LabelIndex:
         self._changed: list[int] = []
         self.by_label = CodesByLabel(self._signatures)
         self.with_terms: dict[int, PodSignature] = {}
+        self._by_anchor: dict[Anchor, dict[int, PodSignature]] = {}  # of those with terms
         self.with_ports: dict[int, PodSignature] = {}
         self.with_disks: dict[int, PodSignature] = {}
         self._answers: dict[PodQuery, _Answer] = {}
@@ -248,13 +249,18 @@ class LabelIndex:
                 self.by_label.add(labels, code)
                 self._ask_anew(code)
 
-    def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
-        """Yield the codes and signatures on a node with terms of their own that may mean pods of a namespace."""
-        return (
-            (code, pod_signature)
-            for code, pod_signature in self.with_terms.items()
-            if pod_signature.reach is None or namespace in pod_signature.reach
-        )
+    def terms_about(self, namespace: str, labels: Mapping[str, str]) -> Iterator[tuple[int, Sequence[OwnTerm]]]:
+        """Yield terms of pods on nodes that may mean a pod of a namespace with these labels, and the code of each.
+
+        One that asks for a label that the pod does not have is not looked at: there may be very many of those.
+        """
+        anchors: list[Anchor] = [None]
+        for label in labels.items():
+            anchors += (label, (label[0], None))
+        for anchor in anchors:
+            for code, pod_signature in self._by_anchor.get(anchor, {}).items():
+                if pod_signature.reach is None or namespace in pod_signature.reach:
+                    yield code, pod_signature.anchored[anchor]
 
     def matching(self, query: PodQuery, around: NamespaceIndex) -> Codes:
         """Return bool[codes]: which codes a query means."""
@@ -331,6 +337,8 @@ class LabelIndex:
         self._ask_anew(code)
         if pod_signature.inter_pod is not UNCONSTRAINED and any(True for _ in pod_signature.inter_pod.terms):
             self.with_terms[code] = pod_signature
+            for anchor in pod_signature.anchored:
+                self._by_anchor.setdefault(anchor, {})[code] = pod_signature
         if pod_signature.inter_pod.ports:
             self.with_ports[code] = pod_signature
         if pod_signature.inter_pod.disks:
@@ -346,7 +354,11 @@ class LabelIndex:
         self._ask_anew(code)
         self._free_codes.append(code)
         self.by_label.remove(pod_signature.labels, code)
-        self.with_terms.pop(code, None)
+        for anchor in pod_signature.anchored if self.with_terms.pop(code, None) is not None else ():
+            here = self._by_anchor[anchor]
+            del here[code]
+            if not here:
+                del self._by_anchor[anchor]
         self.with_ports.pop(code, None)
         self.with_disks.pop(code, None)
 

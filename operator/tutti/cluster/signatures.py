@@ -6,8 +6,9 @@ mostly copies of each other.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -121,8 +122,23 @@ class InterPodConstraints:
         yield from self.anti_affinity
         yield from self.preferred
 
+    @property
+    def by_kind(self) -> Iterator[OwnTerm]:
+        """All terms, with what each of them is."""
+        yield from (("affinity", term) for term in self.affinity)
+        yield from (("anti_affinity", term) for term in self.anti_affinity)
+        yield from (("preferred", term) for term in self.preferred)
+
 
 UNCONSTRAINED = InterPodConstraints()
+
+TermKind = Literal["affinity", "anti_affinity", "preferred"]
+OwnTerm = tuple[TermKind, PodTerm]
+
+Anchor = tuple[str, str | None] | None
+"""A label that a pod must have to be meant by a term, by key and value, or by key alone; None: it need not have any."""
+_MOST_VALUES = 16
+"""Of so many values at most it is noted which a pod must have one of; of more, that it must have the label."""
 
 
 def inter_pod_constraints(spec: PodSpec, namespace: str) -> InterPodConstraints:
@@ -204,8 +220,36 @@ class PodSignature:
     reach: frozenset[str] | None = field(init=False)
     """The namespaces that its terms may mean pods of; None where a selector says which."""
 
+    _anchored: Mapping[Anchor, Sequence[OwnTerm]] | None = field(init=False, default=None)
+
     def __post_init__(self) -> None:
         self.reach = _reach(self.inter_pod)
+
+    @property
+    def anchored(self) -> Mapping[Anchor, Sequence[OwnTerm]]:
+        """Its terms by what a pod must have to be meant by them; one that takes any of several labels is under each."""
+        if self._anchored is None:
+            anchored: dict[Anchor, list[OwnTerm]] = {}
+            for kind, term in self.inter_pod.by_kind:
+                for anchor in _anchors(term.query.selector):
+                    anchored.setdefault(anchor, []).append((kind, term))
+            self._anchored = anchored
+        return self._anchored
+
+
+def _anchors(selector: LabelSelector | None) -> Sequence[Anchor]:
+    """Return labels of which a pod must have one for a selector to mean it; none where it means nobody."""
+    if selector is None:
+        return ()
+    for label in selector.match_labels.items():
+        return (label,)
+    listed = [one for one in selector.match_expressions if one.operator == "In"]
+    if listed:
+        fewest = min(listed, key=lambda one: len(one.values))
+        if len(fewest.values) <= _MOST_VALUES:
+            return [(fewest.key, value) for value in dict.fromkeys(fewest.values)]
+        return ((fewest.key, None),)
+    return [(one.key, None) for one in selector.match_expressions if one.operator == "Exists"][:1] or (None,)
 
 
 def _reach(inter_pod: InterPodConstraints) -> frozenset[str] | None:

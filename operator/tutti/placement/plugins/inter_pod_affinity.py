@@ -7,7 +7,7 @@ the incoming pod counts in scores as well as what it prefers about them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.signatures import InterPodConstraints, PodQuery, PodSignature, PodTerm
+from tutti.cluster.signatures import PodQuery, PodTerm, TermKind
 from tutti.placement.domains import Domains, count_by_domain
 from tutti.placement.framework import MAX_SCORE, Counts, Features, FlavorConstraints, Mask, Rejection, Rows, Scores
 
@@ -190,6 +190,10 @@ def means(query: PodQuery, pod_class: PodClass, nodes: NodeColumns) -> bool:
     return query.matches(pod_class.namespace, nodes.namespaces.namespace_labels(pod_class.namespace), pod_class.labels)
 
 
+TermWeigher = Callable[[TermKind, PodTerm], int | None]
+"""What a term of a pod on a node counts; None: nothing."""
+
+
 @dataclass(slots=True)
 class TermWeights:
     """Of one topology key: int64[codes], what pods on nodes count, and bool[codes], which of them count at all.
@@ -207,14 +211,15 @@ class TermWeights:
         return cls(np.zeros(codes, dtype=np.int64), np.zeros(codes, dtype=np.bool_))
 
 
-def weigh_terms(
-    pod_class: PodClass, nodes: NodeColumns, terms: Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
-) -> dict[str, TermWeights]:
+def weigh_terms(pod_class: PodClass, nodes: NodeColumns, weigh: TermWeigher) -> dict[str, TermWeights]:
     """Return per topology key the weights of each resident's terms that mean the class."""
     answers: dict[PodQuery, bool] = {}
     out: dict[str, TermWeights] = {}
-    for code, pod_signature in nodes.label_index.with_terms_about(pod_class.namespace):
-        for term, weight in terms(pod_signature):
+    for code, terms in nodes.label_index.terms_about(pod_class.namespace, pod_class.labels):
+        for kind, term in terms:
+            weight = weigh(kind, term)
+            if weight is None:
+                continue
             answer = answers.get(term.query)
             if answer is None:
                 answer = answers[term.query] = means(term.query, pod_class, nodes)
@@ -272,9 +277,7 @@ def _count_apart(nodes: NodeColumns, pod_class: PodClass) -> list[DomainCounts]:
 
 def _count_existing(nodes: NodeColumns, pod_class: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods whose own anti-affinity means the class."""
-    weights = weigh_terms(
-        pod_class, nodes, lambda pod_signature: ((one, 1) for one in pod_signature.inter_pod.anti_affinity)
-    )
+    weights = weigh_terms(pod_class, nodes, lambda kind, _: 1 if kind == "anti_affinity" else None)
     own = {term.topology_key for term in pod_class.inter_pod.anti_affinity if means(term.query, pod_class, nodes)}
     out = []
     for key in dict.fromkeys((*weights, *sorted(own))):
@@ -287,9 +290,6 @@ def _count_existing(nodes: NodeColumns, pod_class: PodClass) -> list[DomainCount
             DomainCounts(domains, domains.sum(rows, counts * found.of_codes[codes]), int(key in own), found.meant)
         )
     return out
-
-
-WeightedTerms = Callable[[PodSignature], Iterator[tuple[PodTerm, int]]]
 
 
 @dataclass(slots=True)
@@ -317,7 +317,7 @@ class PreferredAffinityState:
         self.own = False
 
     @classmethod
-    def of(cls, pod_class: PodClass, nodes: NodeColumns, weighted: WeightedTerms) -> PreferredAffinityState:
+    def of(cls, pod_class: PodClass, nodes: NodeColumns, weigh: TermWeigher) -> PreferredAffinityState:
         """Sum up what either side wants."""
         out = cls(nodes, {})
         wanted: dict[str, TermWeights] = {}
@@ -331,11 +331,12 @@ class PreferredAffinityState:
             sums.meant |= chosen
             if means(term.query, pod_class, nodes):
                 out._will_add(key, term.weight)
-        for weights in (wanted, weigh_terms(pod_class, nodes, weighted)):
+        for weights in (wanted, weigh_terms(pod_class, nodes, weigh)):
             for key, found in weights.items():
                 out._add(key, found.of_codes, found.meant)
-        for term, weight in weighted(pod_class.pod_signature):
-            if means(term.query, pod_class, nodes):
+        for kind, term in pod_class.inter_pod.by_kind:
+            weight = weigh(kind, term)
+            if weight is not None and means(term.query, pod_class, nodes):
                 out._will_add(term.topology_key, weight)
         return out
 
@@ -423,10 +424,9 @@ class PreferredPodAffinity:
         mine = pod_class.inter_pod
         if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.label_index.with_terms)):
             return None
-        return PreferredAffinityState.of(pod_class, nodes, self._weighted)
+        return PreferredAffinityState.of(pod_class, nodes, self._weigh)
 
-    def _weighted(self, pod_signature: PodSignature) -> Iterator[tuple[PodTerm, int]]:
-        inter_pod: InterPodConstraints = pod_signature.inter_pod
-        if self.hard_weight:
-            yield from ((term, self.hard_weight) for term in inter_pod.affinity)
-        yield from ((term, term.weight) for term in inter_pod.preferred)
+    def _weigh(self, kind: TermKind, term: PodTerm) -> int | None:
+        if kind == "preferred":
+            return term.weight
+        return self.hard_weight or None if kind == "affinity" else None
