@@ -6,6 +6,7 @@ Rules: yunikorn-k8shim, gang scheduling (placeholders, timeout, styles). Room is
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from bench.simulation.recounting import recounted
 from tests.engine.lifecycle.test_permit import free
 from tests.engine.stories.test_conventions import annotated, put
-from tests.engine.world import World
+from tests.engine.world import World, replaced
+from tutti.engine.ingest import specs
 from tutti.engine.records.decisions import CreatePodGroup, Evict
 
 PREFIX = "yunikorn.apache.org"
@@ -317,3 +319,25 @@ def test_where_others_may_not_be_made_those_that_exist_start_together_or_not_at_
     world.node("n2", gpus=1)
     world.run()
     assert set(world.where()) == {"driver", "exec-0"}
+
+
+def test_what_each_member_says_of_all_task_groups_is_read_once_for_each_task_group(monkeypatch):
+    """Each template was read for each member: a thousand of an application with 256 took seconds each time."""
+    read = Counter[str]()
+
+    def counted(state: Any, workload: Any, group: Any, template: Any) -> None:
+        read[group.name] += 1
+        before(state, workload, group, template)
+
+    before = specs._read_promise
+    monkeypatch.setattr(specs, "_read_promise", counted)
+    world = funded()
+    groups = [{"name": f"g{at}", "minMember": 3, "minResource": {"cpu": "1"}} for at in range(10)]
+    for number in range(20):
+        app(world, f"p{number}", f"g{number % 10}", groups)
+    read.clear()
+    pod = world.pods["default", "p7"]
+    world.put(replaced(pod, metadata=replaced(pod.metadata, annotations={**pod.metadata.annotations, "a": "b"})))
+    world.decide()
+    assert set(read.values()) == {1}
+    assert len(read) == 10

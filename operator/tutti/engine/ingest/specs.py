@@ -271,10 +271,11 @@ def _read_promises(state: IngestState, workload: Workload) -> None:
     workload.style = GangStyle(style) if style else None
     if workload.placed_singly:
         return
-    for member in workload.members():
-        for role, template in member.claim.templates.items():
-            group = workload.groups[role]
-            _read_promise(state, workload, group, template)
+    said: dict[str, dict[str, Any]] = {}
+    for member in workload.unlike_members():
+        said |= member.claim.templates
+    for role, template in said.items():  # each member says it of all roles, and there may be a thousand of either
+        _read_promise(state, workload, workload.groups[role], template)
 
 
 def _read_wishes(state: IngestState, workload: Workload, spec: PodGroupSpec | None) -> None:
