@@ -94,12 +94,13 @@ def test_a_decision_is_one_line_with_its_own_fields_at_debug():
 def test_lines_that_are_told_together_are_those_told_one_by_one(style):
     told = [{"name": "a", "event": "bound"}, {"name": "b\n\x1b", "event": "bound"}]
     together, apart = io.StringIO(), io.StringIO()
-    logs.configure(style, stream=together)
-    logs.tell_together(dict(one) for one in told)
-    logs.tell_together([{"event": "bound"}], level="debug")
-    logs.configure(style, stream=apart)
-    for one in told:
-        structlog.get_logger().info(**one)
+    with structlog.contextvars.bound_contextvars(shard="a"):
+        logs.configure(style, stream=together)
+        logs.tell_together(dict(one) for one in told)
+        logs.tell_together([{"event": "bound"}], level="debug")
+        logs.configure(style, stream=apart)
+        for one in told:
+            structlog.get_logger().info(**one)
 
     def timeless(out: io.StringIO) -> list[str]:
         return [re.sub(r"\d{4}-\S+Z", "", line) for line in out.getvalue().splitlines()]

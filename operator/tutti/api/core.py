@@ -18,8 +18,12 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A number as the API server keeps it. Templates of ours are kept as they are written, and have it from here."""
 
 
-class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Base of all views: immutable, camelCase on the wire, unknown fields dropped."""
+class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of all views: immutable, camelCase on the wire, unknown fields dropped.
+
+    Each is a tree, for it is read from JSON: nothing leads back to itself, so the garbage collector need not look at
+    it.
+    """
 
 
 class OwnerReference(View, frozen=True):

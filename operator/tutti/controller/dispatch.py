@@ -7,7 +7,7 @@ one object, and each object has one writer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -19,6 +19,7 @@ from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.frameworks import KindTable
 from tutti.api.model import API_VERSION
+from tutti.controller.bind_line import BindLine
 from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.extender_calls import ExtenderCalls
 from tutti.controller.logs import details_are_told
@@ -67,7 +68,7 @@ from tutti.engine.records.observations import (
 )
 from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.annotator import PodAnnotator
-from tutti.kube.binder import Binder, ClaimWriter
+from tutti.kube.binder import Binder, BindResult, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
@@ -126,7 +127,13 @@ class Dispatch:
         self._observe = observe
         self._metrics = metrics
         self._times = times
-        self._binder = Binder(client, fence=fence, term=term)
+        self._bind_line = BindLine(
+            Binder(client, fence=fence, term=term),
+            at_once=client.concurrency,
+            spawn=self._spawn,
+            guard=self._guard,
+            answered=self._bound,
+        )
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._owners = OwnerWriter(client, kinds, fence=fence)
@@ -146,10 +153,11 @@ class Dispatch:
 
     async def run(self) -> None:
         """Keep the writers running until cancelled, or until this process may not write any more."""
-        async with self._extending, asyncio.TaskGroup() as group:
-            self._group = group
-            group.create_task(self._statuses.run(), name="status writer")
-            group.create_task(self._events.run(), name="event recorder")
+        with self._client.counting_waiting(PriorityLevel.BIND, self._bind_line.__len__):
+            async with self._extending, asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._statuses.run(), name="status writer")
+                group.create_task(self._events.run(), name="event recorder")
 
     def carry_out(self, decisions: Sequence[AnyDecision]) -> None:
         """Start every write of one decision; all its binds are under way before this returns, and ask for turns first.
@@ -173,11 +181,11 @@ class Dispatch:
         match decision:
             case Bind():
                 self._drop_condition(decision)
-                self._spawn(decision, self._bind(decision))
+                self._bind_line.add(decision)
             case SelectNode() | ReserveVolume() | WriteDeviceClaim() | WriteExtendedClaim():
-                self._spawn(decision, self._choose(decision))
+                self._spawn(self._guard(decision, self._choose(decision)))
             case Evict():
-                self._spawn(decision, self._evict(decision))
+                self._spawn(self._guard(decision, self._evict(decision)))
             case (
                 Deactivate()
                 | AnnotatePod()
@@ -186,7 +194,7 @@ class Dispatch:
                 | CreateProvisioning()
                 | DeleteProvisioning()
             ):
-                self._spawn(decision, self._change(decision))
+                self._spawn(self._guard(decision, self._change(decision)))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus() | ResetChecks():
@@ -194,11 +202,11 @@ class Dispatch:
             case EmitEvent():
                 self.record(decision)
             case CreatePodGroup():
-                self._spawn(decision, self._create(decision))
+                self._spawn(self._guard(decision, self._create(decision)))
             case DeletePodGroup():
-                self._spawn(decision, self._delete(decision))
+                self._spawn(self._guard(decision, self._delete(decision)))
             case AskExtender():
-                self._spawn(decision, self._extending.ask(decision))
+                self._spawn(self._guard(decision, self._extending.ask(decision)))
             case NotePluginFault() | NoteFault():
                 self._note(decision)
             case _:
@@ -231,26 +239,26 @@ class Dispatch:
     async def drain(self, *, within_seconds: float) -> Drained:
         """Wait until everything started has been written, or the time is over; nothing more may be started."""
         deadline = asyncio.get_running_loop().time() + within_seconds
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=within_seconds)
+        while self._under_way and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self._under_way, timeout=left)  # what goes on by itself begins meanwhile
         unsaid, _ = [
             await flush(within_seconds=max(0.0, deadline - asyncio.get_running_loop().time()))
             for flush in (self._statuses.flush, self._events.flush)
         ]
         if self._under_way:
-            log.warning("writes_abandoned", left=len(self._under_way))
+            log.warning("writes_abandoned", left=len(self._under_way) + len(self._bind_line))
         return Drained(writes=not self._under_way, statuses=not unsaid)
 
-    def _spawn(self, decision: AnyDecision, write: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, write: Coroutine[Any, Any, None]) -> None:
         if self._group is None:
             write.close()
             raise RuntimeError("decisions can be carried out only while the dispatch runs")
-        task = self._group.create_task(self._carried(decision, write))
+        task = self._group.create_task(write)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _carried(self, decision: AnyDecision, write: Coroutine[Any, Any, None]) -> None:
-        """Carry out one write; what it raises that nobody expects costs this write alone."""
+    async def _guard(self, decision: AnyDecision, write: Awaitable[None]) -> None:
+        """Await one write; what it raises that nobody expects costs this write alone."""
         try:
             await write
         except LeadershipLost:
@@ -268,12 +276,12 @@ class Dispatch:
         if answer is not None:
             self._observe(answer)
 
-    async def _bind(self, bind: Bind) -> None:
-        outcome, message = await self._binder.bind(bind)
-        answer = outcome.answer
+    def _bound(self, bind: Bind, result: BindResult) -> None:
+        """Count what has become of a bind, and have it observed."""
+        answer = result.outcome.answer
         self._binds[answer].inc()
         self._times.answered(bind, bound=answer is _BOUND)
-        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
+        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, result.message))
 
     async def _choose(self, choice: SelectNode | ReserveVolume | WriteDeviceClaim | WriteExtendedClaim) -> None:
         if isinstance(choice, WriteDeviceClaim):
@@ -330,7 +338,7 @@ class Dispatch:
         What checks say is written once, and is none of them: it would undo what others have written since.
         """
         if isinstance(patch, ResetChecks):
-            self._spawn(patch, self._reset_checks(patch))
+            self._spawn(self._guard(patch, self._reset_checks(patch)))
             return
         target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)

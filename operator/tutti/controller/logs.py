@@ -47,6 +47,13 @@ _LONGEST_LINE = 32_768
 _LONGEST_TEXT, _MOST_ENTRIES = 2_000, 50
 """Characters of a text, and entries of a list or mapping, that are left of it then."""
 
+# What is added to each line, whatever it says.
+_COMMON: tuple[Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+
 # Where in the code, and not with which values: among those may be a token.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
@@ -95,7 +102,8 @@ def details_are_told() -> bool:
 def tell_together(told: Iterable[EventDict], *, level: str = "info") -> None:
     """Log lines of one level at one moment: each is what it would be by itself, and all are written at once.
 
-    There may be thousands in a second, and half of what a line costs is to be written.
+    There may be thousands in a second, and most of what a line costs is to be written, and to learn what all of them
+    are told with: the moment, and what is bound to the context.
 
     Args:
         told: The fields of each line, `event` among them.
@@ -104,11 +112,16 @@ def tell_together(told: Iterable[EventDict], *, level: str = "info") -> None:
     if not log.bind().is_enabled_for(logging.getLevelNamesMapping()[level.upper()]):
         return
     processors, logger = structlog.get_config()["processors"], structlog.get_config()["logger_factory"]()
+    common: Any = {}
+    for processor in processors:
+        if processor in _COMMON:
+            common = processor(logger, level, common)
+    own = [processor for processor in processors if processor not in _COMMON]
     lines = []
     for one in told:
-        line: Any = one
+        line: Any = {**one, **common}
         try:
-            for processor in processors:
+            for processor in own:
                 line = processor(logger, level, line)
         except structlog.DropEvent:
             continue
@@ -191,14 +204,9 @@ def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | No
     """
     out = stream or sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     renderers = _renderers(log_format, colors=out.isatty())
     structlog.configure(
-        processors=[*shared, *renderers],
+        processors=[*_COMMON, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
@@ -206,7 +214,7 @@ def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | No
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            foreign_pre_chain=[*_COMMON, structlog.stdlib.add_logger_name],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )

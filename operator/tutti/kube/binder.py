@@ -70,6 +70,22 @@ class BindResult(NamedTuple):
     message: str = ""
 
 
+class FirstTry(NamedTuple):
+    """The first try of a bind that did not end with it.
+
+    Attributes:
+        began: When, by the clock that binds are measured with, in seconds.
+        annotations: What it wrote into the pod.
+        content_type: What it was written in.
+        error: What came back.
+    """
+
+    began: float
+    annotations: Mapping[str, str]
+    content_type: str
+    error: WireError
+
+
 _BOUND: Final = BindResult(BindOutcome.BOUND)
 _ON_NODE: Final = BindAnswer.BOUND
 _LEVEL: Final = PriorityLevel.BIND
@@ -103,25 +119,45 @@ class Binder:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
+        tried = await self.try_first(bind)
+        return await self.go_on(bind, tried) if isinstance(tried, FirstTry) else tried
+
+    async def try_first(self, bind: Bind) -> BindResult | FirstTry:
+        """Send a binding once, and before it what has to be written first; `go_on` must follow a `FirstTry`.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
         began = perf_counter()
         said, content_type = _annotations(bind, self._term()), self._content_type
         try:
             if bind.labels or bind.tolerations:
                 wrong = await self._amend(bind)
                 if wrong is not None:
-                    return wrong
+                    return self._ended(bind, wrong, began)
             if bind.card_lock is not None:
                 why = await lock_node(self._client, bind, bind.card_lock, fence=self._fence)
                 if why:
-                    return self._refused(BindResult(BindOutcome.FAILED, why))
+                    return self._ended(bind, BindResult(BindOutcome.FAILED, why), began)
             await self._send(bind, said, content_type)
-            result = _BOUND  # nearly always
         except WireError as error:
-            result = await self._go_on(bind, said, content_type, after=error)
-            if bind.card_lock is not None and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
-                await unlock_node(self._client, bind, fence=self._fence)
-        finally:
-            self._observe_seconds(perf_counter() - began)
+            return FirstTry(began, said, content_type, error)
+        return self._ended(bind, _BOUND, began)  # nearly always
+
+    async def go_on(self, bind: Bind, tried: FirstTry) -> BindResult:
+        """Find out what a first try has come to, and try again while that can help.
+
+        Raises:
+            LeadershipLost: Before anything more was sent.
+        """
+        result = await self._settle(bind, tried.annotations, tried.content_type, after=tried.error)
+        if bind.card_lock is not None and result.outcome.answer not in (_ON_NODE, BindAnswer.UNKNOWN):
+            await unlock_node(self._client, bind, fence=self._fence)
+        return self._ended(bind, result, tried.began)
+
+    def _ended(self, bind: Bind, result: BindResult, began: float) -> BindResult:
+        """Measure, count and, where the pod is not on its node, log what has become of a bind."""
+        self._observe_seconds(perf_counter() - began)
         outcome, message = result
         self._counts[outcome].inc()
         if outcome.answer is not _ON_NODE:
@@ -140,17 +176,10 @@ class Binder:
         try:
             wrong = await amend_pod(self._client, bind, fence=self._fence)
         except WireError as error:
-            result = BindResult(BindOutcome.FAILED, f"it could not be given what admission checks add to it: {error}")
-        else:
-            if not wrong:
-                return None
-            result = BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
-        return self._refused(result)
-
-    def _refused(self, result: BindResult) -> BindResult:
-        """Count a bind that was never sent."""
-        self._counts[result.outcome].inc()
-        return result
+            return BindResult(BindOutcome.FAILED, f"it could not be given what admission checks add to it: {error}")
+        if not wrong:
+            return None
+        return BindResult(BindOutcome.GONE if wrong == GONE else BindOutcome.REFUSED, wrong)
 
     async def _send(self, bind: Bind, annotations: Mapping[str, str], content_type: str) -> None:
         """Write a binding."""
@@ -161,7 +190,7 @@ class Binder:
             body = _as_json(bind, annotations)
         await self._client.write(_LEVEL, "POST", path, body=body, fence=self._fence, content_type=content_type)
 
-    async def _go_on(
+    async def _settle(
         self, bind: Bind, annotations: Mapping[str, str], content_type: str, *, after: WireError
     ) -> BindResult:
         """Say what the error of the first try means, and try again while that can help.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
@@ -57,6 +57,7 @@ class Client:
 
     Attributes:
         recovery: Where those who use it tell each other that the server is back.
+        concurrency: Writes that may be under way at most.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Client:
         self.credentials = credentials
         self.metrics = metrics or WireMetrics()
         self.recovery = Recovery()
+        self.concurrency = concurrency
         self._clock = asyncio.get_running_loop().time
         self._levels = PriorityLevels(ConcurrencyLimiter(concurrency))
         self.metrics.follow(self._levels)
@@ -95,6 +97,10 @@ class Client:
         await self._session.close()
         self._connections.close()
         self._opened = None
+
+    def counting_waiting(self, level: PriorityLevel, more: Callable[[], int]) -> AbstractContextManager[None]:
+        """Count as waiting, meanwhile, what stands in a line of somebody who asks for turns one after another."""
+        return self._levels.counting_waiting(level, more)
 
     @property
     def _session(self) -> aiohttp.ClientSession:

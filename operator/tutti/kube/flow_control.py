@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -121,6 +123,7 @@ class PriorityLevels:
         self._under_way = [0] * len(PriorityLevel)
         self._total = 0
         self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in PriorityLevel]
+        self._elsewhere: dict[PriorityLevel, Callable[[], int]] = {}
         self._entered = [float("-inf")] * len(PriorityLevel)
         self._rush_began = float("-inf")  # since when something more important than statuses has waited, if it does
         self._trickle: asyncio.TimerHandle | None = None
@@ -131,8 +134,18 @@ class PriorityLevels:
         return self._limiter.limit
 
     def waiting(self, level: PriorityLevel) -> int:
-        """Return how many writes wait for their turn."""
-        return len(self._waiting[level])
+        """Return how many writes wait for their turn, or to ask for it."""
+        elsewhere = self._elsewhere.get(level)
+        return len(self._waiting[level]) + (0 if elsewhere is None else elsewhere())
+
+    @contextmanager
+    def counting_waiting(self, level: PriorityLevel, more: Callable[[], int]) -> Iterator[None]:
+        """Count as waiting, meanwhile, what stands in a line of somebody who asks for turns one after another."""
+        self._elsewhere[level] = more
+        try:
+            yield
+        finally:
+            del self._elsewhere[level]
 
     def answered(self, seconds: float) -> None:
         """Learn from how long a request took that the server granted how busy it is."""
