@@ -86,7 +86,7 @@ from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
-_BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
+_BOUND: Final = BindAnswer.BOUND
 _OF_OWNERS: Final = (StartOwner, SuspendOwner)
 
 
