@@ -75,7 +75,7 @@ def test_who_looks_at_the_standby_goes_on_looking_when_the_leader_dies(pair: Pai
         story.gang("after", 2, queue="team")
         story.wait(lambda: len(story.where("after")) == 2, "a gang to be bound by the standby", seconds=60)
         assert any(b'"after"' in line for line in answer), "the open page tells of it"
-    assert "after" in shown(ports[1], "/decisions", reader)
+    story.wait(lambda: "after" in shown(ports[1], "/decisions", reader), "its decisions to be told of", seconds=60)
     story.wait(lambda: _is_gone(ports[0]), "the pages of who was killed to end with it", seconds=60)
     assert refused(ports[1], "made-up") == 401
 
