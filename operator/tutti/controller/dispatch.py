@@ -160,7 +160,7 @@ class Dispatch:
                 group.create_task(self._events.run(), name="event recorder")
 
     def carry_out(self, decisions: Sequence[AnyDecision]) -> None:
-        """Start every write of one decision; all its binds are under way before this returns, and ask for turns first.
+        """Start every write of one decision; its binds stand in line before anything else, and ask for turns first.
 
         Raises:
             LeadershipLost: This process may not write any more, so nothing was started.
