@@ -11,7 +11,7 @@ import contextvars
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -170,7 +170,11 @@ class Wire:
         self._network = network
         self._owner = owner
         self._seconds = 30.0
-        self._lanes = PriorityLevels(ConcurrencyLimiter(64))
+        self.concurrency = 64
+        self._lanes = PriorityLevels(ConcurrencyLimiter(self.concurrency))
+
+    def counting_waiting(self, level: PriorityLevel, more: Callable[[], int]) -> AbstractContextManager[None]:
+        return self._lanes.counting_waiting(level, more)
 
     async def write(
         self, lane: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
