@@ -10,9 +10,11 @@ from aiohttp import web
 
 from tests.controller.test_dispatch import dispatch_of
 from tests.kube.conftest import serving, status
+from tutti.controller import bind_line
 from tutti.controller.dispatch import Dispatch
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.observations import BindAnswer
+from tutti.kube import binder
 from tutti.kube.client import Client
 
 CARRIERS = 2 + 8
@@ -104,3 +106,28 @@ async def test_binds_that_stand_in_line_are_counted_as_waiting():
         hold.set()
         await dispatch.drain(within_seconds=30)
     assert waiting["bind"] == 5 * CARRIERS - 2
+
+
+async def test_the_seconds_of_a_bind_begin_when_it_comes_into_line(monkeypatch):
+    clock = 0.0
+
+    def now() -> float:
+        return clock
+
+    async def take(_):
+        nonlocal clock
+        clock += 1.0
+        return status(201, "Created")
+
+    monkeypatch.setattr(bind_line, "perf_counter", now)
+    monkeypatch.setattr(binder, "perf_counter", now)
+    async with serving(take, concurrency=1) as server, dispatching(server.client, lambda _: None) as dispatch:
+        dispatch.carry_out(binds(*(f"p-{number}" for number in range(20))))
+        await dispatch.drain(within_seconds=30)
+        samples = {
+            sample.name: sample.value
+            for metric in server.client.metrics.bind_seconds.collect()
+            for sample in metric.samples
+        }
+    (total,) = (value for name, value in samples.items() if name.endswith("_sum"))
+    assert total == sum(range(1, 21))

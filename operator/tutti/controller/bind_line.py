@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from time import perf_counter
 from typing import Any, Final
 
 from tutti.engine.records.decisions import Bind
@@ -44,33 +45,33 @@ class BindLine:
         self._spawn = spawn
         self._guard = guard
         self._answered = answered
-        self._line: deque[Bind] = deque()
+        self._line: deque[tuple[Bind, float]] = deque()  # and since when each waits
         self._carriers = 0
 
     def __len__(self) -> int:
         return len(self._line)
 
     def add(self, bind: Bind) -> None:
-        """Have a bind written; it is tried after those added before."""
+        """Have a bind written, after those added before; one with something to write before it waits for none."""
         if bind.labels or bind.tolerations or bind.card_lock is not None:
             self._spawn(self._guard(bind, self._write(bind)))
             return
-        self._line.append(bind)
         if self._carriers < self._most:
-            self._carriers += 1
             self._spawn(self._carry())
+            self._carriers += 1
+        self._line.append((bind, perf_counter()))
 
     async def _carry(self) -> None:
         """Write the first try of one bind after another until none is left."""
         try:
             while self._line:
-                bind = self._line.popleft()
-                await self._guard(bind, self._try_first(bind))
+                bind, began = self._line.popleft()
+                await self._guard(bind, self._try_first(bind, began))
         finally:
             self._carriers -= 1
 
-    async def _try_first(self, bind: Bind) -> None:
-        tried = await self._binder.try_first(bind)
+    async def _try_first(self, bind: Bind, began: float) -> None:
+        tried = await self._binder.try_first(bind, began)
         if isinstance(tried, FirstTry):
             self._spawn(self._guard(bind, self._go_on(bind, tried)))
         else:

@@ -74,7 +74,7 @@ class FirstTry(NamedTuple):
     """The first try of a bind that did not end with it.
 
     Attributes:
-        began: When, by the clock that binds are measured with, in seconds.
+        began: Since when it was waited for, by `time.perf_counter`.
         annotations: What it wrote into the pod.
         content_type: What it was written in.
         error: What came back.
@@ -119,16 +119,19 @@ class Binder:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        tried = await self.try_first(bind)
+        tried = await self.try_first(bind, perf_counter())
         return await self.go_on(bind, tried) if isinstance(tried, FirstTry) else tried
 
-    async def try_first(self, bind: Bind) -> BindResult | FirstTry:
+    async def try_first(self, bind: Bind, began: float) -> BindResult | FirstTry:
         """Send a binding once, and before it what has to be written first; `go_on` must follow a `FirstTry`.
+
+        Args:
+            bind: The pod and its node.
+            began: Since when it waits to be sent, by `time.perf_counter`.
 
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        began = perf_counter()
         said, content_type = _annotations(bind, self._term()), self._content_type
         try:
             if bind.labels or bind.tolerations:
