@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.engine.admission.test_throttling import throttle, world_of
 from tests.engine.world import World, replaced
 from tutti.api.core import Affinity
 from tutti.cluster.classes import _MANY_KEYS, _MOST_SPEC_BYTES
@@ -126,3 +127,48 @@ def test_terms_about_labels_that_honest_pods_do_not_have_are_not_looked_at_for_t
     world.run()
     assert len(world.where("honest")) == 4
     assert asked["default"] <= 2000  # once for each term, by the code of the gang's pods
+
+
+def made_up(number: int) -> list[dict[str, str]]:
+    return [{f"{number}-{at}": "x"} for at in range(400)]
+
+
+def test_a_throttle_goes_on_by_a_label_that_a_pod_that_is_gone_has_read_before() -> None:
+    """Who deleted that pod, and made up many keys, had the label forgotten, and was held by the throttle no more."""
+    world = world_of()
+    with_affinity(world, "first", keeping_off({"app": "zz"}), gpus=0)
+    world.throttle("Throttle", throttle(pods=1))
+    world.run()
+    world.delete("first", namespace="theirs")
+    for number in range(2 * _MANY_KEYS // 400):
+        with_affinity(world, "comes", keeping_off(*made_up(number)), gpus=0, node="n1", scheduler="other")
+        world.delete("comes", namespace="theirs")
+    for number in range(3):
+        world.pod(f"p{number}", gpus=0, labels={"app": "x"})
+    world.run()
+    assert len(world.where("p")) == 1
+
+
+def test_keys_of_throttles_that_are_gone_are_forgotten() -> None:
+    world = world_of()
+    for number in range(2 * _MANY_KEYS // 100):
+        labels = {f"{number}-{at}": "x" for at in range(100)}
+        selector = {"selectorTerms": [{"podSelector": {"matchLabels": labels}}]}
+        world.throttle("Throttle", throttle(pods=1, selector=selector))
+        world.remove_throttle("Throttle", "t", "default")
+    assert len(world.engine.state.cluster.classes.watched) <= _MANY_KEYS + 100
+
+
+def test_a_pod_that_gives_its_place_back_is_told_apart_by_labels_that_came_to_be_read_meanwhile(monkeypatch) -> None:
+    """It was placed again where a pod had come that keeps it off, until something about it was seen anew."""
+    monkeypatch.setattr(World, "_set_condition", lambda *_: None)
+    world = World(namespaces=("default", "theirs"))
+    world.node("n1", labels={"zone": "z"})
+    world.hold_binds = True
+    world.pod("p", labels={"app": "a"})
+    world.run()
+    with_affinity(world, "q", keeping_off({"app": "a"}, namespaceSelector={}), node="n1", scheduler="other")
+    world.answer(world.pending_binds[0], "Failed")
+    record = world.engine.state.cluster.pods["default", "p"]
+    world.decide(1)
+    assert record.pod_class.labels == {"app": "a"}

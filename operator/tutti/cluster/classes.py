@@ -2,8 +2,8 @@
 
 Masks, capacities and scores are computed once per class, and a gang of a thousand equal pods is one problem. Labels
 make a difference only where some selector reads them: of each pod's labels the class holds those whose key a
-constraint of any pod, a Service, or an owner of pods has ever named (`ClassBook.watched`). When a key becomes watched,
-pods that wait are classed anew (`Cluster`).
+constraint of any pod, a Service, an owner of pods or a throttle names (`ClassBook.watched`). When a key becomes
+watched, pods that wait and have it are classed anew (`Cluster`).
 """
 
 from __future__ import annotations
@@ -306,11 +306,12 @@ class ClassBook:
 
     def watch(self, keys: Iterable[str], *, lasting: bool = True) -> None:
         """Note that a selector reads these label keys; where it does not last, whoever knows that tells `forget`."""
-        fresh = [key for key in dict.fromkeys(keys) if key not in self.watched]
+        read = dict.fromkeys(keys)
+        fresh = [key for key in read if key not in self.watched]
         self.watched.update(fresh)
         self._fresh += fresh
         if lasting:
-            self._lasting.update(fresh)
+            self._lasting.update(read)
 
     @property
     def watches_many(self) -> bool:
@@ -318,7 +319,7 @@ class ClassBook:
         return len(self.watched) > self._many
 
     def forget(self, read: Iterable[str]) -> None:
-        """Watch no key any more that is neither one of these nor read by pods of a class that somebody holds.
+        """Watch only these keys, those that are read for good, and those that pods read of a class that somebody holds.
 
         Whoever makes pods with keys that he makes up, and deletes them, would have all of them kept for ever.
         """

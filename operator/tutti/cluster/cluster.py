@@ -225,9 +225,12 @@ class Cluster:
             self._class_by_labels()
             self.note_neighbour()
 
-    def watch_labels(self, keys: Iterable[str]) -> None:
-        """Note that a selector reads these label keys, and class those who wait by them from now on."""
-        self.classes.watch(keys)
+    def watch_labels(self, keys: Iterable[str], *, lasting: bool = True) -> None:
+        """Note that a selector reads these label keys, and class those who wait by them from now on.
+
+        Those that do not last are read for as long as the `follower` says so.
+        """
+        self.classes.watch(keys, lasting=lasting)
         self._class_by_labels()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
@@ -293,8 +296,8 @@ class Cluster:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
         if not record.node and record.assumed:
             self._move(record, node="", assumed="")
-            if record.uses or record.device_uses:
-                self._classing.again((record.key,))  # its claims may ask something else by now
+            # Meanwhile its claims may have come to ask something else, and its labels to be read.
+            self._classing.again((record.key,))
 
     def class_elsewhere(self, record: PodRecord) -> PodClass:
         """Return the class that an equal pod would be of in its place: what its claims ask of a node stands in it."""
@@ -365,7 +368,7 @@ class Cluster:
         """Class those who wait by the label keys that have come to matter; forget those that nobody reads any more."""
         self._classing.by_labels()
         if self.classes.watches_many:
-            self.classes.forget(self.nodes.namespaces.keys_read())
+            self.classes.forget((*self.nodes.namespaces.keys_read(), *self.follower.labels_read()))
 
     def _helped(self) -> None:
         """Note that what has changed may let a pod be placed."""

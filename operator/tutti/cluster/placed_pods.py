@@ -8,7 +8,7 @@ node if all pods below some priority were gone is a sum over these columns, kept
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +39,9 @@ class PodFollower(Protocol):
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Room is kept for a pod of a class that does not exist yet."""
 
+    def labels_read(self) -> Iterable[str]:
+        """Return the keys of labels by which it tells pods apart now."""
+
 
 class Nobody:
     """A follower who takes no note of anything."""
@@ -54,6 +57,10 @@ class Nobody:
 
     def kept(self, hold: Hold, pod_class: PodClass) -> None:
         """Nothing."""
+
+    def labels_read(self) -> Iterable[str]:
+        """None."""
+        return ()
 
 
 class PodsByNode:

@@ -171,7 +171,7 @@ def _allowance_gone(state: IngestState, gone: observations.AllowanceGone) -> Non
 
 
 def _throttle_seen(state: IngestState, seen: observations.ThrottleSeen) -> None:
-    state.cluster.watch_labels(state.throttles.put(seen.kind, seen.raw))
+    state.cluster.watch_labels(state.throttles.put(seen.kind, seen.raw), lasting=False)
 
 
 def _throttle_gone(state: IngestState, gone: observations.ThrottleGone) -> None:

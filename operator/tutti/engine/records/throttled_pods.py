@@ -111,7 +111,11 @@ class ThrottleBook:
             self._helped[found.namespace] = None
             if before is None or before.terms != found.terms:
                 self._selects_others(key)
-        return [label for pods, _ in found.terms for label in selector_keys(pods)]
+        return _labels_read(found)
+
+    def labels_read(self) -> Iterator[str]:
+        """Yield the keys of labels of pods that throttles read."""
+        return (label for one in self.throttles.values() for label in _labels_read(one))
 
     def drop(self, key: ThrottleKey) -> None:
         """Forget one that is gone."""
@@ -328,3 +332,7 @@ class ThrottleBook:
     def changes(self, key: ThrottleKey, now: float) -> Iterator[tuple[float, Limits]]:
         """Yield the thresholds that come after that in force, each with from when on, Unix seconds: the next ones."""
         return self.throttles[key].changes(now, merge=self._merge)
+
+
+def _labels_read(throttle: Throttle) -> list[str]:
+    return [label for pods, _ in throttle.terms for label in selector_keys(pods)]
