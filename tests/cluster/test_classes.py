@@ -127,6 +127,15 @@ def test_a_label_counts_from_when_somebody_reads_it():
     assert len({plain, first, second}) == 3
 
 
+def test_a_pod_is_of_the_class_of_its_equals_after_keys_were_forgotten():
+    book = ClassBook()
+    book.watch(("app", "made-up"), lasting=False)
+    first = book.of(PodSpec(), "default", {"app": "a", "late": "x"})
+    book.forget(())
+    assert book.of(PodSpec(), "default", {"app": "a", "late": "x", "made-up": "y"}) is first
+    assert book.watched == {"app"}
+
+
 def test_however_many_specs_were_seen_few_are_remembered_and_a_class_stays_the_same():
     book = ClassBook()
     pod_class = book.of(SPEC)

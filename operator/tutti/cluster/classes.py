@@ -319,11 +319,12 @@ class ClassBook:
         return len(self.watched) > self._many
 
     def forget(self, read: Iterable[str]) -> None:
-        """Watch only these keys, those that are read for good, and those that pods read of a class that somebody holds.
+        """Watch only these keys, those that are read for good, and those that pods of a known class read or differ by.
 
-        Whoever makes pods with keys that he makes up, and deletes them, would have all of them kept for ever.
+        Whoever makes pods with keys that he makes up, and deletes them, would have all of them kept for ever. Who comes
+        later and is equal to a pod that is there is of its class all the same.
         """
-        by_pods = (_keys_read(known.spec) for known in list(self._known.values()))
+        by_pods = ((*_keys_read(known.spec), *known.labels) for known in list(self._known.values()))
         self.watched = self._lasting.union(read, *by_pods)
         self._many = max(_MANY_KEYS, 2 * len(self.watched))
         self._forget_copies()  # what is watched because of a spec is noted when that is seen first
