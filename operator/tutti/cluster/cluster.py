@@ -221,14 +221,13 @@ class Cluster:
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.namespaces.put_selecting(found):
-            self.classes.watch(selector_keys(found.selector), lasting=False)
-            self._class_by_labels()
+            self.watch_labels(selector_keys(found.selector), lasting=False)
             self.note_neighbour()
 
     def watch_labels(self, keys: Iterable[str], *, lasting: bool = True) -> None:
         """Note that a selector reads these label keys, and class those who wait by them from now on.
 
-        Those that do not last are read for as long as the `follower` says so.
+        Those that do not last are read for as long as a Service or an owner of pods, or the `follower`, says so.
         """
         self.classes.watch(keys, lasting=lasting)
         self._class_by_labels()
