@@ -9,6 +9,7 @@ from http import HTTPStatus
 import pytest
 from kubernetes.client import ApiException
 
+from e2e.harness.replica import OperatorProcess
 from e2e.harness.story import PAUSE, Story
 from tutti.api.quantity import parse_quantity
 
@@ -29,6 +30,14 @@ def take_rest(story: Story, node: str, left: int) -> None:
     story.core.create_namespaced_pod(story.namespace, {"metadata": {"name": f"rival-{node}"}, "spec": spec})
 
 
+def slow_operator(story: Story) -> OperatorProcess:
+    """Start an operator that binds one pod after another, with a queue for what the story makes."""
+    story.queue(story.namespace, 0)
+    story.start_operator(clientConnection={"concurrency": 1})
+    assert story.operator is not None
+    return story.operator
+
+
 def degraded(story: Story) -> tuple[str, str]:
     """Whether the gang says that it lacks members, and how."""
     found = story.condition("PodGroup", "train", "Degraded")
@@ -38,10 +47,7 @@ def degraded(story: Story) -> tuple[str, str]:
 def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew(story: Story) -> None:
     if not story.cluster.kubelets:
         pytest.skip("without kubelets nobody refuses a pod, and nobody makes it anew")
-    story.queue(story.namespace, 0)
-    story.start_operator(clientConnection={"concurrency": 1})
-    operator = story.operator
-    assert operator is not None
+    operator = slow_operator(story)
     story.crew("train", SIZE, gpus=0, queue=story.namespace)
     story.wait(lambda: story.living("train"), "binding to begin")
     operator.send_signal(signal.SIGSTOP)
@@ -68,10 +74,7 @@ def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew
 
 
 def test_members_that_a_rival_binds_first_are_members_where_it_has_put_them(story: Story) -> None:
-    story.queue(story.namespace, 0)
-    story.start_operator(clientConnection={"concurrency": 1})
-    operator = story.operator
-    assert operator is not None
+    operator = slow_operator(story)
     story.gang("train", SIZE, gpus=0, queue=story.namespace)
     story.wait(lambda: story.where("train"), "binding to begin")
     operator.send_signal(signal.SIGSTOP)
