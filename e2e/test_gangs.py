@@ -22,7 +22,7 @@ def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(story: 
     story.wait(lambda: story.why(second).get("gate") == "Placement", f"{second} to say why it waits")
     assert not story.where(second)
     assert "of 3 pods of the gang" in story.why(second)["message"]
-    assert story.pod_condition(f"{second}-0")[0] == "Unschedulable"
+    story.wait(lambda: story.pod_condition(f"{second}-0")[0] == "Unschedulable", "its pods to say so")
 
     story.finish(first)
 

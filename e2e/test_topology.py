@@ -42,7 +42,7 @@ def test_rings_stay_in_their_racks_and_one_that_fits_in_none_says_so(story: Stor
         f"No {RACK} domain has room for all 2 pods; the best of 2, left, has room for 1."
         in story.why("late")["message"]
     )
-    assert story.pod_condition("late-0")[0] == "Unschedulable"
+    story.wait(lambda: story.pod_condition("late-0")[0] == "Unschedulable", "its pods to say so")
     assert not story.where("late")
 
     story.finish("red")

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -107,9 +108,10 @@ async def all_bound(cluster, prefix, size):
     return len(await bound(cluster, prefix)) == size
 
 
-async def says(condition, **fields):
+async def says(condition, telling="", **fields):
+    """The condition, once it has these fields and tells of this; what came before, as of a group not seen yet, passes."""
     found = await condition
-    return found if fields.items() <= found.items() else None
+    return found if fields.items() <= found.items() and telling in found.get("message", "") else None
 
 
 async def test_a_gang_above_quota_waits_with_its_reason_and_goes_once_there_is_room(cluster, running):
@@ -118,8 +120,8 @@ async def test_a_gang_above_quota_waits_with_its_reason_and_goes_once_there_is_r
     await until(lambda: all_bound(cluster, "first", 2))
     await start_gang(cluster, "second", 2)
 
-    waits = await until(lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False"))
-    assert "cq" in waits["message"]
+    of_second = partial(cluster.condition, PODS, "second-0", "default", "PodScheduled")
+    await until(lambda: says(of_second(), status="False", telling="cq"))
     assert await bound(cluster, "second") == []
     for rank in range(2):
         await cluster.delete(PODS, f"first-{rank}", "default")
@@ -385,10 +387,8 @@ async def test_what_runs_is_charged_by_the_next_process_whatever_its_tenant_took
     async with operator(kubeconfig, tmp_path / "next") as following:
         await following.says("deciding")
         await start_gang(cluster, "second", 1)
-        waits = await until(
-            lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False")
-        )
-        assert "cpu" in waits["message"]
+        of_second = partial(cluster.condition, PODS, "second-0", "default", "PodScheduled")
+        await until(lambda: says(of_second(), status="False", telling="cpu"))
         assert await bound(cluster, "second") == []
         assert await following.stop() == 0
 
