@@ -218,15 +218,18 @@ class Objects:
         name = document.get("metadata", {}).get("name", "")
         if not name:
             raise Refused(f"{document['kind']}: to be updated, it needs a name")
-        path = resource.path(where or None, name)
+        path, target = resource.path(where or None, name), resource.path(where or None, name, subresource or None)
+        whole = await self._ranked(document)
+
+        async def put() -> bytes:
+            head = await self.client.request("GET", path)
+            found = msgspec.json.decode(head, type=Head).metadata
+            meta = {**document["metadata"], "resourceVersion": found.resource_version}
+            return await self.client.request("PUT", target, body=msgspec.json.encode({**whole, "metadata": meta}))
+
         try:
             async with self._room:
-                head = await retrying(lambda: self.client.request("GET", path))
-                found = msgspec.json.decode(head, type=Head).metadata
-                meta = {**document["metadata"], "resourceVersion": found.resource_version}
-                body = msgspec.json.encode({**await self._ranked(document), "metadata": meta})
-                target = resource.path(where or None, name, subresource or None)
-                await self.client.request("PUT", target, body=body)
+                await settling(put, _unless_written_meanwhile, tries=_TRIES, backoff=Backoff(first=0.01))
         except ApiError as error:
             raise Refused(f"{document['kind']} {name}: {error}") from None
 
@@ -336,6 +339,12 @@ async def _unless_new_class(error: WireError) -> None:
     """Have what may pass tried again, as which counts that admission does not know a PriorityClass made just now."""
     is_new = isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN and "no PriorityClass" in str(error)
     if not is_new and not is_retryable(error):
+        raise error
+
+
+async def _unless_written_meanwhile(error: WireError) -> None:
+    """Have what may pass tried again, as which counts that a scheduler wrote on the object since it was read."""
+    if not is_retryable(error) and not (isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT):
         raise error
 
 

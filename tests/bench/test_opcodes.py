@@ -6,6 +6,7 @@ import pytest
 
 from tests.bench.conftest import SCHEDULER
 from tests.bench.opcodes import Watcher, file
+from tutti.kube.client import MERGE_PATCH
 from tutti.kube.errors import ApiError
 from tutti_bench.session import WorkloadFailed
 
@@ -148,6 +149,29 @@ async def test_objects_are_replaced_in_whole_or_in_part(bench):
         await nodes.until(lambda all_: len(nodes.gone) == 1)
     assert [one["data"] for one in maps.all()] == [{"a": "new"}] * 2
     assert nodes.all()[0]["status"]["capacity"] == {"cpu": "9"}
+
+
+async def test_what_somebody_wrote_between_reading_and_replacing_is_read_again(bench, monkeypatch):
+    """As a scheduler does that says why a pod waits."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: %s}\n"
+    made, changed = (bench.template(f"{one}.yaml", text % one) for one in ("old", "new"))
+    request, rivals = bench.client.request, []
+
+    async def beside(method, path, **more):
+        if method == "PUT" and not rivals:
+            rivals.append(path)
+            await request("PATCH", path, body=b'{"data":{"b":"rival"}}', content_type=MERGE_PATCH)
+        return await request(method, path, **more)
+
+    monkeypatch.setattr(bench.client, "request", beside)
+    async with Watcher(bench, "/api/v1/configmaps") as maps:
+        await bench.run(file(
+            f"  - {{opcode: createAny, namespace: x, templatePath: {made}}}\n"
+            f"  - {{opcode: updateAny, namespace: x, templatePath: {changed}}}\n"
+        ))  # fmt: skip
+        await maps.until(lambda all_: len(maps.gone) == 1)
+    assert len(rivals) == 1
+    assert [one["data"] for one in maps.all()] == [{"a": "new"}]
 
 
 async def test_an_object_without_a_place_is_refused(bench):
