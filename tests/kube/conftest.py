@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,12 +61,16 @@ class Server:
     client: Client
     runner: web.AppRunner
     calls: list[Call] = field(default_factory=list)
+    kept: socket.socket | None = None
 
     async def go_away(self) -> None:
+        """Refuse connections; the port stays its own, for a connection that goes out may be given any that is free."""
         await self.runner.cleanup()
+        self.kept = bound_socket(int(self.url.rpartition(":")[2]))
 
     async def come_back(self, handler: Handler) -> None:
-        self.runner = await _started(handler, self.calls, int(self.url.rpartition(":")[2]))
+        assert self.kept is not None
+        self.runner, self.kept = await _started(handler, self.calls, self.kept), None
 
     def sent(self, method: str, ending: str = "") -> list[Call]:
         return [call for call in self.calls if call.method == method and call.path.endswith(ending)]
@@ -78,7 +83,15 @@ def _document(content_type: str, raw: bytes) -> Any:
     return json.loads(raw) if raw else None
 
 
-async def _started(handler: Handler, calls: list[Call], port: int = 0) -> web.AppRunner:
+def bound_socket(port: int = 0) -> socket.socket:
+    """A socket with a port of this machine, on which nobody listens yet; any port that is free for 0."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+
+
+async def _started(handler: Handler, calls: list[Call], listening: socket.socket) -> web.AppRunner:
     async def entry(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = request[DOCUMENT] = _document(request.content_type, raw)
@@ -89,14 +102,14 @@ async def _started(handler: Handler, calls: list[Call], port: int = 0) -> web.Ap
     app.router.add_route("*", "/{path:.*}", entry)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await web.SockSite(runner, listening).start()
     return runner
 
 
 @asynccontextmanager
 async def serving(handler: Handler, **client_options: Any) -> AsyncIterator[Server]:
     calls: list[Call] = []
-    runner = await _started(handler, calls)
+    runner = await _started(handler, calls, bound_socket())
     host, port = runner.addresses[0][:2]
     url = f"http://{host}:{port}"
     async with Client(Credentials.fixed(Access(url)), **client_options) as client:
@@ -105,6 +118,8 @@ async def serving(handler: Handler, **client_options: Any) -> AsyncIterator[Serv
             yield server
         finally:
             await server.runner.cleanup()
+            if server.kept is not None:
+                server.kept.close()
 
 
 @pytest.fixture
@@ -115,6 +130,13 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
             return await stack.enter_async_context(serving(handler, **client_options))
 
         yield start
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """A host and port on which nobody listens, nor will."""
+    with bound_socket() as kept:
+        yield f"127.0.0.1:{kept.getsockname()[1]}"
 
 
 class Collection:

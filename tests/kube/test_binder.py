@@ -157,11 +157,11 @@ async def test_a_pod_that_cannot_be_read_back_is_tried_again(serve, kube):
     assert (await binder(await serve(pods.handle)).bind(ASKED)).outcome is BindOutcome.BOUND
 
 
-async def test_an_unreachable_server_binds_nothing(serve, kube, unused_tcp_port):
+async def test_an_unreachable_server_binds_nothing(refusing):
     from tutti.kube.client import Client
     from tutti.kube.credentials import Access, Credentials
 
-    async with Client(Credentials.fixed(Access(f"http://127.0.0.1:{unused_tcp_port}"))) as client:
+    async with Client(Credentials.fixed(Access(f"http://{refusing}"))) as client:
         result = await Binder(client, fence=unfenced, tries=2, backoff=lambda: Backoff(first=0.001)).bind(ASKED)
     assert result.outcome is BindOutcome.FAILED
     assert "cannot connect" in result.message

@@ -60,8 +60,8 @@ async def test_how_long_the_server_asks_to_wait(serve, headers, body, seconds):
     assert caught.value.retryable
 
 
-async def test_without_a_connection_nothing_was_sent(unused_tcp_port_factory):
-    access = Access(f"https://127.0.0.1:{unused_tcp_port_factory()}", ssl=ssl.create_default_context())
+async def test_without_a_connection_nothing_was_sent(refusing):
+    access = Access(f"https://{refusing}", ssl=ssl.create_default_context())
     async with Client(Credentials.fixed(access)) as client:
         with pytest.raises(NotSent, match="POST /x: cannot connect") as caught:
             await client.request("POST", "/x", body=b"{}")
@@ -81,11 +81,14 @@ async def test_a_connection_lost_after_sending_leaves_the_outcome_unknown(serve,
 
 async def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(serve):
     async def answer(request):
-        await asyncio.Event().wait()
+        if request.path == "/silent":
+            await asyncio.Event().wait()
+        return web.json_response({})
 
     server = await serve(answer)
+    await server.client.request("POST", "/x", body=b"{}")  # so there is a connection, and all the time is the answer's
     with pytest.raises(UnknownOutcome):
-        await server.client.request("POST", "/x", body=b"{}", timeout_seconds=0.05)
+        await server.client.request("POST", "/silent", body=b"{}", timeout_seconds=0.05)
 
 
 async def test_a_redirect_is_a_refusal(serve):

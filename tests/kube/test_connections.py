@@ -325,7 +325,8 @@ async def test_what_was_sent_once_is_not_said_unsent_for_want_of_a_second_connec
 
 
 async def test_an_answer_too_late_is_not_taken_for_the_next():
-    async with talking([[]], [[OK]]) as (server, client):
+    async with talking([[OK], []], [[OK]]) as (server, client):
+        await client.request("POST", "/x", body=b"{}")  # so there is a connection, and all the time is the answer's
         with pytest.raises(UnknownOutcome, match=r"nothing within 0.0\d+ s"):
             await client.request("POST", "/x", body=b"{}", timeout_seconds=0.05)
         assert await client.request("POST", "/x", body=b"{}") == b"ok"

@@ -85,15 +85,20 @@ def test_no_timer_stays_behind_where_nobody_waits():
 
 
 async def test_each_request_ends_in_its_own_time_however_long_those_before_it_have():
-    hold = asyncio.Event()
+    hold, connected = asyncio.Event(), asyncio.Barrier(4)
 
     async def silent(reader, writer):
+        """Answer one request, when there are four connections, and none that follows."""
+        await reader.readuntil(b"\r\n\r\n")
+        await connected.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         await hold.wait()
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         access = Access(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         connections = Connections(headers={})
+        await asyncio.gather(*(connections.send(access, Request("POST", "/first")) for _ in range(4)))
         long = asyncio.ensure_future(connections.send(access, Request("POST", "/long", within_seconds=1000.0)))
         await asyncio.sleep(0)
         short = [connections.send(access, Request("POST", "/short", within_seconds=0.05)) for _ in range(3)]

@@ -44,11 +44,11 @@ class Cluster:
     def __init__(self, client):
         self.client = client
 
-    async def make_pod(self, name, **spec):
+    async def make_pod(self, name, *, annotations=None, **spec):
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": annotations or {}},
             "spec": {"schedulerName": "tutti", "containers": [{"name": "c", "image": "i"}], **spec},
         }
         body = await self.client.request("POST", PODS.path("default"), body=msgspec.json.encode(pod))
@@ -141,7 +141,7 @@ async def test_bindings_of_every_kind(cluster):
 
 
 async def test_a_victim_leaves_and_its_namesake_stays(cluster):
-    pod = await cluster.make_pod("p")
+    pod = await cluster.make_pod("p", annotations={"sim.tutti.dev/hang-probability": "1"})  # it leaves in its own time
     node = await cluster.node()
     await Binder(cluster.client, fence=unfenced).bind(Bind("default", "p", pod.metadata.uid, node))
     evictor = Evictor(cluster.client, fence=unfenced)

@@ -226,7 +226,7 @@ async def test_after_a_streaming_list_that_breaks_pages_are_asked_for_and_next_t
     # A reading request that dies on a kept connection is sent once more by the HTTP library itself.
     collection.faults.extend([("list", fault)] * (2 if fault == "hang_up" else 1))
     server, world = await serve(collection.handle), World()
-    async with informing(server, world, stall_seconds=0.1) as informer:
+    async with informing(server, world, **({"stall_seconds": 0.1} if fault == "stall" else {})) as informer:
         await informer.synced.wait()
         assert world.values() == {"a": 1, "b": 1}
         first = [*server.calls]

@@ -25,7 +25,7 @@ async def fails(informer) -> None:
     """Return once an informer has been interrupted."""
     async with asyncio.timeout(10):
         while informer.problem is None:  # noqa: ASYNC110 - the informer has no event for it
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)  # it may be over in a moment
 
 
 def expire(collection) -> None:
