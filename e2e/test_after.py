@@ -45,8 +45,8 @@ def test_a_pipeline_is_submitted_at_once_and_runs_in_its_order_though_the_operat
     workload(story, "train", "load", "prepare")
     workload(story, "prepare")
     story.wait(lambda: len(story.where("prepare")) == 2, "the first to run")
-    story.wait(lambda: reason(story, "train") == "WaitingForWorkloads", "the second to say whom it waits for")
-    assert reason(story, "serve") == "WaitingForWorkloads"
+    for name in ("train", "serve"):
+        story.wait(lambda name=name: reason(story, name) == "WaitingForWorkloads", f"{name} to say whom it waits for")
     story.finish("prepare")
     ended = [{"workload": "prepare", "outcome": "Succeeded"}]
     story.wait(lambda: story.get("Workload", "train")["status"].get("after") == ended, "its end to be noted")

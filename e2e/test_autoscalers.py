@@ -49,7 +49,7 @@ def test_for_karpenter_a_gang_that_is_held_wants_its_nodes_all_the_time(story: S
         lambda: [story.pod_condition(f"held-{rank}")[0] for rank in range(2)] == ["Unschedulable"] * 2,
         "both members to say that they want a node",
     )
-    assert story.why("held")["reason"] == "WaitingForApproval"
+    story.wait(lambda: story.why("held").get("reason") == "WaitingForApproval", "the gang to say what it waits for")
     assert not any(nominated(story, "held").values())
 
 
@@ -71,6 +71,6 @@ def test_members_that_a_gang_needs_are_kept_from_scale_down_until_nobody_asks_fo
         said = [pod.metadata.annotations or {} for pod in story.pods("kept")]
         return [(one.get(EVICT), one.get(DISRUPT)) == ("false", "true") for one in said]
 
-    assert protected() == [True, True]
+    story.wait(lambda: protected() == [True, True], "both members to be annotated")
     story.change("ClusterQueue", story.namespace, {"scaleDownProtection": "Never"})
     story.wait(lambda: protected() == [False, False], "the annotations to be taken off")

@@ -48,9 +48,10 @@ def test_a_workload_that_names_no_queue_of_its_namespace_is_told_which_there_are
     story.start_operator()
     story.object("Workload", "lost", {"queueName": "nowhere", "podGroups": [{"name": "main", "count": 1}]})
     story.pod("lost-0", labels={f"{GROUP}/workload": "lost"})
-    story.wait(lambda: story.condition("Workload", "lost", "Admitted").get("status") == "False", "it to be told")
+    told = "LocalQueueNotFound"
+    story.wait(lambda: story.condition("Workload", "lost", "Admitted").get("reason") == told, "it to be told")
     said = story.condition("Workload", "lost", "Admitted")
-    assert said["reason"] == "LocalQueueNotFound"
+    assert said["status"] == "False"
     assert f"this namespace has: {story.namespace}" in said["message"]
     story.wait(lambda: "FailedScheduling" in dict(story.events("lost")), "an event")
     still_works(story)

@@ -29,8 +29,8 @@ def gone(story: Story, name: str) -> bool:
     """Whether no pod of a workload is left, and its quota is free."""
     if story.pods(name):
         return False
-    usage = story.get("ClusterQueue", story.namespace)["status"]["flavorsReservation"]
-    return all(one["total"] == "0" for one in usage[0]["resources"])
+    usage = story.get("ClusterQueue", story.namespace).get("status", {}).get("flavorsReservation", [])
+    return bool(usage) and all(one["total"] == "0" for one in usage[0]["resources"])
 
 
 def test_a_queue_is_drained_and_opened_again(story: Story) -> None:
@@ -46,7 +46,7 @@ def test_a_queue_is_drained_and_opened_again(story: Story) -> None:
     story.wait(lambda: says(story, "w", "Evicted") == ("True", "ClusterQueueStopped"), "it to say why")
     story.wait(lambda: says(story, "w", "QuotaReserved")[0] == "False", "it to hold no quota")
     assert says(story, "w", "Requeued") == ("False", "ClusterQueueStopped")
-    assert "EvictedDueToClusterQueueStopped" in dict(story.events("w"))
+    story.wait(lambda: "EvictedDueToClusterQueueStopped" in dict(story.events("w")), "an event that says so")
     pods(story, "w")
     story.wait(lambda: says(story, "w", "Admitted") == ("False", "OnHold"), "it to wait for the queue")
     assert not story.where("w")
@@ -65,7 +65,7 @@ def test_a_workload_that_never_gets_ready_is_given_up_in_the_end(story: Story) -
     pods(story, "w", readiness_gate="e2e.tutti.dev/never")
     story.wait(lambda: says(story, "w", "Evicted") == ("True", "PodsReadyTimeout"), "it to be taken out")
     story.wait(lambda: gone(story, "w"), "its pods and its quota to be gone")
-    assert story.get("Workload", "w")["status"]["requeue"]["count"] == 1
+    story.wait(lambda: story.get("Workload", "w")["status"].get("requeue", {}).get("count") == 1, "it to be counted")
 
     pods(story, "w", readiness_gate="e2e.tutti.dev/never")
 

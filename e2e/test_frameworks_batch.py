@@ -146,7 +146,7 @@ def test_a_job_whose_name_the_server_makes_is_a_gang_and_two_of_them_are_two(sto
     for _ in range(2):
         job_pods(player, player.make(manifest))
     player.wait_bound(8)
-    assert player.sizes() == [4, 4]
+    player.wait_sizes(4, 4)
 
 
 def test_a_job_that_asks_to_be_apart_is_no_gang(story: Story) -> None:

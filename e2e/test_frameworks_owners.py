@@ -66,8 +66,10 @@ def test_the_jobs_of_a_jobset_that_may_not_be_read_are_gangs_of_their_own_and_on
             job_pods(player, one)
         player.wait_bound(3)
         player.wait_waiting("Unschedulable", 3)
-        story.wait(lambda: "JobSet set" in player.told(), "somebody to be told which owner is not read")
-        assert "is not read" in player.told()
+        story.wait(
+            lambda: all(text in player.told() for text in ("JobSet set", "is not read")),
+            "somebody to be told which owner is not read",
+        )
 
 
 def test_the_replicas_of_a_leader_worker_set_that_may_not_be_read_are_gangs_by_what_their_pods_say(
@@ -135,8 +137,8 @@ def test_of_an_owner_with_a_number_that_is_none_only_its_pods_wait_and_the_field
     player.wait_bound(4)
     assert player.bound() == {*beside}
     story.wait(lambda: all(story.pod_condition(pod)[0] for pod in bad), "its pods to say why they wait")
-    assert "spec.pytorchReplicaSpecs.Worker.replicas" in player.told()
-    assert said in player.told()
+    story.wait(lambda: "spec.pytorchReplicaSpecs.Worker.replicas" in player.told(), "the field to be named")
+    story.wait(lambda: said in player.told(), "what it says to be told")
 
     player.change(wrong, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}})
 

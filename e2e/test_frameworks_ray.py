@@ -185,7 +185,7 @@ def test_the_cluster_that_a_service_is_upgraded_to_is_a_gang_beside_the_one_that
     ray_head(player, pending)
     ray_workers(player, pending, "small")
     player.wait_waiting("WaitingForQuota", 3)
-    assert player.sizes() == [3, 3]
+    player.wait_sizes(3, 3)
     assert player.bound() == {*pods}
 
     story.resize_queue(QUEUE, 6)

@@ -27,7 +27,7 @@ def test_each_replica_is_a_gang_of_its_own(story: Story) -> None:
     player.wait_bound(3)
     assert len({pod[: len("vllm-0")] for pod in player.bound()}) == 1
     player.wait_waiting("Unschedulable", 3)
-    assert player.sizes() == [3, 3]
+    player.wait_sizes(3, 3)
 
     player.clear()
 

@@ -30,11 +30,15 @@ def test_a_gang_of_higher_priority_takes_the_place_of_as_few_as_it_needs(story: 
     story.wait(lambda: len(leaving(story, "low")) == 4, "four pods to be told to leave")
     story.wait(lambda: story.why("urgent").get("gate") == "Victims", "the gang to say for whom it waits")
     assert "waits for 4 pods of lower priority to leave" in story.why("urgent")["message"]
-    nominated = {pod.status.nominated_node_name for pod in story.pods("urgent")}
+    victim, *_ = leaving(story, "low")
     nodes = {pod.spec.node_name for pod in leaving(story, "low")}
-    assert nominated == nodes
-    victim = leaving(story, "low")[0].metadata.name
-    assert "PodGroup/" in dict(story.events(victim))["Preempted"]
+    story.wait(
+        lambda: {pod.status.nominated_node_name for pod in story.pods("urgent")} == nodes,
+        "its pods to name their nodes",
+    )
+    story.wait(
+        lambda: "PodGroup/" in dict(story.events(victim.metadata.name)).get("Preempted", ""), "an event that says so"
+    )
     story.let_leave("low")
     story.wait(lambda: len(story.where("urgent")) == 2, "the gang to be bound")
     assert len(story.where("low")) == 4

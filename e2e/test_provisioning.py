@@ -83,7 +83,7 @@ def test_a_flavor_that_is_sold_out_leaves_the_next_one(story: Story, autoscaler:
     autoscaler.say(autoscaler.await_attempt(2), "Failed", "still sold out")
     story.wait(lambda: ("demand", "Pending") in states(story), "the next flavor to be asked for")
     assert ("spot", "GivenUp") in states(story)
-    assert "ProvisioningGivenUp" in dict(story.events("g"))
+    story.wait(lambda: "ProvisioningGivenUp" in dict(story.events("g")), "an event that says so")
     autoscaler.provision(autoscaler.asked()["metadata"]["name"])
     story.wait(lambda: len(story.where("g-")) == 2, "the gang to run")
 

@@ -105,6 +105,6 @@ def bind(story: Story, name: str, node: str) -> None:
 
 def used(story: Story) -> int:
     """Thousandths of a CPU that the story's queue says are used."""
-    (flavor,) = story.get("ClusterQueue", story.namespace)["status"]["flavorsUsage"]
-    (total,) = [one["total"] for one in flavor["resources"] if one["name"] == "cpu"]
-    return parse_quantity(total)
+    flavors = story.get("ClusterQueue", story.namespace).get("status", {}).get("flavorsUsage", [])
+    told = [one["total"] for flavor in flavors for one in flavor["resources"] if one["name"] == "cpu"]
+    return sum(map(parse_quantity, told))

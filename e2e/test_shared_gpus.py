@@ -146,7 +146,8 @@ def test_a_plugin_that_fails_or_vanishes_keeps_nobody_waiting_in_silence(story: 
     plugin.serve(fails=True)
     share(story, "second", 16000)
     assert plugin.serve() == "second"
-    assert "leave the pod to kai-scheduler" in story.pod_condition("fraction")[1]
+    other = "leave the pod to kai-scheduler"
+    story.wait(lambda: other in story.pod_condition("fraction")[1], "the fraction to say whose it is")
 
     plugin.annotate({REGISTER: '[{"id": "GPU-0", "devmem": 99999999999}]'})
     share(story, "third", 1000)

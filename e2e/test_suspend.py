@@ -67,8 +67,8 @@ def test_a_job_is_started_when_there_is_quota_for_all_of_its_pods(story: Story) 
     jobs.make("train", 3)
     story.wait(lambda: story.all("PodGroup"), "a PodGroup to say why it waits")
     (group,) = story.all("PodGroup")
-    story.wait(lambda: story.why(group["metadata"]["name"]), "a reason")
-    assert story.why(group["metadata"]["name"])["reason"] == "ExceedsMaxQuota"
+    name = group["metadata"]["name"]
+    story.wait(lambda: story.why(name).get("reason") == "ExceedsMaxQuota", "it to say that it never fits")
     assert jobs.waits("train")
     assert not story.pods("")
 
@@ -78,7 +78,7 @@ def test_a_job_is_started_when_there_is_quota_for_all_of_its_pods(story: Story) 
     spec = jobs.get("train").spec.template.spec
     assert spec.node_selector == {POOL: story.namespace}
     assert [one.key for one in spec.tolerations] == ["gpu"]
-    assert "Started" in [reason for reason, _ in story.events("train")]
+    story.wait(lambda: "Started" in dict(story.events("train")), "an event that says so")
 
 
 def test_room_for_one_pod_less_starts_nothing(story: Story) -> None:
@@ -125,7 +125,7 @@ def test_one_that_is_preempted_is_suspended_with_its_template_as_it_was_and_come
     story.wait(lambda: jobs.runs("urgent", 2), "the urgent Job to run")
     assert jobs.template("train") == before
     assert not story.living("train-")
-    assert "Preempted" in [reason for reason, _ in story.events("train")]
+    story.wait(lambda: "Preempted" in dict(story.events("train")), "an event that says so")
 
     jobs.batch.delete_namespaced_job("urgent", story.namespace, propagation_policy="Background")
     story.wait(lambda: jobs.runs("train", 3), "the first Job to run again")
@@ -171,7 +171,7 @@ def test_one_whose_node_is_lost_is_suspended_and_started_again_whole(
 
     story.wait(lambda: jobs.waits("train"), "the Job to be suspended, as there is no other room", SOON)
     assert jobs.get("train").to_dict()["spec"]["template"]["spec"] == before
-    assert "MemberLost" in [reason for reason, _ in story.events("train")]
+    story.wait(lambda: "MemberLost" in dict(story.events("train")), "an event that says so")
     story.wait(lambda: not story.living("train-"), "those of its pods to go that had not lost their node", SOON)
 
     power.on(lost)

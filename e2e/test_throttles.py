@@ -71,7 +71,9 @@ def test_a_gang_waits_for_its_throttle_as_a_whole_and_says_why(throttled: Story)
     allow(throttled, 3)
 
     throttled.wait(lambda: bound(throttled) == {"a-0", "a-1", "a-2"}, "the gang to start")
-    throttled.wait(lambda: status(throttled)["used"].get("resourceCounts") == {"pod": 3}, "the status to follow")
+    throttled.wait(
+        lambda: status(throttled).get("used", {}).get("resourceCounts") == {"pod": 3}, "the status to follow"
+    )
     assert status(throttled)["throttled"]["resourceCounts"] == {"pod": True}
 
 

@@ -197,7 +197,7 @@ def test_a_gang_whose_rack_has_lost_a_node_is_restarted_whole_in_another(
         SOON,
     )
     assert set(story.living("ring").values()) in racks
-    assert "EvictedDueToMemberLost" in dict(story.events("ring"))
+    story.wait(lambda: "EvictedDueToMemberLost" in dict(story.events("ring")), "an event that says so")
 
 
 def test_a_rival_takes_nothing_of_the_room_of_a_member_that_somebody_deletes(
