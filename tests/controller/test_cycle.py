@@ -42,7 +42,7 @@ class Recorder:
     async def until(self, condition):
         while not condition():
             self.progress.clear()
-            await asyncio.wait_for(self.progress.wait(), 5)
+            await asyncio.wait_for(self.progress.wait(), 30)
 
 
 class Pages:

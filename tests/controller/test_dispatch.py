@@ -181,7 +181,7 @@ async def test_a_pod_that_is_bound_is_not_told_any_more_why_it_waited():
         dispatch.carry_out([SetPodCondition("default", name, name, "WaitingForApproval", "held") for name in names])
         dispatch.carry_out([Bind("default", "p-8", "p-8", "node", "Pod/default/p-8", {})])
         hold.set()
-        await dispatch.drain(within_seconds=5)
+        await dispatch.drain(within_seconds=30)
         running.cancel()
     assert "p-8/binding" in paths
     assert "p-8/status" not in paths

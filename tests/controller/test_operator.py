@@ -85,8 +85,7 @@ async def test_a_gang_is_bound_whole_and_everything_says_so(cluster, running):
     assert "scheduler_pod_scheduling_sli_duration_seconds_count 3.0" in metrics
     assert "tutti_partial_gangs 0.0" in metrics
     assert running.said("workload_scheduled", name="trio", queue="cq", pods=3)
-    events = await until(lambda: cluster.list(EVENTS))
-    assert "Scheduled" in {event["reason"] for event in events}
+    await until(lambda: told(cluster, "Scheduled", "trio"))
 
 
 async def test_what_is_written_records_the_lease_and_its_generation(cluster, running):
@@ -94,6 +93,7 @@ async def test_what_is_written_records_the_lease_and_its_generation(cluster, run
     await start_gang(cluster, "trio", 3)
     await until(lambda: all_bound(cluster, "trio", 3))
     await until(lambda: says(cluster.condition(GROUPS, "trio", "default", "Scheduled"), status="True"))
+    await until(lambda: says(cluster.condition(QUEUES, "cq"), status="True"))
 
     lease = await cluster.get(LEASES, "tutti", "kube-system")
     generation = lease["spec"]["leaseTransitions"]
@@ -135,11 +135,12 @@ async def test_a_gang_of_annotations_gets_a_pod_group_made(cluster, running):
         await cluster.create(PODS, pod(f"pair-{rank}", annotations=annotations))
 
     await until(lambda: all_bound(cluster, "pair", 2))
-    made = [
-        group
-        for group in await cluster.list(GROUPS)
-        if group["metadata"].get("labels", {}).get("scheduling.tutti.dev/implicit")
-    ]
+
+    async def implicit():
+        groups = await cluster.list(GROUPS)
+        return [one for one in groups if one["metadata"].get("labels", {}).get("scheduling.tutti.dev/implicit")]
+
+    made = await until(implicit)  # the binds are written first
     assert [group["spec"]["schedulingPolicy"] for group in made] == [{"gang": {"minCount": 2}}]
 
 
@@ -161,6 +162,7 @@ async def test_a_queue_is_told_while_more_is_used_than_it_is_given(cluster, runn
     await open_queue(cluster)
     await start_gang(cluster, "trio", 3)
     await until(lambda: all_bound(cluster, "trio", 3))
+    await until(lambda: says(cluster.condition(QUEUES, "cq"), status="True"))
     queue = await cluster.get(QUEUES, "cq")
     assert [one["type"] for one in queue["status"]["conditions"]] == ["Active"]
     enough, few = queue["spec"]["resourceGroups"], cluster_queue(cpu="2")["spec"]["resourceGroups"]
@@ -181,13 +183,22 @@ async def test_quota_of_a_window_holds_from_its_beginning_and_its_condition_says
     """The window begins while everybody sleeps: nothing is observed then."""
     await open_queue(cluster)
     few = cluster_queue(cpu="2")["spec"]["resourceGroups"]
-    begin = datetime.now(UTC) + timedelta(seconds=3)
     quotas = [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 3}]}]
-    window = {"name": "sale", "begin": begin.strftime("%Y-%m-%dT%H:%M:%SZ"), "flavors": quotas}
-    await cluster.patch(QUEUES, "cq", spec={"resourceGroups": few, "temporaryQuotas": [window]})
+
+    async def begins(**after):
+        begin = (datetime.now(UTC) + timedelta(**after)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        window = {"name": "sale", "begin": begin, "flavors": quotas}
+        await cluster.patch(QUEUES, "cq", spec={"resourceGroups": few, "temporaryQuotas": [window]})
+        return begin
+
+    far = await begins(hours=1)
     told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="TemporaryQuotas"), status="False"))
-    assert (told["reason"], told["message"]) == ("NoWindowOn", f"window sale begins at {window['begin']}")
+    assert (told["reason"], told["message"]) == ("NoWindowOn", f"window sale begins at {far}")
     await start_gang(cluster, "trio", 3)
+    of_trio = partial(cluster.condition, PODS, "trio-0", "default", "PodScheduled")
+    await until(lambda: says(of_trio(), status="False", telling="cq"))
+    assert await bound(cluster, "trio") == []
+    await begins(seconds=3)
     await until(lambda: all_bound(cluster, "trio", 3))
     told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="TemporaryQuotas"), status="True"))
     assert (told["reason"], told["message"]) == ("WindowOn", "window sale is on")
@@ -406,6 +417,7 @@ async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_e
         await start_gang(cluster, "pair", 2)
         await until(lambda: all_bound(cluster, "pair", 2))
         await until(lambda: says(cluster.condition(GROUPS, "pair", "default", "Scheduled"), status="True"))
+        await until(lambda: fenced(cluster, QUEUES, "cq", generation=1))
         running.process.send_signal(signal.SIGCONT)
         assert await running.ends() == 1
         assert ["lease" in line["why"] for line in running.said("leadership_lost")] == [True]
@@ -416,6 +428,10 @@ async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_e
             status = (await cluster.get(OUR_RESOURCES[kind], name, namespace))["status"]
             assert status["fence"]["generation"] == transitions
         assert await second.stop() == 0
+
+
+async def fenced(cluster, resource, name, *, generation):
+    return (await cluster.get(resource, name))["status"].get("fence", {}).get("generation") == generation
 
 
 async def test_what_it_saw_and_decided_can_be_replayed(cluster, tmp_path, running):
