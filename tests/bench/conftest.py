@@ -112,7 +112,7 @@ async def benching(folder: Path, *, limits: Limits | None = None) -> AsyncIterat
             scheduler, reporter = FirstNode(client), Silent()
             working = asyncio.create_task(scheduler.run())
             try:
-                limits = limits or Limits(operation=20.0, workload=60.0, settle=0.2)
+                limits = limits or Limits(operation=60.0, workload=100.0, settle=0.2)
                 async with opened(client, reporter, limits) as session:
                     yield Bench(session, client, scheduler, reporter, folder)
             finally:

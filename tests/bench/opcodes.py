@@ -50,7 +50,7 @@ class Watcher:
         return list(self.objects.values())
 
     async def until(self, holds) -> list[dict]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds(self.all()):
                 self._news.clear()
                 await self._news.wait()
