@@ -17,7 +17,7 @@ from e2e.harness.story import Story
 
 _numbers = itertools.count(1)
 # Longer than any one wait of a story: that one says what it has waited for.
-_STORY_SECONDS = 300
+_STORY_SECONDS = 600
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -61,7 +61,7 @@ def test_work_goes_on_when_etcd_is_back(night: Night) -> None:
 def test_a_leader_that_hung_finds_another_in_its_place_and_says_so_in_one_line(night: Night) -> None:
     first, second = night.replicas
     first.freeze()
-    night.story.wait(lambda: second.said("deciding"), "the other replica to take over", seconds=60)
+    night.story.wait(lambda: second.said("deciding"), "the other replica to take over")
     night.binds_again("meanwhile")
     first.thaw()
     assert first.wait(30) == 1

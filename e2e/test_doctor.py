@@ -36,7 +36,7 @@ def ward(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ward]:
 def findings(story: Story) -> dict[str, Finding]:
     """What it says, by check."""
     command = [sys.executable, "-m", "tutti", "doctor", "--kubeconfig", str(story.cluster.kubeconfig), "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
     return {one["check"]: one for one in (told["findings"] if isinstance(told, dict) else told)}

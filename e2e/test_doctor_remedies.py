@@ -139,12 +139,12 @@ class Hospital:
             ]
             return bool(remedies)
 
-        self.story.wait(found, f"{check} to be {verdict}: {', '.join(words)}", seconds=60)
+        self.story.wait(found, f"{check} to be {verdict}: {', '.join(words)}")
         return remedies[0]
 
     def recovers(self, check: str) -> None:
         """Wait until nothing is wrong with it."""
-        self.story.wait(lambda: self.is_well(check), f"{check} to be well: {self.said(check)}", seconds=60)
+        self.story.wait(lambda: self.is_well(check), f"{check} to be well: {self.said(check)}")
 
     def does(self, remedy: str) -> None:
         """Do what a remedy says word for word: the kubectl command in it."""

@@ -55,7 +55,7 @@ def ask(kubeconfig: Path, *arguments: str, given: str = "") -> Any:
     """What `tutti explain workload` answers of all three."""
     words = ["explain", "workload", *arguments, "--context", "gone,east,west", "--kubeconfig", str(kubeconfig)]
     command = [sys.executable, "-m", "tutti", *words, "-o", "json"]
-    answer = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(command, input=given, capture_output=True, text=True, timeout=200, check=False)
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout)
 

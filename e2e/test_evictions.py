@@ -92,7 +92,7 @@ def test_a_workload_that_runs_too_long_is_stopped_though_the_operator_was_killed
     story.kill_operator()
     story.start_operator()
 
-    story.wait(lambda: story.get("Workload", "w")["spec"].get("active") is False, "it to be set inactive", seconds=60)
+    story.wait(lambda: story.get("Workload", "w")["spec"].get("active") is False, "it to be set inactive")
 
     story.wait(lambda: gone(story, "w"), "its pods and its quota to be gone")
     too_long = ("True", "DeactivatedDueToMaximumExecutionTimeExceeded")

@@ -38,8 +38,8 @@ def test_the_leader_is_killed_in_the_middle_of_a_gang_and_the_standby_completes_
     assert 0 < len(bound) < SIZE, "it was killed too early or too late to show anything"
     uids = {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")}
 
-    story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
-    story.wait(lambda: len(story.where("many")) == SIZE, "the whole gang to be bound", seconds=60)
+    story.wait(lambda: second.said("deciding"), "the standby to take over")
+    story.wait(lambda: len(story.where("many")) == SIZE, "the whole gang to be bound")
 
     after = story.where("many")
     assert {name: after[name] for name in bound} == bound  # nobody was moved
@@ -63,8 +63,8 @@ def test_the_leader_is_killed_while_claims_get_devices_and_none_is_given_twice(
         story.wait(lambda: bool(taken(story)), "a claim to get its devices")
         first.kill()
 
-        story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
-        story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound", seconds=60)
+        story.wait(lambda: second.said("deciding"), "the standby to take over")
+        story.wait(lambda: len(story.where("train")) == 4, "the whole gang to be bound")
         devices = taken(story)
         assert len(devices) == len(set(devices)) == 8
 

@@ -16,13 +16,13 @@ NAMESPACE = "tutti-system"
 def test_the_installed_operator_runs_a_gang_from_its_queue(story: Story) -> None:
     story.queue(story.namespace, 4)
     story.gang("trio", 3, queue=story.namespace)
-    story.wait(lambda: len(story.where("trio")) == 3, "the gang to be bound", seconds=60)
+    story.wait(lambda: len(story.where("trio")) == 3, "the gang to be bound")
     story.gang("more", 2, queue=story.namespace)
     story.wait(lambda: story.why("more").get("gate") == "Quota", "another gang to wait for quota")
 
     story.finish("trio")
 
-    story.wait(lambda: len(story.where("more")) == 2, "the other gang to follow", seconds=60)
+    story.wait(lambda: len(story.where("more")) == 2, "the other gang to follow")
 
 
 def test_a_gang_as_large_as_all_pretended_nodes_is_bound_whole(story: Story) -> None:
@@ -47,6 +47,6 @@ def test_the_second_replica_takes_over_when_the_pod_of_the_first_is_deleted(stor
     leader = next(name for name in pods if holder().startswith(name))
     story.core.delete_namespaced_pod(leader, NAMESPACE, grace_period_seconds=0)
 
-    story.wait(lambda: holder() and not holder().startswith(leader), "another replica to lead", seconds=60)
+    story.wait(lambda: holder() and not holder().startswith(leader), "another replica to lead")
     story.gang("after", 2)
-    story.wait(lambda: len(story.where("after")) == 2, "a gang to be bound by it", seconds=60)
+    story.wait(lambda: len(story.where("after")) == 2, "a gang to be bound by it")

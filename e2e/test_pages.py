@@ -61,22 +61,22 @@ def test_who_looks_at_the_standby_goes_on_looking_when_the_leader_dies(pair: Pai
     )
     for port in ports:
         assert [refused(port, one) for one in ("", "made-up", nobody)] == [401, 401, 403]
-        story.wait(lambda port=port: refused(port, reader) == 200, "the reader to be let in", seconds=60)  # type: ignore[misc]
+        story.wait(lambda port=port: refused(port, reader) == 200, "the reader to be let in")  # type: ignore[misc]
     story.queue("team", 4)
     story.gang("before", 2, queue="team")
-    story.wait(lambda: len(story.where("before")) == 2, "a gang to be bound", seconds=60)
+    story.wait(lambda: len(story.where("before")) == 2, "a gang to be bound")
     for port in ports:
-        story.wait(lambda port=port: "Scheduled" in shown(port, "/gangs", reader), "it to be shown", seconds=60)  # type: ignore[misc]
+        story.wait(lambda port=port: "Scheduled" in shown(port, "/gangs", reader), "it to be shown")  # type: ignore[misc]
 
     connection, answer = opened(ports[1], "/gangs", reader, SOON_SECONDS)
     with closing(connection):
         first.kill()
-        story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
+        story.wait(lambda: second.said("deciding"), "the standby to take over")
         story.gang("after", 2, queue="team")
-        story.wait(lambda: len(story.where("after")) == 2, "a gang to be bound by the standby", seconds=60)
+        story.wait(lambda: len(story.where("after")) == 2, "a gang to be bound by the standby")
         assert any(b'"after"' in line for line in answer), "the open page tells of it"
-    story.wait(lambda: "after" in shown(ports[1], "/decisions", reader), "its decisions to be told of", seconds=60)
-    story.wait(lambda: _is_gone(ports[0]), "the pages of who was killed to end with it", seconds=60)
+    story.wait(lambda: "after" in shown(ports[1], "/decisions", reader), "its decisions to be told of")
+    story.wait(lambda: _is_gone(ports[0]), "the pages of who was killed to end with it")
     assert refused(ports[1], "made-up") == 401
 
 

@@ -68,14 +68,14 @@ def test_each_shard_binds_its_own_and_what_leaves_a_dead_one_is_taken_over(
             first.kill()
         gone = next(node for node in nodes)
         story.label_nodes((gone,), {"pool": None})
-        story.wait(lambda: has(story, gone) == "default", "the node to be taken over from the dead", seconds=60)
+        story.wait(lambda: has(story, gone) == "default", "the node to be taken over from the dead")
         assert left.said("stands_in")
         labels = {"scheduling.tutti.dev/queue-name": f"{story.namespace}-q"}
         story.pod("c", selector={"kubernetes.io/hostname": gone}, labels=labels)
         story.wait(lambda: story.node_of("c") == gone, "a pod to be bound there")
 
         with replica(story, "again", "--shard", RIGHT, **settings(story)) as second:
-            story.wait(lambda: second.said("deciding"), "the next process to lead", seconds=60)
+            story.wait(lambda: second.said("deciding"), "the next process to lead")
             right.gang("d", 2, gpus=0, queue=f"{story.namespace}-r")
             story.wait(lambda: len(right.where("d")) == 2, "a gang to be bound by it")
             assert set(right.where("d").values()) == {one for one in nodes if one != gone}

@@ -13,7 +13,7 @@ from e2e.harness.story import Story
 def ask(story: Story, *arguments: str, code: int = 0) -> Any:
     """Call `tutti` with the credentials of the cluster's kubeconfig, and return its answer."""
     command = [sys.executable, "-m", "tutti", *arguments, "--kubeconfig", str(story.cluster.kubeconfig), "-o", "json"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert answer.returncode == code, answer.stderr
     return json.loads(answer.stdout)
 

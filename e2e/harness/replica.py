@@ -139,7 +139,7 @@ class Replica:
         """Ask it to end; returns its exit code."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(20)
+        return self._process.wait(60)
 
     def bound(self) -> set[str]:
         """The uids of the pods that it has decided to bind."""

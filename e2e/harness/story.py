@@ -74,7 +74,7 @@ class Story:
         if self.operator is None:
             return None
         self.operator.send_signal(signal.SIGTERM)
-        code = self.operator.wait(20)
+        code = self.operator.wait(60)
         self.operator = None
         return code
 
@@ -374,7 +374,7 @@ class Story:
         found = self.custom.list_namespaced_custom_object("events.k8s.io", "v1", self.namespace, "events")["items"]
         return list(found)
 
-    def wait(self, so: Callable[[], object], what: str, seconds: float = 60) -> None:
+    def wait(self, so: Callable[[], object], what: str, seconds: float = 120) -> None:
         """Wait until something is so; fails with the end of the operator's log."""
         wait_for(so, what, self.operator, self.log, seconds)
 

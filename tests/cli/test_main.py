@@ -111,7 +111,7 @@ def test_each_shell_is_given_a_script_that_it_can_read(shell: str, tmp_path):
     if found is not None:
         file = tmp_path / "script"
         file.write_text(script)
-        subprocess.run([found, "-n", str(file)], check=True, timeout=30)
+        subprocess.run([found, "-n", str(file)], check=True, timeout=100)
 
 
 def test_bash_completes_by_what_the_script_asks_for():
@@ -131,7 +131,7 @@ def test_bash_completes_by_what_the_script_asks_for():
 
 def test_make_help_writes_no_colours_where_there_is_no_terminal():
     root = Path(__file__).parents[2]
-    told = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True, timeout=30).stdout
+    told = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True, timeout=100).stdout
 
     assert "\x1b" not in told
     assert "  demo  " in told

@@ -19,7 +19,7 @@ from tutti.kube.resources import APIResource
 
 ROOT = Path(__file__).parents[2]
 API = "scheduling.tutti.dev/v1alpha1"
-PATIENCE = 75
+PATIENCE = 150
 CRDS = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 # Elections that a test can wait for.
 ELECTION = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1}

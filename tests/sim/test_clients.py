@@ -59,7 +59,7 @@ JOB = {
 
 async def test_kubectl_applies_explains_and_lists_custom_resources(kubectl):
     assert "created" in await kubectl("apply", "-f", "-", manifest=json.dumps(CRD))
-    await kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
+    await kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=60s")
     assert "created" in await kubectl("apply", "-f", "-", manifest=json.dumps(WIDGET))
     assert "unchanged" in await kubectl("apply", "-f", "-", manifest=json.dumps(WIDGET))
 
@@ -81,7 +81,7 @@ async def test_kubectl_applies_a_list_of_objects(kubectl):
 
 async def test_kubectl_runs_and_follows_a_job(kubectl):
     await kubectl("apply", "-f", "-", manifest=json.dumps(JOB))
-    await kubectl("wait", "--for=condition=Complete", "job/j", "--timeout=10s")
+    await kubectl("wait", "--for=condition=Complete", "job/j", "--timeout=60s")
 
     assert "1/1" in await kubectl("get", "jobs")
     assert "Completed" in await kubectl("get", "pods")
@@ -104,7 +104,7 @@ async def test_kubectl_creates_by_command(kubectl):
 async def test_kubectl_drains_a_node(kubectl):
     await kubectl("run", "p", "--image=i", "--overrides", '{"spec": {"nodeName": "node-0000"}}')
 
-    drained = await kubectl("drain", "node-0000", "--force", "--timeout=10s")
+    drained = await kubectl("drain", "node-0000", "--force", "--timeout=60s")
 
     assert "pod/p evicted" in drained
     assert "SchedulingDisabled" in await kubectl("get", "nodes")
