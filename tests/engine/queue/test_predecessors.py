@@ -484,7 +484,7 @@ def test_nobody_starts_before_those_it_names_have_succeeded(after, acts):
             assert not known or f"{name}-0" in world.where()
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(100)
 @pytest.mark.parametrize("ring", [{"a": ["a"]}, {"a": ["b"], "b": ["a"]}, {"a": ["b"], "b": ["c"], "c": ["a"]}])
 def test_a_turn_ends_in_which_those_of_a_ring_fare_otherwise_than_they_were_told(ring):
     """Each had the next one looked at, and that one the first, for as long as nobody was told anew: for ever."""
