@@ -39,6 +39,7 @@ class Scripted:
         self.scripts = list(scripts)
         self.requests = []
         self.opened = 0
+        self.came = asyncio.Semaphore(0)  # released by each connection
         self.asked = asyncio.Semaphore(0)  # released by each request
         self.closed = asyncio.Event()
         self.url = ""
@@ -46,6 +47,7 @@ class Scripted:
 
     async def serve(self, reader, writer):
         self.opened += 1
+        self.came.release()
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             for answer in self.scripts.pop(0):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -384,6 +386,69 @@ async def test_a_new_token_needs_no_new_connection_but_a_new_certificate_does():
         await server.closed.wait()
         connections.close()
     assert server.opened == 2
+
+
+async def test_connections_are_open_before_they_are_needed():
+    async with talking([[OK], [OK]], [[OK], [OK]], [[OK], [OK]]) as (server, client):
+        client.keep_ready(3)
+        await client.request("GET", "/x")
+        for _ in range(3):
+            await server.came.acquire()
+        await asyncio.gather(*[client.request("POST", "/x", body=b"{}") for _ in range(3)])
+    assert server.opened == 3
+
+
+async def test_what_is_kept_ready_is_opened_anew_when_it_has_idled_for_long(monkeypatch):
+    monkeypatch.setattr("tutti.kube.connections._IDLE_SECONDS", 0.05)
+    async with talking([[OK]], *[[[OK]]] * 100) as (server, client):
+        await client.request("GET", "/x")
+        client.keep_ready(2)
+        for _ in range(6):
+            await server.came.acquire()
+        await server.closed.wait()
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+
+
+class _Away:
+    """Lets nobody connect until it is told to."""
+
+    def __init__(self, monkeypatch):
+        loop = asyncio.get_running_loop()
+        self.connect, self.tried, self.back = loop.create_connection, asyncio.Semaphore(0), False
+        monkeypatch.setattr(loop, "create_connection", self)
+
+    async def __call__(self, *args, **options):
+        self.tried.release()
+        if not self.back:
+            raise ConnectionRefusedError("away")
+        return await self.connect(*args, **options)
+
+
+async def test_a_server_that_is_away_is_not_tried_again_at_once_for_what_nobody_waits_for(monkeypatch):
+    async with talking([[OK]]) as (_, client):
+        await client.request("GET", "/x")
+        away = _Away(monkeypatch)
+        client.keep_ready(20)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        tries = 0
+        while not away.tried.locked():
+            await away.tried.acquire()
+            tries += 1
+    assert tries == 2  # as many as are opened at once
+
+
+async def test_a_server_that_was_away_is_tried_again_when_what_is_kept_would_have_idled_for_long(monkeypatch):
+    monkeypatch.setattr("tutti.kube.connections._IDLE_SECONDS", 0.05)
+    async with talking([[OK]], *[[[OK]]] * 100) as (server, client):
+        await client.request("GET", "/x")
+        away = _Away(monkeypatch)
+        client.keep_ready(3)
+        for _ in range(5):
+            await away.tried.acquire()
+        away.back = True
+        for _ in range(4):
+            await server.came.acquire()
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:6443", "ftp://127.0.0.1", "https://"])

@@ -176,6 +176,9 @@ class Wire:
     def counting_waiting(self, level: PriorityLevel, more: Callable[[], int]) -> AbstractContextManager[None]:
         return self._lanes.counting_waiting(level, more)
 
+    def keep_ready(self, connections: int) -> None:
+        """Nothing: nobody waits for a connection here."""
+
     async def write(
         self, lane: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:

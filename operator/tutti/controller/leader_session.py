@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -41,6 +42,10 @@ from tutti.engine.status import StatusState
 from tutti.kube.fencing import LeaseTerm, unfenced
 from tutti.kube.lease import Elector, default_identity
 from tutti.kube.statuses import StatusWriter
+
+_READY_CONNECTIONS: Final = 8
+"""That a small gang which comes after a quiet time is bound at once, for next to nothing: each is opened anew once a
+minute while nothing is sent."""
 
 
 def charged_queues(state: StatusState) -> dict[KindKey, str]:
@@ -275,6 +280,7 @@ class LeaderSession:
                 return  # another is begun
         if not self._resting:
             self._has_led = True
+            self._context.client.keep_ready(min(_READY_CONNECTIONS, self._context.client.concurrency))
             run.lead()
 
     def concerns(self, kind: str, namespace: str, name: str) -> bool:

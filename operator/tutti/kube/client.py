@@ -102,6 +102,10 @@ class Client:
         """Count as waiting, meanwhile, what stands in a line of somebody who asks for turns one after another."""
         return self._levels.counting_waiting(level, more)
 
+    def keep_ready(self, connections: int) -> None:
+        """Keep so many connections open from now on, for what is written after a quiet time."""
+        self._connections.keep_ready(connections)
+
     @property
     def _session(self) -> aiohttp.ClientSession:
         """The open session."""

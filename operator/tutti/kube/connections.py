@@ -2,6 +2,7 @@
 
 To open one takes both sides as much processor time as a few bindings. So where many requests come at once, a few
 connections are opened at a time, and who waits takes whichever is free first, a new one or one that has answered.
+And for who comes after a quiet time some are kept open ahead, where that was asked for.
 """
 
 from __future__ import annotations
@@ -105,12 +106,14 @@ class Connections:
         self._idle: deque[tuple[Connection, float]] = deque()
         self._wanted: deque[asyncio.Future[Connection]] = deque()  # of requests that none is free for, oldest first
         self._opening: set[asyncio.Task[None]] = set()
+        self._ready = 0  # of how many that idle fewer are not kept
+        self._ahead = 0  # to be opened yet, though nobody waits for them
         self._route: _Route | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """Close what is idle; connections in use are closed by whoever uses them, and who waits for one has none."""
-        self._route = None
+        self._route, self._ahead = None, 0
         while (wanted := self._oldest_wanted()) is not None:
             wanted.set_exception(CannotConnect("connections were closed before there was one"))
         self._deadlines.rest()
@@ -119,6 +122,16 @@ class Connections:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+
+    def keep_ready(self, count: int) -> None:
+        """Keep so many connections open from now on, also while nothing is sent.
+
+        What comes after a quiet time, as the binds of a gang do, would else wait until connections are opened one after
+        the other. They are opened as soon as it is known where to, and anew when they have idled for too long.
+        """
+        self._ready = count
+        if self._route is not None:
+            self._open_ahead(self._route)
 
     async def send(self, access: Access, request: Request) -> Response:
         """Send a request and return its whole answer.
@@ -178,11 +191,18 @@ class Connections:
             late.cancel()
 
     def _open_more(self, route: _Route) -> None:
-        """Open connections for those who wait, a few at a time."""
-        while len(self._opening) < min(_OPENED_AT_ONCE, len(self._wanted)):
+        """Open connections for those who wait, and ahead, a few at a time."""
+        while len(self._opening) < min(_OPENED_AT_ONCE, len(self._wanted) + self._ahead):
             opening = self._loop.create_task(self._open(route), name="opening a connection")
             self._opening.add(opening)
             opening.add_done_callback(self._opened)
+
+    def _open_ahead(self, route: _Route) -> None:
+        """Open what there is too little of, and look again when what there is has idled for long."""
+        self._ahead = max(0, self._ready - len(self._idle))
+        self._open_more(route)
+        if self._ready and self._sweep is None:
+            self._sweep = self._loop.call_later(_IDLE_SECONDS, self._close_old)
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         """Go on with the next where more are waited for."""
@@ -191,14 +211,15 @@ class Connections:
             self._open_more(self._route)
 
     async def _open(self, route: _Route) -> None:
-        """Open a connection for whoever waits for the longest time."""
+        """Open a connection for whoever waits for the longest time; if nobody does, it is one that is kept ahead."""
         try:
             connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told, and nobody tries for ever
-            wanted = self._oldest_wanted()
+            wanted, self._ahead = self._oldest_wanted(), 0  # of no use to open ahead: it is tried again later
             if wanted is not None:
                 wanted.set_exception(error)
         else:
+            self._ahead = max(0, self._ahead - 1)
             self._put_back(connection, route)
 
     def _oldest_wanted(self) -> asyncio.Future[Connection] | None:
@@ -228,7 +249,10 @@ class Connections:
         following = _route(access, self._headers)
         if self._route is not None and self._route.peer != following.peer:
             self.close()
+        is_new = self._route is None
         self._route = following
+        if is_new and self._ready:
+            self._open_ahead(following)
         return following
 
     def _kept(self, now: float) -> Connection | None:
@@ -249,6 +273,8 @@ class Connections:
             self._idle.popleft()[0].close()
         if self._idle:
             self._sweep = loop.call_at(self._idle[0][1] + _IDLE_SECONDS, self._close_old)
+        if self._ready and self._route is not None:
+            self._open_ahead(self._route)
 
     async def _connect(self, route: _Route, until: float) -> Connection:
         """Open a connection before that time of the loop.
