@@ -30,7 +30,8 @@ from tutti.engine.cycle import turn_parts
 from tutti.engine.cycle.settling import bring_up_to_date, follow_binds
 from tutti.engine.cycle.state import State
 from tutti.engine.ingest import promises, volcano_jobs
-from tutti.engine.ingest.handlers import observe, unobserved
+from tutti.engine.ingest.handlers import observe
+from tutti.engine.ingest.setting_aside import unobserved
 from tutti.engine.lifecycle import checks, early_starts, member_loss, permits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
