@@ -28,6 +28,7 @@ from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
+from tutti_bench.objects import CREATORS
 from tutti_sim.children import Child, Children
 
 _UTIME, _STIME, _RSS = 11, 12, 21
@@ -219,6 +220,7 @@ async def staged(directory: Path, *, embedded: bool, kubeconfig: Path | None = N
             await _start_cluster(children, where)
         credentials = await Credentials.load(where)
         async with Client(credentials, user_agent="tutti-bench") as client:
+            client.keep_ready(CREATORS)  # that ten pods are created at once is not to wait for connections
             yield Stage(where, client, children)
 
 
