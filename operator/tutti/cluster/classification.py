@@ -8,7 +8,7 @@ told of every one that has become another (`take_changed`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod
 from tutti.api.owners import owner_of
@@ -16,6 +16,7 @@ from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.devices.asks import NO_DEVICES, DeviceUse
 from tutti.cluster.devices.state import DeviceState
+from tutti.cluster.label_keys import LabelKeys
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.volume_needs import VolumeState
@@ -36,7 +37,7 @@ class Classifier:
         self._volumes = volumes
         self._devices = devices
         self._pods = pods
-        self._labelled = _PodsByLabel(pods)
+        self._labelled = LabelKeys(lambda: ((key, one.pod_signature.labels) for key, one in pods.items()))
         self.changed: dict[PodKey, None] = {}
 
     def take_changed(self) -> Sequence[PodKey]:
@@ -108,7 +109,7 @@ class Classifier:
 
     def relabelled(self, record: PodRecord) -> None:
         """Take note of a pod that is new or may have other labels than before."""
-        self._labelled.put(record)
+        self._labelled.note(record.key, record.pod_signature.labels)
 
     def by_labels(self) -> None:
         """Class the waiting pods again that have a label of which the key has come to matter."""
@@ -143,41 +144,6 @@ class Classifier:
         )
         self.assign(record, now)
         return now is not before
-
-
-class _PodsByLabel:
-    """Finds the pods that have a label, once a selector reads its key.
-
-    Who makes up keys has it asked for each pod that he makes, and nobody else ever: so it is begun when it is asked,
-    followed while that goes on, and forgotten once as many pods have been seen since as there were.
-    """
-
-    def __init__(self, pods: Mapping[PodKey, PodRecord]) -> None:
-        self._pods = pods
-        self._having: dict[str, dict[PodKey, None]] | None = None
-        self._left = 0
-
-    def put(self, record: PodRecord) -> None:
-        """Note which labels a pod has; under those that it had before it is found until all is forgotten."""
-        if self._having is None:
-            return
-        self._left -= 1
-        if self._left < 0:
-            self._having = None
-        else:
-            self._note(self._having, record)
-
-    def having(self, label: str) -> Collection[PodKey]:
-        """Return all pods that have a label, in order of arrival, and maybe some that had it lately or are gone."""
-        if self._having is None:
-            self._having, self._left = {}, len(self._pods)
-            for record in self._pods.values():
-                self._note(self._having, record)
-        return self._having.get(label, ())
-
-    def _note(self, having: dict[str, dict[PodKey, None]], record: PodRecord) -> None:
-        for label in record.pod_signature.labels:
-            having.setdefault(label, {})[record.key] = None
 
 
 class PodsByClaim:

@@ -5,14 +5,14 @@ whoever makes up label keys could have those of everybody else forgotten, each o
 to be noted again. So a label that is asked for is worth as many steps as that would take, and the one that is worth
 least goes; what is worth more stays until that many steps have been taken for others since it was asked for
 (GreedyDual: Young, "On-Line File Caching", 1998). A label that few have takes no place at all: who has it is found by
-the keys of labels alone, which are noted for all signatures when it is not known of a label, and forgotten once as many
-signatures have come since as there were.
+the keys of labels alone (`label_keys.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tutti.cluster.label_keys import LabelKeys
 from tutti.cluster.signatures import PodSignature
 
 _MOST_PLACES = 512
@@ -21,30 +21,25 @@ _FEW = 32
 
 
 class CodesByLabel:
-    """Finds the codes of signatures that have a value of a label.
-
-    Attributes:
-        steps: How many labels of signatures have been looked at so that it is known who has which.
-    """
+    """Finds the codes of signatures that have a value of a label."""
 
     def __init__(self, signatures: Sequence[PodSignature | None]) -> None:
-        self.steps = 0
         self._signatures = signatures
+        self._keys = LabelKeys(self._there)
+        self._looked_at = 0
         self._placed: dict[str, dict[str, int | set[int]]] = {}  # by key and value
         self._cost: dict[str, int] = {}
         self._worth: dict[str, int] = {}
         self._least = 0
-        self._having: dict[str, list[int]] | None = None  # by key, and maybe some that are somebody else by now
-        self._left = 0
+
+    @property
+    def steps(self) -> int:
+        """How many labels of signatures have been looked at so that it is known who has which."""
+        return self._keys.steps + self._looked_at
 
     def add(self, labels: Mapping[str, str], code: int) -> None:
         """Note that a code has these labels."""
-        if self._having is not None:
-            self._left -= 1
-            if self._left < 0:
-                self._having = None
-            else:
-                self._note_keys(self._having, labels, code)
+        self._keys.note(code, labels)
         if self._placed:
             for key, value in labels.items():
                 if (codes := self._placed.get(key)) is not None:
@@ -64,8 +59,8 @@ class CodesByLabel:
         """Return the codes that have any of these values of a label."""
         codes: Mapping[str, int | set[int]] | None = self._placed.get(key)
         if codes is None:
-            among = set(self._having_key(key))
-            self.steps += len(among)
+            among = self._keys.having(key)  # maybe some that are somebody else by now
+            self._looked_at += len(among)
             if len(among) <= _FEW:
                 return {code for code in among if self._label(code, key) in values}
             codes = self._place(key, among)
@@ -94,19 +89,8 @@ class CodesByLabel:
             del self._placed[last], self._cost[last]
         return codes
 
-    def _having_key(self, key: str) -> Iterable[int]:
-        """Return all codes that have a label, whatever its value, and maybe others."""
-        if self._having is None:
-            self._having, self._left = {}, len(self._signatures)
-            for code, signature in enumerate(self._signatures):
-                if signature is not None:
-                    self._note_keys(self._having, signature.labels, code)
-        return self._having.get(key, ())
-
-    def _note_keys(self, having: dict[str, list[int]], labels: Mapping[str, str], code: int) -> None:
-        self.steps += len(labels)
-        for key in labels:
-            having.setdefault(key, []).append(code)
+    def _there(self) -> Iterator[tuple[int, Mapping[str, str]]]:
+        return ((code, one.labels) for code, one in enumerate(self._signatures) if one is not None)
 
 
 def _note(codes: dict[str, int | set[int]], value: str, code: int) -> None:
