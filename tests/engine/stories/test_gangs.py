@@ -63,6 +63,47 @@ def test_members_may_come_before_their_pod_group():
     assert len(world.where()) == 2
 
 
+def test_nobody_is_told_of_a_pod_group_that_is_only_seen_after_its_pods():
+    """Both were created together; the pods' watch was faster. The gang fits nowhere, and that is what is told."""
+    world = World()
+    world.node("n1", gpus=1)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+    assert world.reason("PodGroup", "g") == "PodGroupNotFound"
+    assert world.pod_condition("g-0") is None
+    assert not world.events()
+    world.now += 1.0
+    world.pod_group("g", 2)
+    world.run()
+    assert world.pod_condition("g-0").reason == "Unschedulable"
+    assert [event.reason for event in world.events()] == ["FailedScheduling"]
+
+
+def test_who_names_a_pod_group_that_nobody_makes_is_told_so_soon():
+    world = World()
+    world.node("n1", gpus=1)
+    world.pod("g-0", group="g")
+    world.run()
+    assert world.engine.wakeup() == world.now + 2.0
+    world.now += 2.0
+    world.run()
+    told = world.pod_condition("g-0")
+    assert (told.reason, told.message.partition(",")[0]) == ("PodGroupNotFound", "PodGroup default/g")
+    assert [event.reason for event in world.events()] == ["FailedScheduling"]
+
+
+def test_who_was_told_something_else_is_told_at_once_that_the_pod_group_is_gone():
+    world = World()
+    world.node("n1", gpus=1)
+    world.gang("g", 2)
+    world.run()
+    assert world.pod_condition("g-0").reason == "Unschedulable"
+    world.remove_object("PodGroup", "g")
+    world.run()
+    assert world.pod_condition("g-0").reason == "PodGroupNotFound"
+
+
 def test_members_may_come_before_their_workload():
     world = World()
     world.node("n1")

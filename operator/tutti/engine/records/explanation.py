@@ -32,6 +32,15 @@ class Gate(enum.StrEnum):
 REFRESH_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
 
+MISSING = ("PodGroupNotFound", "WorkloadNotFound")
+"""Reasons of whose members have come, and their object has not."""
+
+SEEN_APART_SECONDS = 2.0
+"""So long may an object of a gang be seen after its pods without anybody being told that there is none.
+
+Pods and the objects that describe them are watched apart, and where the server is busy either may come first.
+"""
+
 IN_LINE = "InLine"
 """The reason of who has not been looked at yet: no fault of anybody, and over in a moment."""
 

@@ -157,6 +157,7 @@ class Workload:
         some_protected: Whether members of it may have annotations of ours against scale-down.
         passed_up_since: Since when it passes up what it could have, because it waits for better, Unix seconds; None
             where it has not done so since it ran.
+        missing_since: Since when its members are known and its object is not, Unix seconds; None while it is.
         reason_since: Since when it is told that it waits for this reason, Unix seconds.
         nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
@@ -247,6 +248,7 @@ class Workload:
     reported_explanation: Explanation | None = None
     report_at: float | None = None
     passed_up_since: float | None = None
+    missing_since: float | None = None
     reason_since: float = 0.0
     scale_down_protection: str = ""
     some_protected: bool = False

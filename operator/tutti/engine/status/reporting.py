@@ -28,9 +28,11 @@ from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
 from tutti.engine.records.explanation import (
     AWAITING_DEVICES,
+    MISSING,
     PASSING,
     PATIENT,
     REFRESH_SECONDS,
+    SEEN_APART_SECONDS,
     Explanation,
     Gate,
 )
@@ -111,11 +113,18 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
 
 
 def _is_soon_over(state: StatusState, workload: Workload, why: Explanation) -> bool:
-    """Whether a workload waits for its devices to be written on its claims, and nobody was told that it waits at all.
+    """Whether what a workload waits for is nearly always there in a moment, and nobody was told that it waits at all.
 
-    That is two requests, nearly always, so it is told only once it has lasted: a condition would be one more for each
-    pod. Who was told that it lacks a node is told at once that it has one: an autoscaler would add another.
+    Its devices are to be written on its claims: that is two requests, so it is told only once it has lasted, for a
+    condition would be one more for each pod. Who was told that it lacks a node is told at once that it has one: an
+    autoscaler would add another. Or its object has not been seen, which was created together with its pods.
     """
+    if why.reason in MISSING and workload.missing_since is not None:
+        due = workload.missing_since + SEEN_APART_SECONDS
+        if workload.reported[0] or state.now >= due:
+            return False
+        state.set_alarm(workload, due)
+        return True
     if why.reason != AWAITING_DEVICES or workload.reported[0] not in ("", *pod_conditions.GATHERING):
         return False
     since = workload.reserved_at
