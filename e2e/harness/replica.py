@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,25 @@ _FORKS.set_forkserver_preload(["tutti.cli.start", "tutti.cli.main", "tutti.cli.r
 
 
 class OperatorProcess:
-    """An operator that runs as a process of its own, from the same command as `python -m tutti run`."""
+    """An operator that runs as a process of its own, from the same command as `python -m tutti run`.
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        log.touch()  # who reads what it says may do so before it has begun
-        self._process = _FORKS.Process(target=_operate, args=(tuple(command), log), daemon=True)
-        self._process.start()
+    What it says goes into a pipe or a file, of which this is given the end to write to, and closes it.
+
+    Attributes:
+        sentinel: A file that can be read from when it has ended.
+    """
+
+    def __init__(self, command: Sequence[str], output: Connection) -> None:
+        self._process = _FORKS.Process(target=_operate, args=(tuple(command), output), daemon=True)
+        with output:
+            self._process.start()
+        self.sentinel = self._process.sentinel
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     def poll(self) -> int | None:
         """Its exit code, or None while it runs."""
@@ -53,19 +67,18 @@ class OperatorProcess:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal; to who has ended, none."""
         if self._process.is_alive():
-            assert self._process.pid is not None
-            os.kill(self._process.pid, number)
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill -9."""
         self.send_signal(signal.SIGKILL)
 
 
-def _operate(command: tuple[str, ...], log: Path) -> None:
+def _operate(command: tuple[str, ...], output: Connection) -> None:
     """Be that operator: what a fork shares with its parent and a process of its own would not is its output."""
     from tutti.cli.main import main  # noqa: PLC0415 - loaded where it is forked, and not by whoever tells a story
 
-    with log.open("ab") as output:
+    with output:
         for stream in (1, 2):
             os.dup2(output.fileno(), stream)
     sys.argv[1:] = command
@@ -84,7 +97,8 @@ def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any], *mor
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(document))
     command = ["run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--journal", str(folder / "journal")]
-    return OperatorProcess([*command, *more], folder / "operator.log")
+    log = os.open(folder / "operator.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    return OperatorProcess([*command, *more], Connection(log, readable=False))
 
 
 def binds(journal: Path) -> Iterator[tuple[str, str, str]]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
+import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import yaml
 
+from e2e.harness.replica import OperatorProcess
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError
 from tutti.kube.resources import APIResource
@@ -20,15 +24,65 @@ from tutti.kube.resources import APIResource
 ROOT = Path(__file__).parents[2]
 API = "scheduling.tutti.dev/v1alpha1"
 PATIENCE = 150
+LONGEST_LINE = 1 << 20
 CRDS = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 # Elections that a test can wait for.
 ELECTION = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1}
 
 
+class Forked:
+    """An operator that was forked off a process which has loaded it, as asyncio has processes.
+
+    Attributes:
+        stderr: What it says.
+    """
+
+    def __init__(self, process: OperatorProcess, stderr: asyncio.StreamReader) -> None:
+        self._process, self.stderr = process, stderr
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> Self:
+        """Start one by what follows `python -m tutti`."""
+        reading, writing = multiprocessing.Pipe(duplex=False)
+        process = OperatorProcess(command, writing)
+        stderr = asyncio.StreamReader(limit=LONGEST_LINE)
+        with reading:
+            pipe = os.fdopen(os.dup(reading.fileno()), "rb")
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), pipe)
+        return cls(process, stderr)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.poll()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def block(self) -> None:
+        """Have this loop stand still, with all that runs in it, until the process has ended."""
+        self._process.wait()
+
+    async def wait(self) -> int:
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self._process.sentinel, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._process.sentinel)
+        return self._process.wait()
+
+
 class Operator:
     """A running operator; `lines` is its log so far."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Forked | asyncio.subprocess.Process) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self._heard = asyncio.Condition()
@@ -75,15 +129,19 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator(kubeconfig: Path, folder: Path, *options: str, python: str = sys.executable, **configuration: Any):
-    """Run an operator until the block ends."""
+async def operator(kubeconfig: Path, folder: Path, *options: str, python: str = "", **configuration: Any):
+    """Run an operator until the block ends; forked, or by a Python, which sees the environment as it is now."""
     file = folder / "configuration.yaml"
     document = {"leaderElection": ELECTION, "metrics": {"bindAddress": "127.0.0.1:0"}, **configuration}
     file.write_text(yaml.safe_dump({"apiVersion": API, "kind": "TuttiConfiguration", **document}))
-    command = ["-m", "tutti", "run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--log-format", "json"]
-    process = await asyncio.create_subprocess_exec(
-        python, *command, *options, stderr=asyncio.subprocess.PIPE, limit=1 << 20
-    )
+    command = ["run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--log-format", "json", *options]
+    process: Forked | asyncio.subprocess.Process
+    if python:
+        process = await asyncio.create_subprocess_exec(
+            python, "-m", "tutti", *command, stderr=asyncio.subprocess.PIPE, limit=LONGEST_LINE
+        )
+    else:
+        process = await Forked.start(command)
     running = Operator(process)
     try:
         yield running

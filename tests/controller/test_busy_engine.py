@@ -43,7 +43,7 @@ async def test_the_lease_is_renewed_and_probes_are_answered_while_a_plugin_spins
     began, released = tmp_path / "began", tmp_path / "released"
     install(tmp_path, monkeypatch, SPINNING.format(began=str(began), released=str(released)))
     profiles = [{"schedulerName": "tutti", "userPlugins": [{"name": "odd"}]}]
-    async with operator(kubeconfig, tmp_path, profiles=profiles) as running:
+    async with operator(kubeconfig, tmp_path, python=sys.executable, profiles=profiles) as running:
         await running.says("deciding")
         await cluster.create(PODS, pod("a"))
         await until(lambda: is_there(began))

@@ -116,7 +116,7 @@ async def test_a_plugin_that_fails_is_logged_and_counted_and_its_pods_say_so(
     (info / "entry_points.txt").write_text("[tutti.plugins]\nodd = odd:Odd\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), *(one for one in sys.path if one)]))
     profiles = [{"schedulerName": "tutti", "userPlugins": [{"name": "odd"}]}]
-    async with operator(kubeconfig, tmp_path, profiles=profiles) as running:
+    async with operator(kubeconfig, tmp_path, python=sys.executable, profiles=profiles) as running:
         await running.says("deciding")
         await cluster.create(PODS, pod("a"))
         condition = await until(lambda: refused(cluster, "a"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -47,7 +48,7 @@ async def breakable(cluster, kubeconfig, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, BREAKING.format(broken=str(broken), alive=str(alive)))
     profiles = [{"schedulerName": "tutti", "userPlugins": [{"name": "odd"}]}]
     journal = ("--journal", str(tmp_path / "journal"))
-    async with operator(kubeconfig, tmp_path, *journal, profiles=profiles) as running:
+    async with operator(kubeconfig, tmp_path, *journal, python=sys.executable, profiles=profiles) as running:
         await running.says("deciding")
         await cluster.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
         await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(cpu="10"))
