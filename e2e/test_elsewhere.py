@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from e2e.harness.clusters import started
 from e2e.harness.crds import install_crds
 from e2e.harness.story import GROUP, Story
+from tutti.cli.main import cli
 
 NAMESPACE = "research"
 
@@ -54,9 +54,8 @@ def merged(stories: tuple[Story, Story], target: Path) -> None:
 def ask(kubeconfig: Path, *arguments: str, given: str = "") -> Any:
     """What `tutti explain workload` answers of all three."""
     words = ["explain", "workload", *arguments, "--context", "gone,east,west", "--kubeconfig", str(kubeconfig)]
-    command = [sys.executable, "-m", "tutti", *words, "-o", "json"]
-    answer = subprocess.run(command, input=given, capture_output=True, text=True, timeout=200, check=False)
-    assert answer.returncode == 0, answer.stderr
+    answer = CliRunner().invoke(cli, [*words, "-o", "json"], input=given, catch_exceptions=False, prog_name="tutti")
+    assert answer.exit_code == 0, answer.stderr
     return json.loads(answer.stdout)
 
 

@@ -14,7 +14,7 @@ import aiohttp
 from click.testing import CliRunner
 
 from tests.cli.views import scene
-from tests.controller.process import operator
+from tests.controller.process import PATIENCE, operator
 from tutti.api.configuration import TuttiConfiguration, load_configuration
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
@@ -57,14 +57,14 @@ async def test_the_operator_serves_pages_and_begins_anew_where_their_process_end
             os.kill(child, signal.SIGKILL)
             said = await running.says("part_failed", part="web view")
             assert "exit code -9" in said["error"]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while len(running.said("serving_pages")) < 2:  # noqa: ASYNC110 - another process writes its log
                     await asyncio.sleep(0.05)
             (again,) = _children(running.process.pid)
             assert (await running.ask("/readyz"))[0] == 200
             running.process.kill()
             await running.ends()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while _is_there(again):  # noqa: ASYNC110 - it is nobody's child any more
                 await asyncio.sleep(0.05)
 
