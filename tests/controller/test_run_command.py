@@ -17,7 +17,7 @@ KUBECONFIG = (
 
 def tutti_run(*options):
     command = [sys.executable, "-m", "tutti", "run", *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
 
 def only_line(result):
