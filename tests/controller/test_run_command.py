@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
 import socket
 import subprocess
 import sys
 
 import pytest
+
+from e2e.harness.replica import OperatorProcess
 
 KUBECONFIG = (
     "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
@@ -16,8 +20,12 @@ KUBECONFIG = (
 
 
 def tutti_run(*options):
-    command = [sys.executable, "-m", "tutti", "run", *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    command = ["run", *map(str, options)]
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    process = OperatorProcess(command, writing)
+    with reading, os.fdopen(os.dup(reading.fileno())) as said:
+        text = said.read()
+    return subprocess.CompletedProcess(command, process.wait(), stderr=text)
 
 
 def only_line(result):
