@@ -82,7 +82,7 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     files = [str(folder / one) if one.endswith(".yaml") else one for one in arguments]
     return subprocess.run(
         [sys.executable, "-c", source, "bench", *files],
-        capture_output=True, text=True, check=False, env=environment, timeout=110,
+        capture_output=True, text=True, check=False, env=environment, timeout=220,
     )  # fmt: skip
 
 

@@ -169,7 +169,7 @@ async def test_a_pods_condition_is_merged_by_type(cluster):
         writer.put_pod_condition(
             "default", "p", "not-its-uid", verdict=PodConditionUpdate("PodScheduled", "True", "Wrong", "")
         )
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     conditions = (await cluster.get(PODS, "default", "p"))["status"]["conditions"]
     assert {c["type"]: c["message"] for c in conditions} == {
         "PodScheduled": "about PodScheduled",
@@ -205,7 +205,7 @@ async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_writte
         async with background(writer.run()):
             uid = queues.objects["default", "q"]["metadata"]["uid"]
             writer.put(StatusTarget(QUEUES, "default", "q", uid), {"conditions": [condition]})
-            assert await writer.flush() == 0
+            assert await writer.flush(within_seconds=60) == 0
         await queues.until(lambda held: "status" in held["default", "q"])
         assert queues.objects["default", "q"]["status"]["conditions"][0]["type"] == "Active"
 
@@ -219,7 +219,7 @@ async def test_an_event_and_its_series(cluster):
     async with background(recorder.run()):
         for _ in range(3):
             recorder.record(waits)
-            assert await recorder.flush() == 0
+            assert await recorder.flush(within_seconds=60) == 0
     (event,) = [e for e in (await cluster.get(EVENTS, "default"))["items"] if e["reason"] == "FailedScheduling"]
     assert event["series"]["count"] == 3
     assert (event["note"], event["type"]) == ("0/3 nodes", "Warning")

@@ -72,7 +72,7 @@ async def test_an_event_says_all_that_the_server_requires(serve, kube):
     recorder = make(server)
     async with running(recorder):
         recorder.record(event(POD, "Preempted", "n" * 2000, "Preempting", "Warning"))
-        assert await recorder.flush() == 0
+        assert await recorder.flush(within_seconds=60) == 0
     (call,) = server.calls
     assert (call.method, call.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/team-a/events")
     body = call.body
@@ -91,7 +91,7 @@ async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(se
     recorder = make(server)
     async with running(recorder):
         recorder.record(event(("v1", "Node", "n" * 253), "Full", "no room", "Scheduling"))
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     (call,) = server.calls
     assert "/namespaces/default/" in call.path
     assert len(call.body["metadata"]["name"]) == 253
@@ -102,12 +102,12 @@ async def test_repeats_become_a_series_of_one_event(serve, kube):
     recorder = make(server, series_seconds=3600.0)
     async with running(recorder):
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
         for _ in range(9):
             recorder.record(BOUND)
-        assert await recorder.flush() == 0
+        assert await recorder.flush(within_seconds=60) == 0
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     create, *patches = server.calls
     assert [call.method for call in patches] == ["PATCH", "PATCH"]
     assert [call.body["series"]["count"] for call in patches] == [10, 11]
@@ -121,7 +121,7 @@ async def test_other_words_are_another_event(serve, kube):
     async with running(recorder):
         for n in range(3):
             recorder.record(event(POD, "FailedScheduling", f"0/{n} nodes", "Scheduling", "Warning"))
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     assert [call.method for call in server.calls] == ["POST"] * 3
 
 
@@ -132,7 +132,7 @@ async def test_a_flood_about_one_object_is_dropped_and_spares_others(serve, kube
         for n in range(20):
             recorder.record(event(POD, "Odd", f"{n}", "Scheduling"))
         recorder.record(event(("v1", "Pod", "q", "team-a"), "Odd", "0", "Scheduling"))
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     assert len(server.calls) == 6
     assert dropped(server, "flood") == 15
 
@@ -144,7 +144,7 @@ async def test_a_full_queue_drops_instead_of_blocking(serve, kube):
         recorder.record(event(("v1", "Pod", f"p{n}", "team-a"), "Odd", "", "Scheduling"))
     assert dropped(server, "queue_full") == 20
     async with running(recorder):
-        assert await recorder.flush() == 0
+        assert await recorder.flush(within_seconds=60) == 0
     assert len(server.calls) == 10
 
 
@@ -156,7 +156,7 @@ async def test_passing_trouble_is_retried_under_the_same_name(serve, kube, answe
     recorder = make(server)
     async with running(recorder):
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     assert len({call.body["metadata"]["name"] for call in server.calls}) == 1
     assert dropped(server, "error") == 0
 
@@ -168,9 +168,9 @@ async def test_an_event_that_the_server_refuses_is_dropped_and_the_next_is_writt
     recorder = make(server)
     async with running(recorder):
         recorder.record(BOUND)
-        assert await recorder.flush() == 0
+        assert await recorder.flush(within_seconds=60) == 0
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     assert [call.method for call in server.calls] == ["POST", "POST"]
     assert dropped(server, "error") == 1
 
@@ -182,9 +182,9 @@ async def test_a_series_whose_event_has_expired_is_created_anew(serve, kube):
     recorder = make(server)
     async with running(recorder):
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
         recorder.record(BOUND)
-        await recorder.flush()
+        await recorder.flush(within_seconds=60)
     assert [call.method for call in server.calls] == ["POST", "PATCH", "POST"]
     assert server.calls[-1].body["series"]["count"] == 2
 
@@ -219,7 +219,7 @@ async def told_by(server, *told):
     async with running(recorder):
         for one in told:
             recorder.record(one)
-            await recorder.flush()
+            await recorder.flush(within_seconds=60)
     return server.calls[before:]
 
 
@@ -281,9 +281,9 @@ async def test_what_was_not_heard_of_for_long_is_forgotten(serve, kube, monkeypa
     async with running(recorder):
         for number in range(20):
             recorder.record(event(("v1", "Pod", f"p{number}", "a", "u"), "Scheduled", "text", "Binding"))
-            await recorder.flush()
+            await recorder.flush(within_seconds=60)
         recorder.record(BOUND)
         assert list(recorder._series) == [BOUND]
         assert list(recorder._buckets) == [POD]
-        assert await recorder.flush() == 0
+        assert await recorder.flush(within_seconds=60) == 0
     assert len(server.calls) == 21

@@ -55,7 +55,7 @@ async def test_a_status_is_a_merge_patch_bound_to_its_object(serve, kube):
     server = await serve(Statuses(kube).handle)
     async with writing(server) as writer:
         writer.put(TARGET, {"pending": {"position": 3}})
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     (call,) = server.calls
     assert call.path == "/apis/scheduling.tutti.dev/v1alpha1/namespaces/team-a/workloads/train/status"
     assert call.headers["Content-Type"] == MERGE_PATCH
@@ -71,7 +71,7 @@ async def test_a_status_of_ours_records_the_lease_and_its_generation(serve, kube
     async with writing(server, term=lambda: LeaseTerm("uid-lease", 3)) as writer:
         writer.put(TARGET, {"members": 3})
         writer.put(foreign, {"phase": "Running"})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     assert {call.path.split("/")[-2]: call.body["status"] for call in server.calls} == {
         "train": {"members": 3, "fence": {"lease": "uid-lease", "generation": 3}},
         "theirs": {"phase": "Running"},
@@ -82,9 +82,9 @@ async def test_a_pod_condition_is_a_strategic_merge_patch(serve, kube):
     server = await serve(Statuses(kube).handle)
     async with writing(server) as writer:
         writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="n1")
-        await writer.flush()
+        await writer.flush(within_seconds=60)
         writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="")
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     first, second = server.calls
     assert first.path == "/api/v1/namespaces/team-a/pods/p/status"
     assert first.headers["Content-Type"] == STRATEGIC_MERGE_PATCH
@@ -105,15 +105,15 @@ async def test_what_is_there_already_is_not_written_again(serve, kube):
     server = await serve(Statuses(kube).handle)
     async with writing(server) as writer:
         writer.put(TARGET, {"a": 1, "b": 2})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
         writer.put(TARGET, {"b": 2, "a": 1})
         writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
-        await writer.flush()
+        await writer.flush(within_seconds=60)
         writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
-        await writer.flush()
+        await writer.flush(within_seconds=60)
         assert len(server.calls) == 2
         writer.put(TARGET, {"a": 2, "b": 2})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     assert len(server.calls) == 3
 
 
@@ -121,7 +121,7 @@ async def test_what_is_there_already_does_not_even_wait_for_a_writer(serve, kube
     server = await serve(Statuses(kube).handle)
     async with writing(server) as writer:
         writer.put(TARGET, {"a": 1})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     writer.put(TARGET, {"a": 1})  # nobody runs it any more
     assert await writer.flush(within_seconds=0.05) == 0
     writer.put(TARGET, {"a": 2})
@@ -136,7 +136,7 @@ async def test_a_flush_spares_the_spacing_after_a_write_under_way(serve, kube):
         writer.put(TARGET, {"n": 0})
         await statuses.arrived.wait()
         writer.put(TARGET, {"n": 1})
-        flushing = asyncio.create_task(writer.flush())
+        flushing = asyncio.create_task(writer.flush(within_seconds=60))
         await asyncio.sleep(0)
         statuses.hold.set()
         assert await flushing == 0
@@ -153,7 +153,7 @@ async def test_wishes_that_come_while_one_is_written_become_one_write(serve, kub
         for n in range(1, 50):
             writer.put(TARGET, {"n": n})
         statuses.hold.set()
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     assert [call.body["status"]["n"] for call in server.calls] == [0, 49]
 
 
@@ -167,7 +167,7 @@ async def test_a_wish_that_returns_to_what_is_being_written_adds_no_write(serve,
         writer.put(TARGET, {"n": 1})
         writer.put(TARGET, {"n": 0})
         statuses.hold.set()
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert len(server.calls) == 1
 
 
@@ -176,11 +176,11 @@ async def test_writes_of_one_object_are_spaced_and_a_flush_does_not_wait_for_tha
     async with writing(server, spacing_seconds=3600.0) as writer:
         writer.put(TARGET, {"n": 0})
         other = StatusTarget(WORKLOADS, "team-a", "other")
-        await writer.flush()
+        await writer.flush(within_seconds=60)
         writer.put(TARGET, {"n": 1})
         writer.put(TARGET, {"n": 2})
         writer.put(other, {"n": 9})
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert [call.body["status"]["n"] for call in server.calls if call.path.endswith("/train/status")] == [0, 2]
     assert len(server.calls) == 3
 
@@ -196,7 +196,7 @@ async def test_passing_trouble_is_retried_with_the_latest_wish(serve, kube, answ
         await statuses.arrived.wait()
         writer.put(TARGET, {"n": 1})
         statuses.hold.set()
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert [call.body["status"]["n"] for call in server.calls] == [0, 1]
 
 
@@ -207,10 +207,10 @@ async def test_what_cannot_be_written_is_dropped_and_may_be_wished_again(serve, 
     server = await serve(statuses.handle)
     async with writing(server) as writer:
         writer.put(TARGET, {"n": 0})
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
         assert len(server.calls) == 1
         writer.put(TARGET, {"n": 0})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     assert len(server.calls) == 2
 
 
@@ -224,7 +224,7 @@ async def test_a_conflict_passes_and_is_tried_again_until_it_does(serve, kube):
     server = await serve(statuses.handle)
     async with writing(server, backoff=lambda: Backoff(first=0.001, longest=0.01)) as writer:
         writer.put(TARGET, {"n": 0})
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert len(server.calls) == 10
 
 
@@ -240,7 +240,7 @@ async def test_what_is_meant_for_another_pod_of_that_name_or_one_that_was_not_bo
     server = await serve(handle)
     async with writing(server) as writer:
         writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="node-1")
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert len(server.calls) == 1
     (counted,) = server.client.metrics.writes.collect()
     assert {one.labels["outcome"] for one in counted.samples if one.value} == {"gone"}
@@ -253,7 +253,7 @@ async def test_one_object_in_trouble_holds_up_no_other(serve, kube):
     async with writing(server, concurrency=1) as writer:
         for n in range(5):
             writer.put(StatusTarget(WORKLOADS, "team-a", f"w{n}"), {"n": n})
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
     assert [call.path.split("/")[-2] for call in server.calls] == ["w0", "w1", "w2", "w3", "w4", "w0"]
 
 
@@ -263,10 +263,10 @@ async def test_a_forgotten_object_is_not_written(serve, kube):
     async with writing(server) as writer:
         writer.put(TARGET, {"n": 0})
         writer.forget(TARGET)
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
         assert server.calls == []
         writer.put(TARGET, {"n": 0})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     assert len(server.calls) == 1
 
 
@@ -278,7 +278,7 @@ async def test_a_flush_that_cannot_finish_says_what_is_left(serve, kube):
         writer.put(TARGET, {"n": 0})
         assert await writer.flush(within_seconds=0.05) == 1
         statuses.hold.set()
-        assert await writer.flush() == 0
+        assert await writer.flush(within_seconds=60) == 0
 
 
 async def test_a_deposed_leader_stops_writing(serve, kube):
@@ -302,7 +302,7 @@ async def test_the_conditions_of_one_gang_are_written_before_those_of_the_next(s
             for rank in range(200):
                 writer.put_pod_condition("team-a", f"{gang}-{rank}", f"uid-{gang}-{rank}", verdict=VERDICT)
             writer.put(StatusTarget(WORKLOADS, "team-a", gang, f"uid-{gang}"), {"members": 200})
-        await writer.flush()
+        await writer.flush(within_seconds=60)
     order = [call.path.split("/")[-2].partition("-")[0] for call in server.calls]
     last, first = max(i for i, one in enumerate(order) if one == "a"), order.index("b")
     assert len(order) == 402

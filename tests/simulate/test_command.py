@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "simulate"
 
 def simulate(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tutti", "simulate", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=220, check=False)
     assert done.returncode == code, done.stderr
     return done
 
