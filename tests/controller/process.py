@@ -20,6 +20,7 @@ from e2e.harness.replica import OperatorProcess
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError
 from tutti.kube.resources import APIResource
+from tutti.kube.retry import retrying
 
 ROOT = Path(__file__).parents[2]
 API = "scheduling.tutti.dev/v1alpha1"
@@ -175,14 +176,18 @@ class Cluster:
 
     async def get(self, resource: APIResource, name: str, namespace: str = "") -> dict[str, Any] | None:
         try:
-            return json.loads(await self.client.request("GET", resource.path(namespace, name)))
+            return json.loads(await self._read(resource.path(namespace, name)))
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
 
     async def list(self, resource: APIResource) -> list[dict[str, Any]]:
-        return json.loads(await self.client.request("GET", resource.path()))["items"]
+        return json.loads(await self._read(resource.path()))["items"]
+
+    async def _read(self, path: str) -> bytes:
+        """Read, once more where there was no answer: the server is in this loop, and may get no turn for long."""
+        return await retrying(lambda: self.client.request("GET", path))
 
     async def delete(self, resource: APIResource, name: str, namespace: str = "", **options: Any) -> None:
         body = json.dumps({"apiVersion": "v1", "kind": "DeleteOptions", **options}).encode()
