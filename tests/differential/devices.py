@@ -29,9 +29,9 @@ from tests.placement.single_decision import decide
 from tutti.api.devices import Allocation, ResourceClaim, ResourceClaimSpec
 from tutti.api.quantity import parse_quantity
 from tutti.cluster.devices.allocation import allocation_of
+from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.extended import EXTENDED
-from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.transaction import Transaction
 from tutti.engine.records.decisions import AnyDecision, Bind, SetPodCondition, WriteDeviceClaim, WriteExtendedClaim
 from tutti.kube.extended_claims import claim_document

@@ -17,7 +17,7 @@ from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.devices.promises import ClaimAllotment
+from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.nodes import NodeColumns
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records import device_observations as devices_seen

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tutti.api.devices import ResourceClaim
+from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.devices.asks import ClaimKey
 from tutti.cluster.devices.ledger import HeldDevice, held_by
-from tutti.cluster.devices.promises import ClaimAllotment, DevicePromise
+from tutti.cluster.devices.promises import DevicePromise
 from tutti.cluster.devices.state import DeviceState
 from tutti.cluster.pods import PodKey, PodRecord
 

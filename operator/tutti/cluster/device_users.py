@@ -140,11 +140,7 @@ class PodsByDevice:
         """Promise pods the devices that were kept for their class on the nodes where they are assumed."""
         if pods.pod_class.devices is NO_DEVICES:
             return
-        signature, claims = pods.pod_class.signature, self._devices.book.claims
-        for record in pods.records:
-            self._devices.promises.pledge(
-                record.key, signature, record.assumed, record.device_uses, claims, uid=record.uid
-            )
+        self._devices.promises.pledge(pods.records, pods.pod_class.signature, self._devices.book.claims)
 
     def bound(self, record: PodRecord) -> None:
         """Note that a pod is on its node: its claims hold its devices as soon as they are seen to have them."""

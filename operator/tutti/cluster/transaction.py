@@ -115,20 +115,20 @@ class Transaction:
         devices, needs = self._nodes.devices, pod_class.devices
         if not devices.allot(needs, self._nodes.devices_ahead(pod_class), row, pod_class.signature):
             return False
-        self.undo_allotting(pod_class, [row])
+        self.undo_allotting(pod_class, [self._nodes.names[row]])
         return True
 
     def _allot_each(self, pod_class: PodClass, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Keep devices for pods of a class none of which takes what another node could give."""
-        devices, needs = self._nodes.devices, pod_class.devices
-        for nth in range(int(counts.max(initial=0))):  # of one node, one after another
-            view = self._nodes.devices_ahead(pod_class, after=nth)
-            given = devices.allot_each(needs, view, rows[counts > nth].tolist(), pod_class.signature)
-            self.undo_allotting(pod_class, given)
+        devices, view = self._nodes.devices, self._nodes.devices_ahead(pod_class)
+        nodes = devices.allot_all(pod_class.devices, view, rows, counts, pod_class.signature)
+        self.undo_allotting(pod_class, nodes)
 
-    def undo_allotting(self, pod_class: PodClass, rows: Sequence[int]) -> None:
-        """Have devices that are kept for a pod of a class on each of some rows be free again if this is rolled back."""
-        nodes = [self._nodes.names[row] for row in rows]
+    def undo_allotting(self, pod_class: PodClass, nodes: Sequence[str]) -> None:
+        """Have devices that are kept for pods of a class on some nodes be free again if this is rolled back.
+
+        They are named as often as there are pods.
+        """
         self._log.append(partial(self._nodes.devices.promises.withdraw, pod_class.signature, nodes))
 
     def earmark(self, pod_class: PodClass, row: int, picks: Picks) -> None:

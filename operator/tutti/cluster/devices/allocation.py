@@ -20,8 +20,8 @@ from tutti.api.devices import (
     ResourceClaimSpec,
 )
 from tutti.api.quantity import shortest
+from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.devices.asks import WayAsk
-from tutti.cluster.devices.promises import AllottedDevice, ClaimAllotment
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
@@ -42,7 +42,13 @@ def allocation_of(
         share_ids: Gives a new one, a UUID, for each share of a device.
         now: When it gets it.
     """
-    results = [_result(one, share_ids) for one in allotment.devices]
+    results = []
+    for one in allotment.devices:
+        way, device, held = one.way, one.device, one.held
+        driver, pool = held.pool
+        conditions, failures = device.binding_conditions, device.binding_failure_conditions
+        found = AllocatedDevice(way.name, driver, pool, held.name, one.admin, way.tolerations, conditions, failures)
+        results.append(found if held.consumed is None else _share(found, held.consumed, next(share_ids)))
     config: list[AllocationConfiguration] = []
     if classes or spec.devices.config:
         ways = {one.way.name: one.way for one in allotment.devices}
@@ -50,15 +56,9 @@ def allocation_of(
     return Allocation(DeviceAllocation(results, config), allotment.selector, now)
 
 
-def _result(one: AllottedDevice, share_ids: Iterator[str]) -> AllocatedDevice:
-    way, device, held = one.way, one.device, one.held
-    driver, pool = held.pool
-    conditions, failures = device.binding_conditions, device.binding_failure_conditions
-    found = AllocatedDevice(way.name, driver, pool, held.name, one.admin, way.tolerations, conditions, failures)
-    if held.consumed is None:
-        return found
-    consumed = {name: shortest(milli) for name, milli in held.consumed}
-    return msgspec.structs.replace(found, share_id=next(share_ids), consumed_capacity=consumed)
+def _share(found: AllocatedDevice, consumed: Iterable[tuple[str, int]], share_id: str) -> AllocatedDevice:
+    amounts = {name: shortest(milli) for name, milli in consumed}
+    return msgspec.structs.replace(found, share_id=share_id, consumed_capacity=amounts)
 
 
 def _from_classes(chosen: Mapping[str, WayAsk], classes: Mapping[str, DeviceClass]) -> list[AllocationConfiguration]:

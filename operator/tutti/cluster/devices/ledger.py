@@ -73,8 +73,16 @@ class DeviceLedger:
 
     def take(self, devices: Iterable[HeldDevice]) -> None:
         """Note that devices are held."""
+        pool, whole = None, dict[str, int]()
         for one in devices:
-            self._count(one, 1)
+            if one.consumed is not None:
+                self._count(one, 1)
+                continue
+            if one.pool is not pool:  # mostly several of one pool come together
+                pool = one.pool
+                self.changed.add(pool)
+                whole = self._whole.setdefault(pool, {})
+            whole[one.name] = whole.get(one.name, 0) + 1
 
     def free(self, devices: Iterable[HeldDevice]) -> None:
         """Note that devices are held no more."""

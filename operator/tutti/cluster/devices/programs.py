@@ -7,7 +7,7 @@ claims, and may write some that take long on each of thousands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum, auto
 from typing import Final, NamedTuple
 
@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.devices import MOST_RESULTS
+from tutti.cluster.devices.allotments import ClaimPicks
 from tutti.cluster.devices.asks import ClaimAsk, WayAsk
 from tutti.cluster.devices.expression_reads import names_read
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import DeviceContent, Expressions
-from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Pick, Verdict
+from tutti.cluster.devices.offers import NEAR, TOO_MANY_WAYS, DeviceKind, Verdict
 from tutti.cluster.devices.pools import NodePool
 from tutti.cluster.devices.projections import DeviceProjection
 from tutti.cluster.devices.rows import DeviceRows
@@ -202,12 +203,18 @@ class DeviceProgram:
         """Return what was found on a row."""
         return self.verdicts[int(self.verdict_of[row])]
 
-    def on(self, rows: NDArray[np.int64]) -> list[Verdict]:
-        """Return what was found on each of some rows, int64[k]."""
-        verdicts = self.verdicts
-        return [verdicts[situation] for situation in self.verdict_of[rows].tolist()]
+    def in_turn(self, situation: int, pods: int) -> list[Verdict]:
+        """Return what so many pods one after another find in a situation, up to the first that finds nothing."""
+        verdict, found = self.verdicts[situation], list[Verdict]()
+        while verdict.fits:
+            found.append(verdict)
+            if len(found) == pods:
+                break
+            situation = self._situation_after(situation, verdict)
+            verdict = self.verdicts[situation]
+        return found
 
-    def picks(self, verdict: Verdict) -> Sequence[tuple[ClaimAsk, Sequence[Pick]]]:
+    def picks(self, verdict: Verdict) -> ClaimPicks:
         """Return the claims with the devices that were found for each."""
         if len(self.claims) == 1:
             return ((self.claims[0], verdict.picks),)
@@ -292,12 +299,19 @@ class DeviceProgram:
             if found == self._pods > 1:
                 found = UNLIMITED
                 break
-            at = self.projection.next(at, verdict.after)
-            self._lengthen()
             if found < most:
-                verdict = self.verdicts[at] if self._searched[at] else self._search(at)
+                at = self._situation_after(at, verdict)
+                verdict = self.verdicts[at]
         self._room_of[situation] = found, found < most
         return found
+
+    def _situation_after(self, situation: int, verdict: Verdict) -> int:
+        """Return the situation in which a pod that found something leaves one, looked at."""
+        following = self.projection.next(situation, verdict.after)
+        self._lengthen()
+        if not self._searched[following]:
+            self._search(following)
+        return following
 
     def _can_share(self, rows: DeviceRows) -> bool:
         ways = [way for claim in self.claims for request in claim.requests for way in request.ways]

@@ -11,113 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final
 
 import msgspec
 
 from tutti.api.devices import ResourceClaim
-from tutti.api.selectors import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse, WayAsk
+from tutti.cluster.devices.allotments import Allotments, ClaimAllotment
+from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
 from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
-from tutti.cluster.devices.offers import Pick
-from tutti.cluster.devices.pools import NodePool
-from tutti.cluster.devices.published import PoolDevice
-
-PodKey = tuple[str, str]
-
-
-# Nothing here leads back to itself, so the garbage collector need not look at it (gc=False): it is made for each claim.
-
-
-class AllottedDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A device that is chosen for a claim.
-
-    Attributes:
-        way: The way of its request that it is for.
-        held: What is taken with it.
-        admin: Whether it is only looked at, however it is used, and nothing is taken.
-    """
-
-    way: WayAsk
-    device: PoolDevice
-    held: HeldDevice
-    admin: bool
-
-    @classmethod
-    def of(cls, ask: ClaimAsk, pools: Sequence[NodePool], pick: Pick) -> AllottedDevice:
-        """Return what was picked for a claim, of the pools of a node."""
-        way, pool = ask.requests[pick.request].ways[pick.way], pools[pick.pool]
-        device, consumed = pool.devices[pick.device], None
-        if pick.consumed is not None:
-            names = (capacity.name for capacity in device.capacities)
-            consumed = tuple(zip(names, pick.consumed, strict=True))
-        return cls(way, device, HeldDevice(pool.key, device.name, consumed), pick.admin)
-
-
-class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The devices that one claim is to get on a node.
-
-    Attributes:
-        ask: What it asks for.
-        node: The name of the node.
-    """
-
-    ask: ClaimAsk
-    node: str
-    devices: tuple[AllottedDevice, ...]
-
-    @classmethod
-    def of(cls, ask: ClaimAsk, node: str, pools: Sequence[NodePool], picks: Sequence[Pick]) -> ClaimAllotment:
-        """Return what was picked for a claim, of the pools of a node."""
-        return cls(ask, node, tuple([AllottedDevice.of(ask, pools, pick) for pick in picks]))
-
-    @property
-    def is_extended(self) -> bool:
-        """Whether the claim is made for extended resources, when it is known where its pod goes."""
-        return self.ask.name == EXTENDED
-
-    @property
-    def held(self) -> list[HeldDevice]:
-        """What is taken with it; what is only looked at is not."""
-        return [one.held for one in self.devices if not one.admin]
-
-    def is_had(self, held: Iterable[HeldDevice]) -> bool:
-        """Whether what a claim says that it has are these devices."""
-        return sorted((one.pool, one.name) for one in held) == sorted((one.pool, one.name) for one in self.held)
-
-    @property
-    def selector(self) -> NodeSelector | None:
-        """From which nodes the devices can be used; None: from all.
-
-        Rule: kube-scheduler 1.36, incubating allocator, createNodeSelector.
-        """
-        places = []
-        for one in self.devices:
-            place = one.device.place
-            if isinstance(place, str) or one.device.binds:
-                return _only(self.node)
-            if place is not None:
-                places.append(place)
-        terms = [term for place in places for term in place.node_selector_terms]
-        expressions = _each_once(said for term in terms for said in term.match_expressions)
-        fields = _each_once(said for term in terms for said in term.match_fields)
-        return NodeSelector([NodeSelectorTerm(expressions, fields)]) if expressions or fields else None
-
-
-def _each_once(said: Iterable[NodeSelectorRequirement]) -> list[NodeSelectorRequirement]:
-    """Return requirements without those that say what one before them says."""
-    found: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
-    for one in said:
-        found.setdefault((one.key, one.operator, frozenset(one.values)), one)
-    return list(found.values())
-
-
-@lru_cache(maxsize=4096)  # a node has many devices
-def _only(node: str) -> NodeSelector:
-    """Return what selects one node."""
-    named = NodeSelectorRequirement(NAME_FIELD, "In", [node])
-    return NodeSelector([NodeSelectorTerm(match_fields=[named])])
+from tutti.cluster.pods import PodKey, PodRecord
 
 
 @dataclass(slots=True)
@@ -131,7 +34,7 @@ class _SharedChoice:
 class Earmark(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What is kept for one pod: its own claims' devices, and the claims that it shares."""
 
-    own: tuple[ClaimAllotment, ...]
+    own: Allotments
     shared: tuple[str, ...]
 
 
@@ -149,9 +52,19 @@ class DevicePromise(msgspec.Struct, eq=False, gc=False):
     claim: ClaimKey
     allotment: ClaimAllotment
     uid: str = ""
-    pods: dict[PodKey, None] = {}
+    pods: tuple[PodKey, ...] = ()
     seen: bool = False
     kept: bool = True
+
+
+class _OfPod(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What a pod that has a place is promised, and what was earmarked for it."""
+
+    promises: tuple[DevicePromise, ...] = ()
+    earmark: Earmark = Earmark((), ())
+
+
+_NOTHING: Final = _OfPod()
 
 
 class DevicePromises:
@@ -159,10 +72,10 @@ class DevicePromises:
 
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
-        self._earmarks: dict[tuple[bytes, str], list[Earmark]] = {}
+        self._earmarks: dict[bytes, dict[str, list[Earmark]]] = {}  # by class and node
         self._shared: dict[str, _SharedChoice] = {}
         self._of_claim: dict[ClaimKey, DevicePromise] = {}
-        self._of_pod: dict[PodKey, tuple[tuple[DevicePromise, ...], Earmark]] = {}
+        self._of_pod: dict[PodKey, _OfPod] = {}
         self._bound: set[PodKey] = set()
 
     def __bool__(self) -> bool:
@@ -175,8 +88,7 @@ class DevicePromises:
 
     def of_pod(self, pod: PodKey) -> Sequence[DevicePromise]:
         """Return what the claims of a pod are to get."""
-        found = self._of_pod.get(pod)
-        return () if found is None else found[0]
+        return self._of_pod.get(pod, _NOTHING).promises
 
     def is_promised(self, pod: PodKey) -> bool:
         """Whether a pod that has a place was given all that its claims ask for."""
@@ -204,33 +116,44 @@ class DevicePromises:
         promise.allotment = msgspec.structs.replace(sole, ask=msgspec.structs.replace(sole.ask, shared=claim))
         found = self._shared[claim] = _SharedChoice(promise.allotment)
         for pod in promise.pods:
-            promises, earmark = self._of_pod[pod]
-            own = tuple(one for one in earmark.own if one is not sole)
-            self._of_pod[pod] = (promises, Earmark(own, (*earmark.shared, claim)))
+            known = self._of_pod[pod]
+            own = tuple(one for one in known.earmark.own if one is not sole)
+            self._of_pod[pod] = _OfPod(known.promises, Earmark(own, (*known.earmark.shared, claim)))
             found.users += 1
         return found
 
     def earmark(
-        self, signature: bytes, node: str, allotments: tuple[ClaimAllotment, ...], shares: Sequence[str]
+        self, signature: bytes, nodes: Sequence[str], allotted: Sequence[Allotments], shares: Sequence[str]
     ) -> None:
-        """Take devices, and keep them for the next pod of a class that is assumed to be on a node.
+        """Take devices, and keep them for the next pods of a class that are assumed to be on these nodes.
 
         Args:
             signature: Of the class.
-            node: The node.
-            allotments: What its claims get.
-            shares: The claims that it shares with others and that have been given their devices before.
+            nodes: The node of each of the pods.
+            allotted: What the claims of each get there.
+            shares: The claims that each shares with others and that have been given their devices before.
         """
+        if not allotted:
+            return
+        every = [one for of_pod in allotted for one in of_pod]
+        self._ledger.take([device.held for one in every for device in one.devices if not device.admin])
+        if shares or any(one.ask.shared for one in every):
+            earmarks = [self._sharing(of_pod, shares) for of_pod in allotted]
+        else:
+            earmarks = [Earmark(of_pod, ()) for of_pod in allotted]
+        of_class = self._earmarks.setdefault(signature, {})
+        for node, earmark in zip(nodes, earmarks, strict=True):
+            of_class.setdefault(node, []).append(earmark)
+
+    def _sharing(self, allotments: Allotments, shares: Sequence[str]) -> Earmark:
+        """Return what is kept for a pod that shares claims with others, and count it among their users."""
+        shared = (*shares, *[one.ask.shared for one in allotments if one.ask.shared])
         for one in allotments:
-            self._ledger.take(one.held)
             if one.ask.shared:
                 self._shared[one.ask.shared] = _SharedChoice(one)
-        own, shared = allotments, (*shares, *[one.ask.shared for one in allotments if one.ask.shared])
-        if shared:
-            own = tuple([one for one in allotments if not one.ask.shared])
-            for claim in shared:
-                self._shared[claim].users += 1
-        self.put_back(signature, node, Earmark(own, shared))
+        for claim in shared:
+            self._shared[claim].users += 1
+        return Earmark(tuple([one for one in allotments if not one.ask.shared]), shared)
 
     def withdraw(self, signature: bytes, nodes: Sequence[str]) -> None:
         """Undo the last earmark for a class on each of some nodes, that on the last one first."""
@@ -241,17 +164,15 @@ class DevicePromises:
 
     def take_over(self, signature: bytes, node: str) -> Earmark | None:
         """Return what was earmarked last for a class on a node, for whoever keeps it now; None where nothing was."""
-        several = self._earmarks.get((signature, node))
-        if several is None:
-            return None
-        earmark = several.pop()
-        if not several:
-            del self._earmarks[signature, node]
+        of_class = self._earmarks.get(signature, {})
+        earmark = _last_of(of_class, node)
+        if not of_class:
+            self._earmarks.pop(signature, None)
         return earmark
 
     def put_back(self, signature: bytes, node: str, earmark: Earmark) -> None:
         """Earmark again what was taken over."""
-        self._earmarks.setdefault((signature, node), []).append(earmark)
+        self._earmarks.setdefault(signature, {}).setdefault(node, []).append(earmark)
 
     def give_back(self, earmark: Earmark) -> None:
         """Free what was taken over."""
@@ -262,55 +183,48 @@ class DevicePromises:
         for one in earmark.own:
             (self._ledger.take if back else self._ledger.free)(one.held)
 
-    def pledge(
-        self,
-        pod: PodKey,
-        signature: bytes,
-        node: str,
-        uses: Sequence[DeviceUse],
-        claims: Mapping[ClaimKey, ResourceClaim],
-        *,
-        uid: str,
-    ) -> None:
-        """Promise the claims of a pod what was earmarked for it on a node, if anything was.
+    def pledge(self, pods: Iterable[PodRecord], signature: bytes, claims: Mapping[ClaimKey, ResourceClaim]) -> None:
+        """Promise the claims of pods what was earmarked for their class on the nodes where they are assumed, if any.
 
         Args:
-            pod: The pod.
-            signature: Of its class.
-            node: The node.
-            uses: Its claims.
+            pods: The pods.
+            signature: Of their class.
             claims: Those that there are; one that is made for extended resources is another than there may be.
-            uid: Of the pod.
         """
-        earmark = self.take_over(signature, node)
-        if earmark is None:
-            return
-        promises = []
-        given = earmark.own
-        if earmark.shared:
-            given += tuple([self._shared[claim].allotment for claim in earmark.shared])
-        for one in given:
-            claim = _claim_for(one.ask, pod, uid, uses)
-            promise = self._of_claim.get(claim)
-            if promise is None:
-                there = None if one.is_extended else claims.get(claim)
-                promise = DevicePromise(claim, one, "" if there is None else there.metadata.uid)
-                self._of_claim[claim] = promise
-            promise.pods[pod] = None
-            promises.append(promise)
-        self._of_pod[pod] = tuple(promises), earmark
+        of_claim, of_pod, earmarks = self._of_claim, self._of_pod, self._earmarks.get(signature, {})
+        for pod in pods:
+            earmark = _last_of(earmarks, pod.assumed)
+            if earmark is None:
+                continue
+            key, promises = pod.key, []
+            given = earmark.own
+            if earmark.shared:
+                given += tuple([self._shared[claim].allotment for claim in earmark.shared])
+            for one in given:
+                claim = _claim_for(one.ask, key, pod.uid, pod.device_uses)
+                promise = of_claim.get(claim)
+                if promise is None:
+                    there = None if one.ask.name == EXTENDED else claims.get(claim)
+                    promise = DevicePromise(claim, one, "" if there is None else there.metadata.uid, (key,))
+                    of_claim[claim] = promise
+                elif key not in promise.pods:
+                    promise.pods = (*promise.pods, key)
+                promises.append(promise)
+            of_pod[key] = _OfPod(tuple(promises), earmark)
+        if not earmarks:
+            self._earmarks.pop(signature, None)
 
     def release(self, pod: PodKey) -> list[DevicePromise]:
         """End what was promised for a pod; returns the promises that nobody has any more."""
-        promises, earmark = self._of_pod.pop(pod, ((), Earmark((), ())))
+        known = self._of_pod.pop(pod, _NOTHING)
         self._bound.discard(pod)
         ended = []
-        for promise in promises:
-            del promise.pods[pod]
+        for promise in known.promises:
+            promise.pods = tuple([one for one in promise.pods if one != pod])
             if not promise.pods:
                 self._of_claim.pop(promise.claim, None)
                 ended.append(promise)
-        self._free(earmark, [one.allotment for one in promises if not one.kept])
+        self._free(known.earmark, [one.allotment for one in known.promises if not one.kept])
         return ended
 
     def claim_seen(self, claim: ClaimKey, held: Sequence[HeldDevice] | None) -> None:
@@ -340,7 +254,7 @@ class DevicePromises:
         if pod not in self._of_pod:
             return
         self._bound.add(pod)
-        if all(promise.seen for promise in self._of_pod[pod][0]):
+        if all(promise.seen for promise in self._of_pod[pod].promises):
             self.release(pod)
 
     def __iter__(self) -> Iterator[DevicePromise]:
@@ -358,6 +272,17 @@ class DevicePromises:
                 del self._shared[claim]
                 if kept.allotment not in seen:
                     self._ledger.free(kept.allotment.held)
+
+
+def _last_of(earmarks: dict[str, list[Earmark]], node: str) -> Earmark | None:
+    """Take what was earmarked last on a node out of what was on each; returns it, None where nothing was."""
+    several = earmarks.get(node)
+    if several is None:
+        return None
+    earmark = several.pop()
+    if not several:
+        del earmarks[node]
+    return earmark
 
 
 def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> ClaimKey:

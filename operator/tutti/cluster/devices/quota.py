@@ -14,11 +14,11 @@ from typing import Final
 from tutti.api.device_mappings import DeviceClassMapping, DeviceClassSource
 from tutti.api.devices import MOST_RESULTS, AllocatedDevice, ResourceClaim
 from tutti.api.quantity import QuantityError, parse_quantity
+from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.devices.asks import ClaimAsk, Counted, ExtendedAsk, WayAsk
 from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.expression_values import SelectorError
 from tutti.cluster.devices.expressions import Expressions
-from tutti.cluster.devices.promises import ClaimAllotment
 from tutti.cluster.devices.published import PoolDevice
 
 Amounts = dict[str, int]

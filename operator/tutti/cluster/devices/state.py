@@ -19,6 +19,7 @@ from tutti.api.device_mappings import DeviceClassMapping
 from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.resources import Amounts
+from tutti.cluster.devices.allotments import Allotments, ClaimAllotment, ClaimPicks, allotments_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
@@ -29,7 +30,7 @@ from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice, held_by
 from tutti.cluster.devices.offers import DeviceFault, Verdict
 from tutti.cluster.devices.programs import UNLIMITED, DeviceProgram, SearchLength
 from tutti.cluster.devices.projections import DeviceProjection
-from tutti.cluster.devices.promises import ClaimAllotment, DevicePromises
+from tutti.cluster.devices.promises import DevicePromises
 from tutti.cluster.devices.quota import DeviceQuota
 from tutti.cluster.devices.rows import DeviceRows
 from tutti.cluster.devices.zones import ZonesAhead
@@ -334,30 +335,47 @@ class DeviceState:
         Returns:
             Whether there is something to withdraw; False, and nothing is taken, where nothing is there for them.
         """
-        return bool(self.allot_each(needs, nodes, [row], signature))
+        one = np.ones(1, dtype=np.int64)
+        return bool(self.allot_all(needs, nodes, one * row, one, signature))
 
-    def allot_each(self, needs: DeviceNeeds, nodes: NodeView, rows: Sequence[int], signature: bytes) -> list[int]:
-        """Do so for a pod on each of some rows, distinct; of pods that others can take something from, it is one.
+    def allot_all(
+        self,
+        needs: DeviceNeeds,
+        nodes: NodeView,
+        rows: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        signature: bytes,
+    ) -> list[str]:
+        """Do so for several pods on each of some rows; of pods that others can take something from, it is one in all.
+
+        Args:
+            needs: What each of the pods asks for.
+            nodes: What devices are matched with, for the first pod on each row.
+            rows: int64[k], distinct rows.
+            counts: int64[k], how many pods on each of them.
+            signature: Of their class.
 
         Returns:
-            The rows for which there is something to withdraw.
+            The nodes for which there is something to withdraw, each as often as there is.
         """
         current = self.current(needs)
         shares = [one.shared for one in needs.claims if one not in current.claims]
-        given, left = list[int](), np.asarray(rows, dtype=np.int64)
+        names, taking, allotted = nodes.names, list[str](), list[Allotments]()
         for program, where in self._asked(current, nodes):
-            asks = where[left]
-            for row, verdict in zip(left[asks].tolist(), program.on(left[asks]), strict=True):
-                if verdict.fits:
-                    node, pools = nodes.names[row], program.projection.pools_at(self.rows, row)
-                    allotments = [ClaimAllotment.of(ask, node, pools, picks) for ask, picks in program.picks(verdict)]
-                    self.promises.earmark(signature, node, tuple(allotments), shares)
-                    given.append(row)
-            left = left[~asks]
-        for row in left.tolist():
-            self.promises.earmark(signature, nodes.names[row], (), shares)
-            given.append(row)
-        return given
+            asking, finds = where[rows], dict[tuple[int, int], list[ClaimPicks]]()  # by situation and how many ask
+            asked = rows[asking], program.verdict_of[rows[asking]], counts[asking]
+            for row, situation, count in zip(*[column.tolist() for column in asked], strict=True):
+                met = situation, count
+                if met not in finds:
+                    finds[met] = [program.picks(verdict) for verdict in program.in_turn(*met)]
+                of_row = allotments_of(finds[met], names[row], program.projection.pools_at(self.rows, row))
+                taking += [names[row]] * len(of_row)
+                allotted += of_row
+            rows, counts = rows[~asking], counts[~asking]
+        taking += [names[row] for row in np.repeat(rows, counts).tolist()]
+        allotted += [()] * (len(taking) - len(allotted))
+        self.promises.earmark(signature, taking, allotted, shares)
+        return taking
 
     def fault_text(self, fault: DeviceFault, program: DeviceProgram, row: int) -> str:
         """Say what makes it impossible for a program to tell, with the pool and device of a row."""

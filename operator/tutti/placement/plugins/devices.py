@@ -68,7 +68,7 @@ class DeviceTurns:
     def settle(self, transaction: Transaction) -> None:
         """Have what was given since the last time be free again if the transaction is rolled back."""
         given, self._given = self._given, []
-        transaction.undo_allotting(self.pod_class, given)
+        transaction.undo_allotting(self.pod_class, [self.nodes.names[row] for row in given])
 
 
 @dataclass(frozen=True, slots=True)
