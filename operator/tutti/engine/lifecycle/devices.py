@@ -190,12 +190,14 @@ class DeviceProgress:
         unasked: What is to be written first, and by whom each claim is used.
         waiting: Claims that wait for a write or for their drivers.
         failed: Members with a claim that cannot be used like this, and why.
+        untouched: What those of the unasked are promised of which nothing else is known.
     """
 
     unready: dict[PodKey, None] = field(default_factory=dict)
     unasked: dict[ClaimKey, list[Member]] = field(default_factory=dict)
     waiting: dict[ClaimKey, None] = field(default_factory=dict)
     failed: dict[PodKey, str] = field(default_factory=dict)
+    untouched: dict[ClaimKey, DevicePromise] = field(default_factory=dict)
 
 
 def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, None] | None:
@@ -214,7 +216,11 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         return None if starts else outlook.unready
     now = datetime.fromtimestamp(int(state.now), UTC)
     for claim, members in outlook.unasked.items():
-        _ask(state, claim, members, now)
+        promise = outlook.untouched.get(claim)
+        if promise is None or len(members) > 1:
+            _ask(state, claim, members, now)
+        else:
+            _allocate(state, members[0].pod, promise, now)
     outlook.waiting.update(dict.fromkeys(outlook.unasked))
     if outlook.unasked:
         state.set_deadline(workload, claim_seconds(state, workload))
@@ -277,6 +283,10 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
         if not promised and not promises.is_promised(record.key):
             out.failed[record.key] = f"nothing is left for the claims of pod {record.name} on {record.assumed}"
             continue
+        if len(promised) == 1 and _is_untouched(state, record, promise := promised[0]):
+            key = promise.claim
+            out.unasked[key], out.untouched[key], out.unready[record.key] = [member], promise, None
+            continue
         for key in _claims_of(record, promised):
             found = _progress(state, member, key)
             if found.stage is _BOUND:
@@ -289,6 +299,23 @@ def _outlook_of(state: LifecycleState, workload: Workload) -> DeviceProgress:
                 out.failed.setdefault(record.key, found.why)
             out.unready[record.key] = None
     return out
+
+
+def _is_untouched(state: LifecycleState, pod: PodRecord, promise: DevicePromise) -> bool:
+    """Whether a promise is all that is known of the only claim of a pod, which no other uses: it is to be asked for.
+
+    That is what `_progress` comes to; most claims are looked at while they are like this.
+    """
+    uses, key = pod.device_uses, promise.claim
+    if len(uses) != 1 or uses[0].claim != key or key in state.device_writes or promise.allotment.is_extended:
+        return False
+    book = state.cluster.nodes.devices.book
+    claim = book.claims.get(key)
+    if claim is None or claim.metadata.deletion_timestamp is not None or promise.uid != claim.metadata.uid:
+        return False
+    if uses[0].group and book.groups:
+        return False  # it may be the claim of its PodGroup
+    return claim.status.allocation is None and not claim.status.reserved_for and len(promise.pods) == 1
 
 
 def _claims_of(pod: PodRecord, promised: Sequence[DevicePromise]) -> list[ClaimKey]:
@@ -399,6 +426,20 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member], now: datet
         pods, groups = (*write.pods, *pods), (*write.groups, *groups)
     state.device_writes[key] = DeviceWrite(uid, made, change, pods, groups, sent=(at, decision))
     state.out.append(decision)
+
+
+def _allocate(state: LifecycleState, pod: PodRecord, promise: DevicePromise, now: datetime) -> None:
+    """Have an untouched claim given what it is promised, as of now, for the only pod that uses it."""
+    book, key, out = state.cluster.nodes.devices.book, promise.claim, state.out
+    claim = book.claims[key]
+    metadata = claim.metadata
+    uid, version = metadata.uid, metadata.resource_version
+    allocation = allocation_of(promise.allotment, claim.spec, book.telling, _share_ids(uid, version), now)
+    pods, protected = ((pod.name, pod.uid),), DELETE_PROTECTION in metadata.finalizers
+    namespace, name = key
+    decision = WriteDeviceClaim(namespace, name, uid, "allocate", version, allocation, pods, (), protected)
+    state.device_writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, sent=(len(out), decision))
+    out.append(decision)
 
 
 def _join(state: LifecycleState, write: DeviceWrite, pods: Sequence[UserName], groups: Sequence[UserName]) -> bool:
