@@ -22,7 +22,7 @@ from tutti.cluster.cards.columns import CardColumns
 from tutti.cluster.cards.holders import CardHolders
 from tutti.cluster.classes import PodClass
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
-from tutti.cluster.devices.asks import DeviceNeeds
+from tutti.cluster.devices.asks import NO_DEVICES, DeviceNeeds
 from tutti.cluster.devices.state import DeviceState, NodeView
 from tutti.cluster.devices.zones import ZonesAhead
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
@@ -298,6 +298,10 @@ class NodeColumns:
         found = work_out()
         self.derived[key] = (stamp, found)
         return found
+
+    def follow_devices(self) -> None:
+        """Look at what drivers have published of nodes since that was last looked at."""
+        self.devices.follow(self.device_view(NO_DEVICES))
 
     def gives_devices_in_turn(self, needs: DeviceNeeds) -> bool:
         """Whether what one pod is given changes what the next finds elsewhere, so that each is asked about in turn."""

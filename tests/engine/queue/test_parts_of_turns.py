@@ -16,6 +16,7 @@ from tutti.engine.records.decisions import EmitEvent, NoteFault, PatchStatus
 PARTS = {
     "taking over queues": "reading.catalog:in_units_of",
     "following what nodes offer": "cycle.state:State.follow_nodes",
+    "following what drivers publish": "cycle.state:State.follow_devices",
     "counting the pods of throttles": "records.throttled_pods:ThrottleBook.recount",
     "looking at who is not paid for": "ingest.promises:look_at_unpaid",
     "finding who waits for himself": "queue.predecessors:follow_rings",

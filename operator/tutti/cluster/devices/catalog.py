@@ -218,9 +218,12 @@ class DeviceCatalog:
 
     def pools_of(self, node: str, labels: Mapping[str, str]) -> PoolsOfNode:
         """Return the pools that a node can use devices of, each part in the order in which they are tried."""
+        names = self._of_node.get(node, {})
+        if not (names or self._by_device or self._by_selector):
+            return NO_POOLS
         own: list[NodePool] = []
         found: dict[PoolKey, dict[str, PublishedSlice]] = {}
-        for name in self._of_node.get(node, ()):
+        for name in names:
             one = self._slices[name]
             if one.alone is not None and len(self._pools[one.key]) == 1:
                 own.append(one.alone)

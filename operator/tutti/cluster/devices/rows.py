@@ -6,7 +6,7 @@ which of the pools have changed (`CommonUse`), and does not look at all of them 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -107,6 +107,7 @@ class DeviceRows:
         self._uses: dict[int, CommonUse] = {}
         self._uses_of: dict[PoolKey, dict[int, CommonUse]] = {}
         self._seen: Hashable = None
+        self._row_of: dict[str, int] = {}
         self._shared_pools: tuple[int, tuple[NodePool, ...]] = (0, ())
 
     def refresh(self, names: Sequence[str], labels: Sequence[Mapping[str, str]], version: int) -> None:
@@ -119,9 +120,15 @@ class DeviceRows:
         """
         changed = self._catalog.take_changed()
         seen = (version, len(names))
-        if seen != self._seen or changed is None or changed:
+        if seen != self._seen:
             self._seen = seen
-            self._follow_nodes(names, labels, changed)
+            self._row_of = {name: row for row, name in enumerate(names) if name}
+            self._follow_nodes(names, labels, range(len(names)), changed)
+        elif changed is None:
+            self._follow_nodes(names, labels, range(len(names)), None)
+        elif changed:
+            rows = sorted([self._row_of[name] for name in changed if name in self._row_of])
+            self._follow_nodes(names, labels, rows, changed)
         counted = self._ledger.take_changed()
         self._recount(list(dict.fromkeys([row for key in counted for row in self._rows_of.get(key, ())])))
         for key in counted if self._uses_of else ():
@@ -156,8 +163,13 @@ class DeviceRows:
                 pool.projected.clear()
 
     def _follow_nodes(
-        self, names: Sequence[str], labels: Sequence[Mapping[str, str]], changed: set[str] | None
+        self,
+        names: Sequence[str],
+        labels: Sequence[Mapping[str, str]],
+        rows: Iterable[int],
+        changed: set[str] | None,
     ) -> None:
+        """Find out what some rows offer now: those whose pools have `changed` (None: all), or whose node is another."""
         more = len(names) - len(self._names)
         if more > 0:
             self._names += [""] * more
@@ -168,7 +180,8 @@ class DeviceRows:
         if len(self.stamps) < len(names):
             self.stamps = longer(self.stamps, 2 * len(names))
         others = list[int]()
-        for row, name in enumerate(names):
+        for row in rows:
+            name = names[row]
             same = name == self._names[row] and labels[row] is self._labels[row]
             if same and changed is not None and name not in changed:
                 continue

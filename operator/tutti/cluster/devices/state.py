@@ -289,6 +289,14 @@ class DeviceState:
         claims = tuple(one for one in needs.claims if one not in settled)
         return msgspec.structs.replace(needs, claims=claims, held=(*needs.held, *held))
 
+    def follow(self, nodes: NodeView) -> None:
+        """Look at what drivers have published for single nodes before anybody asks for it, where anybody can.
+
+        What is published for several nodes is looked at when it is asked for: each change of it concerns all of them.
+        """
+        if self.book.classes and self.catalog.changed:
+            self.rows.refresh(nodes.names, nodes.labels, nodes.version)
+
     def moves(self, needs: DeviceNeeds, nodes: NodeView) -> bool:
         """Whether what one pod of a class is given changes what the next finds on other nodes."""
         if any(one.shared for one in needs.claims):

@@ -147,6 +147,10 @@ class State(QueueState, StatusState):
             self.catalog.version += 1  # whoever waits is looked at again
             self.changed_queues.update(dict.fromkeys(self.catalog.queues))
 
+    def follow_devices(self) -> None:
+        """Look at what drivers have published of nodes, which nobody who asks has to wait for then."""
+        self.cluster.nodes.follow_devices()
+
     def follow_windows(self) -> None:
         """Have other quotas hold where a window has begun or ended since the last turn, as if they had been written."""
         others = self.catalog.windows.turn(self.now)

@@ -52,6 +52,7 @@ _FIRST: Final[tuple[tuple[str, Callable[[State], object]], ...]] = (
     (_WINDOWS, _follow_windows),
     ("taking over queues", lambda state: state.renew()),
     ("following what nodes offer", lambda state: state.follow_nodes()),
+    ("following what drivers publish", lambda state: state.follow_devices()),
     ("following throttles", throttling.follow_throttles),
     (_UNMADE, managed_owners.tell_unmade),
     (_LOAD, node_load.follow_load),

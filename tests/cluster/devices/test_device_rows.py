@@ -1,0 +1,83 @@
+"""What rows offer is followed as nodes and slices come and go, and before anybody asks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cluster.devices.test_common_pools import ZONE, Scene, devices, selector
+from tests.drawing import examples
+from tests.engine.devices import device_class
+from tests.placement.scenes import node
+from tutti.cluster.devices.rows import DeviceRows
+
+SLICES = st.sampled_from(["n0", "n1", "n2", "n3", "a", "b"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), SLICES, st.integers(1, 3)),
+        st.tuples(st.just("withdraw"), SLICES, st.just(0)),
+        st.tuples(st.just("label"), st.sampled_from(["n0", "n1"]), st.integers(0, 1)),
+        st.tuples(st.just("node"), st.sampled_from(["n2", "n3"]), st.integers(0, 1)),
+    ),
+    max_size=12,
+)
+
+
+def where(name: str) -> dict[str, object]:
+    return {"nodeName": name} if name.startswith("n") else selector(name)
+
+
+def step(scene: Scene, act: str, name: str, number: int) -> None:
+    match act:
+        case "publish":
+            scene.publish(name, where(name), devices(number))
+        case "withdraw":
+            scene.cluster.device_users.drop("ResourceSlice", "", name)
+        case "label":
+            scene.cluster.put_node(node(name, cpu=64, pods=500, labels={ZONE: "ab"[number]}))
+        case "node" if number:
+            scene.cluster.put_node(node(name, cpu=64, pods=500, labels={ZONE: "a"}))
+        case _:
+            scene.cluster.remove_node(name)
+
+
+@examples(60)
+@given(steps=STEPS, classed=st.booleans())
+def test_rows_offer_what_they_offer_when_all_are_looked_at(steps, classed):
+    scene = Scene(2, tight=False)
+    if not classed:
+        scene.cluster.device_users.drop("DeviceClass", "", device_class().metadata.name)
+    nodes = scene.cluster.nodes
+    rows, catalog = nodes.devices.rows, nodes.devices.catalog
+    for one in steps:
+        step(scene, *one)
+        nodes.follow_devices()
+    rows.refresh(nodes.names, nodes.labels, nodes.version)
+    anew = DeviceRows(catalog, nodes.devices.ledger)
+    anew.refresh(nodes.names, nodes.labels, nodes.version)
+    for row in range(len(nodes)):
+        assert [one.key for one in rows.own[row]] == [one.key for one in anew.own[row]]
+        assert [len(one.devices) for one in rows.own[row]] == [len(one.devices) for one in anew.own[row]]
+        assert rows.own_uses[row] == anew.own_uses[row]
+        assert [one.key for one in rows.shared[row].pools.pools] == [one.key for one in anew.shared[row].pools.pools]
+
+
+def test_what_drivers_publish_of_nodes_is_looked_at_before_anybody_asks():
+    scene = Scene(2, tight=False)
+    scene.publish("n0", where("n0"), devices(2))
+    nodes = scene.cluster.nodes
+    nodes.follow_devices()
+    assert [len(pools) for pools in nodes.devices.rows.own] == [1, 0]
+    first = nodes.devices.rows.stamps.copy()
+    scene.publish("n1", where("n1"), devices(2))
+    nodes.follow_devices()
+    changed = nodes.devices.rows.stamps != first
+    assert changed.tolist()[:2] == [False, True]
+
+
+def test_where_nobody_can_ask_nothing_is_looked_at():
+    scene = Scene(1, tight=False)
+    scene.cluster.device_users.drop("DeviceClass", "", device_class().metadata.name)
+    scene.publish("n0", where("n0"), devices(2))
+    scene.cluster.nodes.follow_devices()
+    assert not scene.cluster.nodes.devices.rows.own
