@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from tutti.api.quantity import shortest
 from tutti.cluster.devices.allotments import ClaimAllotment
 from tutti.cluster.devices.asks import WayAsk
 
+_NO_CONFIGURATION: Final[list[AllocationConfiguration]] = []  # one for all to whom nobody says anything
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
@@ -49,7 +51,7 @@ def allocation_of(
         conditions, failures = device.binding_conditions, device.binding_failure_conditions
         found = AllocatedDevice(way.name, driver, pool, held.name, one.admin, way.tolerations, conditions, failures)
         results.append(found if held.consumed is None else _share(found, held.consumed, next(share_ids)))
-    config: list[AllocationConfiguration] = []
+    config = _NO_CONFIGURATION
     if classes or spec.devices.config:
         ways = {one.way.name: one.way for one in allotment.devices}
         config = [*_from_classes(ways, classes), *_from_claim(ways, spec)]

@@ -110,6 +110,7 @@ class DeviceProjection:
         self._numbers_alone: dict[tuple[int, tuple[int, ...]], tuple[int]] = {}
         self._plans: dict[int, _Plan] = {}
         self._views_alike: dict[int, _PoolView] = {}  # of pools that are seen as one, by their likeness
+        self._situations_alike: dict[tuple[int, tuple[LocalUse, ...]], int] = {}  # of rows with one of these pools
         self._kinds: dict[DeviceKind, DeviceKind] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[LocalUse, ...]], int] = {}
         self._pools_of: list[tuple[int, ...]] = []
@@ -124,6 +125,7 @@ class DeviceProjection:
             return
         if max(len(self.offers), len(self._standings)) > _MOST_SITUATIONS:
             self._known.clear()
+            self._situations_alike.clear()
             self._views.clear()
             self._numbers_of_standing.clear()
             self._pools_of, self.offers, self._standings = [], [], []
@@ -142,8 +144,7 @@ class DeviceProjection:
                     self._standing_of[row] = self._standing(rows.own[row], rows.own_uses[row], self._view_of(common))
                     stood.setdefault(id(common), []).append(row)
             changed = np.setdiff1d(changed, [row for of_common in stood.values() for row in of_common])
-        offered = [(rows.own[row], rows.own_uses[row]) for row in changed.tolist()]
-        self.situation_of[changed] = [self._situation(self._numbers_of(own), uses) for own, uses in offered]
+        self.situation_of[changed] = [self._alone(rows.own[row], rows.own_uses[row]) for row in changed.tolist()]
         for common in commons:
             if common.stamp > self.stamp:
                 self._place(self._view_of(common), common.rows[common.rows < count])
@@ -219,6 +220,18 @@ class DeviceProjection:
     def code_of(self, pool: NodePool) -> int:
         """Return a number that is equal for pools whose devices are of the same kinds by themselves, place by place."""
         return self._view(pool).code
+
+    def _alone(self, own: tuple[NodePool, ...], uses: tuple[LocalUse, ...]) -> int:
+        """Return the situation of a row that shares no pools."""
+        if len(own) != 1:
+            return self._situation(self._numbers_of(own), uses)
+        met = own[0].likeness, uses
+        known = self._situations_alike.get(met)
+        if known is None:
+            known = self._situation(self._numbers_of(own), uses)
+            if own[0].likeness in self._views_alike:
+                self._situations_alike[met] = known
+        return known
 
     def _situation(self, pools: tuple[int, ...], uses: tuple[LocalUse, ...]) -> int:
         known = self._known.get((pools, uses))

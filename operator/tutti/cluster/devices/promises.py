@@ -137,7 +137,7 @@ class DevicePromises:
             return
         every = [one for of_pod in allotted for one in of_pod]
         self._ledger.take([device.held for one in every for device in one.devices if not device.admin])
-        if shares or any(one.ask.shared for one in every):
+        if shares or any(one.ask.shared for one in allotted[0]):  # as of each of them
             earmarks = [self._sharing(of_pod, shares) for of_pod in allotted]
         else:
             earmarks = [Earmark(of_pod, ()) for of_pod in allotted]
@@ -287,10 +287,11 @@ def _last_of(earmarks: dict[str, list[Earmark]], node: str) -> Earmark | None:
 
 def _claim_for(ask: ClaimAsk, pod: PodKey, uid: str, uses: Sequence[DeviceUse]) -> ClaimKey:
     """Return the claim that asks: by what the pod calls it, of several pods, or that for its extended resources."""
-    if ask.shared:
-        namespace, _, name = ask.shared.partition("/")
+    shared, called = ask.shared, ask.name
+    if shared:
+        namespace, _, name = shared.partition("/")
         return namespace, name
     for use in uses:
-        if use.name == ask.name and use.claim is not None:
+        if use.name == called and use.claim is not None:
             return use.claim
     return pod[0], extended_claim_name(pod[1], uid, ask)

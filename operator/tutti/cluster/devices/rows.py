@@ -235,6 +235,7 @@ class DeviceRows:
             return
         use = self._ledger.use
         for row in rows:
-            self.own_uses[row] = tuple([use(pool) for pool in self.own[row]])
+            own = self.own[row]
+            self.own_uses[row] = (use(own[0]),) if len(own) == 1 else tuple([use(pool) for pool in own])
         self.stamp += 1
         self.stamps[rows] = self.stamp

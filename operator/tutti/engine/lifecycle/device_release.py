@@ -117,8 +117,8 @@ def free_claim(
     freeing = WriteDeviceClaim(*key, uid, "free", version, pods=tuple(pods))
     state.device_writes[key] = DeviceWrite(uid, "free", "free")
     state.cluster.device_users.holders.give_up(key)
-    if given_by is not None and given_by.sent is not None and given_by.in_hand(state.out) is not None:
-        state.out[given_by.sent[0]] = freeing
+    if given_by is not None and given_by.in_hand(state.out) is not None:
+        state.out[given_by.place] = freeing
     else:
         state.out.append(freeing)
 

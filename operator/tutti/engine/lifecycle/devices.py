@@ -215,12 +215,7 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         _give_up_devices(state, workload, list(outlook.failed), next(iter(outlook.failed.values())))
         return None if starts else outlook.unready
     now = datetime.fromtimestamp(int(state.now), UTC)
-    for claim, members in outlook.unasked.items():
-        promise = outlook.untouched.get(claim)
-        if promise is None or len(members) > 1:
-            _ask(state, claim, members, now)
-        else:
-            _allocate(state, members[0].pod, promise, now)
+    _ask_all(state, outlook, now)
     outlook.waiting.update(dict.fromkeys(outlook.unasked))
     if outlook.unasked:
         state.set_deadline(workload, claim_seconds(state, workload))
@@ -398,6 +393,25 @@ def _befallen(state: LifecycleState, claim: ResourceClaim, promise: DevicePromis
     return f"cannot be used like this: {why}" if why else ""
 
 
+def _ask_all(state: LifecycleState, outlook: DeviceProgress, now: datetime) -> None:
+    """Have claims of which nothing was asked given their devices, as of now, or used by more pods, in their order."""
+    book, writes, out = state.cluster.nodes.devices.book, state.device_writes, state.out
+    claims, telling, untouched = book.claims, book.telling, outlook.untouched
+    for key, members in outlook.unasked.items():
+        promise = untouched.get(key)
+        if promise is None or len(members) > 1:
+            _ask(state, key, members, now)
+            continue
+        (namespace, name), pod, claim = key, members[0].pod, claims[key]
+        metadata = claim.metadata
+        uid, version, protected = metadata.uid, metadata.resource_version, DELETE_PROTECTION in metadata.finalizers
+        allocation = allocation_of(promise.allotment, claim.spec, telling, _share_ids(uid, version), now)
+        pods = ((pod.name, pod.uid),)
+        decision = WriteDeviceClaim(namespace, name, uid, "allocate", version, allocation, pods, (), protected)
+        writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, sent=decision, place=len(out))
+        out.append(decision)
+
+
 def _ask(state: LifecycleState, key: ClaimKey, members: list[Member], now: datetime) -> None:
     """Have a claim given its devices, as of now, or have more pods use those that it has."""
     devices = state.cluster.nodes.devices
@@ -418,39 +432,24 @@ def _ask(state: LifecycleState, key: ClaimKey, members: list[Member], now: datet
     if claim.status.allocation is None and promise is not None:
         allocation = allocation_of(promise.allotment, claim.spec, devices.book.telling, _share_ids(uid, version), now)
     change: DeviceClaimChange = "reserve" if allocation is None else "allocate"
-    protected, at = DELETE_PROTECTION in claim.metadata.finalizers, len(state.out)
+    protected = DELETE_PROTECTION in claim.metadata.finalizers
     decision = WriteDeviceClaim(*key, uid, change, version, allocation, pods, groups, protected)
     made = change
     if write is not None:
         made = "allocate" if write.change == "allocate" else change
         pods, groups = (*write.pods, *pods), (*write.groups, *groups)
-    state.device_writes[key] = DeviceWrite(uid, made, change, pods, groups, sent=(at, decision))
+    state.device_writes[key] = DeviceWrite(uid, made, change, pods, groups, sent=decision, place=len(state.out))
     state.out.append(decision)
-
-
-def _allocate(state: LifecycleState, pod: PodRecord, promise: DevicePromise, now: datetime) -> None:
-    """Have an untouched claim given what it is promised, as of now, for the only pod that uses it."""
-    book, key, out = state.cluster.nodes.devices.book, promise.claim, state.out
-    claim = book.claims[key]
-    metadata = claim.metadata
-    uid, version = metadata.uid, metadata.resource_version
-    allocation = allocation_of(promise.allotment, claim.spec, book.telling, _share_ids(uid, version), now)
-    pods, protected = ((pod.name, pod.uid),), DELETE_PROTECTION in metadata.finalizers
-    namespace, name = key
-    decision = WriteDeviceClaim(namespace, name, uid, "allocate", version, allocation, pods, (), protected)
-    state.device_writes[key] = DeviceWrite(uid, "allocate", "allocate", pods, sent=(len(out), decision))
-    out.append(decision)
 
 
 def _join(state: LifecycleState, write: DeviceWrite, pods: Sequence[UserName], groups: Sequence[UserName]) -> bool:
     """Have more users written along with those for whom a claim is written in this turn; returns whether it is."""
     decision = write.in_hand(state.out)
-    if decision is None or write.sent is None:
+    if decision is None:
         return False
     added = [one for one in groups if one not in decision.groups]
     joined = msgspec.structs.replace(decision, pods=(*decision.pods, *pods), groups=(*decision.groups, *added))
-    at = write.sent[0]
-    state.out[at], write.sent = joined, (at, joined)
+    state.out[write.place] = write.sent = joined
     write.pods, write.groups = (*write.pods, *pods), (*write.groups, *added)
     return True
 

@@ -24,7 +24,8 @@ class DeviceWrite(msgspec.Struct, eq=False, gc=False):
         answered: Whether it is known what became of it.
         version: The resourceVersion of what was written.
         failure: Why it could not be written, or "".
-        sent: What was decided, and at which place of its turn, until it is known what became of it.
+        sent: What was decided, until it is known what became of it.
+        place: Which of the decisions of its turn that is.
         told: Of a claim for extended resources, whether its pod is being told which it is, and has been.
     """
 
@@ -36,13 +37,14 @@ class DeviceWrite(msgspec.Struct, eq=False, gc=False):
     answered: bool = False
     version: str = ""
     failure: str = ""
-    sent: tuple[int, WriteDeviceClaim] | None = None
+    sent: WriteDeviceClaim | None = None
+    place: int = 0
     told: Literal["", "asked", "done"] = ""
 
     def in_hand(self, out: Sequence[object]) -> WriteDeviceClaim | None:
         """Return what was decided in this turn, of which `out` is all so far: more users can join; None: nothing."""
-        at, decision = self.sent if self.sent is not None else (0, None)
-        return decision if decision is not None and at < len(out) and out[at] is decision else None
+        sent, place = self.sent, self.place
+        return sent if sent is not None and place < len(out) and out[place] is sent else None
 
     def names(self, uid: str) -> bool:
         """Whether a pod or PodGroup was written as its user."""
