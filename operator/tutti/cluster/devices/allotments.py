@@ -61,7 +61,8 @@ class ClaimAllotment(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def is_had(self, held: Iterable[HeldDevice]) -> bool:
         """Whether what a claim says that it has are these devices."""
-        return sorted((one.pool, one.name) for one in held) == sorted((one.pool, one.name) for one in self.held)
+        theirs, mine = [(one.pool, one.name) for one in held], [(one.pool, one.name) for one in self.held]
+        return theirs == mine or sorted(theirs) == sorted(mine)
 
     @property
     def selector(self) -> NodeSelector | None:
