@@ -20,7 +20,7 @@ from tutti.api.device_taints import DeviceTaintRule
 from tutti.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tutti.api.resources import Amounts
 from tutti.cluster.devices.allotments import Allotments, ClaimAllotment, ClaimPicks, allotments_of
-from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, Counted, DeviceNeeds, DeviceUse, HeldClaim
+from tutti.cluster.devices.asks import NO_DEVICES, ClaimAsk, ClaimKey, Counted, DeviceNeeds, DeviceUse, HeldClaim
 from tutti.cluster.devices.catalog import DeviceCatalog
 from tutti.cluster.devices.claims import ClaimBook
 from tutti.cluster.devices.expressions import Expressions
@@ -169,44 +169,52 @@ class DeviceState:
 
     def put_claim(self, found: ResourceClaim) -> bool:
         """Add or change a claim; returns whether it is another than it was."""
-        known = self.book.claims.get(found.key)
+        key, allocation = found.key, found.status.allocation
+        known = self.book.claims.get(key)
         if known == found:
             return False
-        conflict = self._conflicts.get(found.key)
-        self.drop_claim(found.key)
+        conflict = self._conflicts.pop(key, None)
         self.book.put(found)
-        if found.status.allocation is not None:
-            held = held_by(found.status.allocation)
+        had = known is not None and known.status.allocation is not None
+        if known is not None and had:
+            self._let_go(known)
+        if allocation is not None:
+            held = held_by(allocation)
             self.ledger.take(held)
-            self.catalog.touch_unlisted((one.pool, one.name) for one in held)
-            self.promises.claim_seen(found.key, held)
-            if known is None or known.status.allocation is None:
-                self._look_for_conflicts(found, held)
+            self.catalog.touch_unlisted([(one.pool, one.name) for one in held])
+            self.promises.claim_seen(key, held)
+            if not had:
+                self._look_for_conflicts(key, held)
             elif conflict is not None:
-                self._conflicts[found.key] = conflict
+                self._conflicts[key] = conflict
         return True
 
     def conflict(self, claim: ResourceClaim) -> str:
         """Return which device of a claim somebody else had when it was seen to have it, or ""."""
         return self._conflicts.get(claim.key, "")
 
-    def _look_for_conflicts(self, claim: ResourceClaim, held: Sequence[HeldDevice]) -> None:
+    def _look_for_conflicts(self, key: ClaimKey, held: Sequence[HeldDevice]) -> None:
         """Note a device that a claim on which it was just written is not the first to hold."""
         for one in held:
             if one.consumed is None and self.ledger.holders(one.pool, one.name) > 1:
-                self._conflicts[claim.key] = f"device {'/'.join(one.pool)}/{one.name} is another claim's"
+                self._conflicts[key] = f"device {'/'.join(one.pool)}/{one.name} is another claim's"
                 return
 
-    def drop_claim(self, key: tuple[str, str]) -> bool:
+    def drop_claim(self, key: ClaimKey) -> bool:
         """Forget a claim; returns whether it was known."""
         known = self.book.drop(key)
         self._conflicts.pop(key, None)
         if known is not None and known.status.allocation is not None:
-            held = held_by(known.status.allocation)
-            self.ledger.free(held)
-            self.catalog.touch_unlisted((one.pool, one.name) for one in held)
-            self.promises.claim_seen(key, None)
+            self._let_go(known)
         return known is not None
+
+    def _let_go(self, known: ResourceClaim) -> None:
+        """Have devices be free that a claim had."""
+        assert known.status.allocation is not None  # that is what it is to lose
+        held = held_by(known.status.allocation)
+        self.ledger.free(held)
+        self.catalog.touch_unlisted((one.pool, one.name) for one in held)
+        self.promises.claim_seen(known.key, None)
 
     def needs(
         self,

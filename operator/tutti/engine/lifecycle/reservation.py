@@ -8,7 +8,7 @@ Gangs that start before all their members exist are in `early_starts.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -160,7 +160,10 @@ def is_whole(state: LifecycleState, workload: Workload) -> bool:
             return False
         reserved = [(hold.pod_class, hold.node) for hold in group.holds]
         reserved += [(m.pod.pod_class, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
-        if any(_is_overfull(state, pod_class, node) for pod_class, node in reserved):
+        of_class: dict[PodClass, list[str]] = {}
+        for pod_class, node in reserved:
+            of_class.setdefault(pod_class, []).append(node)
+        if any(_is_overfull(state, pod_class, where) for pod_class, where in of_class.items()):
             return False
         if workload.required > 1 and any(is_leaving(state.cluster.nodes, node) for _, node in reserved):
             return False
@@ -282,17 +285,16 @@ def _is_promised(promised: PodClass, pod_class: PodClass) -> bool:
     return alike and msgspec.structs.replace(pod_class.spec, tolerations=plain) == promised.spec
 
 
-def _is_overfull(state: LifecycleState, pod_class: PodClass, node: str) -> bool:
-    """Whether a node has less than is taken of anything that pods of a class ask for."""
+def _is_overfull(state: LifecycleState, pod_class: PodClass, where: Sequence[str]) -> bool:
+    """Whether one of some nodes has less than is taken of anything that pods of a class ask for."""
     nodes = state.cluster.nodes
-    row = nodes.rows[node]
     shares = pod_class.cards is not NO_CARDS  # what is asked of cards no node offers
     offered = {name: n for name, n in pod_class.requests.items() if not (shares and name in UNOFFERED)}
-    asked = nodes.vector(offered) > 0
-    short = (nodes.requested[row] > nodes.allocatable[row]) & asked
+    asked, rows = nodes.vector(offered) > 0, [nodes.rows[node] for node in where]
+    short = (nodes.requested[rows] > nodes.allocatable[rows]) & asked
     for one in pod_class.devices.extended:  # devices may stand in for what a node does not offer
         column = nodes.resource_index.column(one.resource)
-        short[column] &= nodes.allocatable[row, column] > 0
+        short[:, column] &= nodes.allocatable[rows, column] > 0
     return bool(short.any())
 
 
