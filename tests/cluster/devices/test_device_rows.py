@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.devices.test_common_pools import ZONE, Scene, devices, selector
 from tests.drawing import examples
-from tests.engine.devices import device_class
+from tests.engine.devices import asks_for, device_class
 from tests.placement.scenes import node
 from tutti.cluster.devices.rows import DeviceRows
 
@@ -17,6 +17,7 @@ STEPS = st.lists(
         st.tuples(st.just("publish"), SLICES, st.integers(1, 3)),
         st.tuples(st.just("withdraw"), SLICES, st.just(0)),
         st.tuples(st.just("label"), st.sampled_from(["n0", "n1"]), st.integers(0, 1)),
+        st.tuples(st.just("take"), st.just(""), st.integers(1, 2)),
         st.tuples(st.just("node"), st.sampled_from(["n2", "n3"]), st.integers(0, 1)),
     ),
     max_size=12,
@@ -35,6 +36,8 @@ def step(scene: Scene, act: str, name: str, number: int) -> None:
             scene.cluster.device_users.drop("ResourceSlice", "", name)
         case "label":
             scene.cluster.put_node(node(name, cpu=64, pods=500, labels={ZONE: "ab"[number]}))
+        case "take":
+            scene.place(scene.ask(asks_for(count=number)))
         case "node" if number:
             scene.cluster.put_node(node(name, cpu=64, pods=500, labels={ZONE: "a"}))
         case _:
