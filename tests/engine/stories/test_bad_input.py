@@ -62,7 +62,7 @@ def test_a_workload_that_cannot_be_read(world):
 def test_a_workload_that_names_no_local_queue_that_exists(world):
     world.workload("w", {"count": 1}, queueName="typo")
     world.pod("w-0", workload="w")
-    world.run()
+    world.until(2.0)
     assert complaints(world, "w") == [
         "LocalQueue default/typo does not exist; this namespace has: queue",
     ]
@@ -152,7 +152,7 @@ def test_a_local_queue_that_cannot_be_read(world):
 def test_a_local_queue_that_leads_nowhere(world):
     world.object("LocalQueue", "nowhere", {})
     world.pod("p", queue="nowhere")
-    world.run()
+    world.until(2.0)
     assert (
         world.why("Pod", "p").message == "LocalQueue default/nowhere names no ClusterQueue: fill in spec.clusterQueue"
     )
@@ -282,7 +282,7 @@ def test_what_is_wrong_with_one_is_never_told_of_another(world):
     """Pods that look alike to placement fail for reasons of their own."""
     world.pod("impossible", gpus=9)
     world.pod("queueless", gpus=9, queue="nowhere")
-    world.run()
+    world.until(2.0)
     assert world.reason("Pod", "impossible") == "Impossible"
     assert world.reason("Pod", "queueless") == "LocalQueueNotFound"
 

@@ -93,6 +93,36 @@ def test_who_names_a_pod_group_that_nobody_makes_is_told_so_soon():
     assert [event.reason for event in world.events()] == ["FailedScheduling"]
 
 
+@pytest.mark.parametrize("first", ["PodGroup", "LocalQueue"])
+def test_what_is_seen_one_after_the_other_is_told_to_nobody(first):
+    """Whatever came first, it is the whole time that counts in which something was missing."""
+    world = World()
+    world.node("n1")
+    world.flavor()
+    world.pod("g-0", group="g", queue="queue")
+    world.run()
+    made = {"PodGroup": lambda: world.pod_group("g", 1), "LocalQueue": lambda: world.queue("cq", 16)}
+    made.pop(first)()
+    world.now += 1.0
+    world.run()
+    assert not world.events()
+    made.popitem()[1]()
+    world.run()
+    assert world.where() == {"g-0": "n1"}
+    assert [event.reason for event in world.events()] == ["Scheduled"]
+
+
+def test_who_names_a_queue_that_nobody_makes_is_told_so_soon():
+    world = World()
+    world.node("n1")
+    world.pod("p", queue="nowhere")
+    world.run()
+    assert world.pod_condition("p") is None
+    world.now += 2.0
+    world.run()
+    assert world.pod_condition("p").reason == "LocalQueueNotFound"
+
+
 def test_who_was_told_something_else_is_told_at_once_that_the_pod_group_is_gone():
     world = World()
     world.node("n1", gpus=1)

@@ -49,7 +49,7 @@ from tutti.engine.ingest.topology_requests import (
 )
 from tutti.engine.lifecycle import checks, limits, owner_starts
 from tutti.engine.reading import resolution
-from tutti.engine.records.explanation import MISSING, Explanation, Gate
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.followers import still_awaited
 from tutti.engine.records.gang_membership import take_gang_sizes, task_role
 from tutti.engine.records.members import MemberGroup, Owned
@@ -81,10 +81,6 @@ def read_workload(state: IngestState, workload: Workload) -> None:
     unlike = different_topologies(workload)
     if workload.problem is None:
         workload.problem = unlike
-    if workload.problem is None or workload.problem.reason not in MISSING:
-        workload.missing_since = None
-    elif workload.missing_since is None:
-        workload.missing_since = state.now
     known = state.catalog
     if known.ordered or known.by_run_time or known.by_speed or state.configuration.users is not None:
         read_hints(state, workload)

@@ -32,13 +32,13 @@ class Gate(enum.StrEnum):
 REFRESH_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
 
-MISSING = ("PodGroupNotFound", "WorkloadNotFound")
-"""Reasons of whose members have come, and their object has not."""
+MISSING = ("PodGroupNotFound", "WorkloadNotFound", "LocalQueueNotFound", "ClusterQueueNotFound")
+"""Reasons of who names an object that has not been seen."""
 
 SEEN_APART_SECONDS = 2.0
-"""So long may an object of a gang be seen after its pods without anybody being told that there is none.
+"""So long may what pods name be seen after them without anybody being told that there is none.
 
-Pods and the objects that describe them are watched apart, and where the server is busy either may come first.
+Pods and the objects that they name are watched apart, and of what is created together either may come first.
 """
 
 IN_LINE = "InLine"

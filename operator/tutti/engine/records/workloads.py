@@ -157,7 +157,7 @@ class Workload:
         some_protected: Whether members of it may have annotations of ours against scale-down.
         passed_up_since: Since when it passes up what it could have, because it waits for better, Unix seconds; None
             where it has not done so since it ran.
-        missing_since: Since when its members are known and its object is not, Unix seconds; None while it is.
+        missing_since: Since when an object that it names has not been seen, and nobody told, Unix seconds; None else.
         reason_since: Since when it is told that it waits for this reason, Unix seconds.
         nominates: Whether the status of a member may name a node that it has none of its own on.
         report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.

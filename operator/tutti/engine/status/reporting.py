@@ -1,7 +1,8 @@
 """What is told to people and machines: conditions, statuses and events, each written only when it changes.
 
 A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
-reason is written at most every `REFRESH_SECONDS`; a new reason is written at once.
+reason is written at most every `REFRESH_SECONDS`; a new reason is written at once, but for what is nearly always over in
+a moment (`_is_soon_over`).
 
 Every admission moves all those behind it, so a position that is written whenever it changes costs a write for each
 workload that waits, each time. A position is written along with a new reason; apart from that, only every
@@ -89,6 +90,7 @@ def _report_explanation(state: StatusState, workload: Workload) -> None:
         pod_conditions.take_back_nominations(state, workload)
     if why is None:
         workload.reported, workload.report_at, workload.reported_explanation = ("", "", 0.0), None, None
+        workload.missing_since = None
         return
     if why.reason in PASSING:
         return  # it lasts as long as a call, or a round of tries; what was told before stands until then
@@ -117,14 +119,11 @@ def _is_soon_over(state: StatusState, workload: Workload, why: Explanation) -> b
 
     Its devices are to be written on its claims: that is two requests, so it is told only once it has lasted, for a
     condition would be one more for each pod. Who was told that it lacks a node is told at once that it has one: an
-    autoscaler would add another. Or its object has not been seen, which was created together with its pods.
+    autoscaler would add another. Or an object that it names, and which was created together with it, is to be seen.
     """
-    if why.reason in MISSING and workload.missing_since is not None:
-        due = workload.missing_since + SEEN_APART_SECONDS
-        if workload.reported[0] or state.now >= due:
-            return False
-        state.set_alarm(workload, due)
-        return True
+    if why.reason in MISSING:
+        return _may_be_seen_yet(state, workload)
+    workload.missing_since = None
     if why.reason != AWAITING_DEVICES or workload.reported[0] not in ("", *pod_conditions.GATHERING):
         return False
     since = workload.reserved_at
@@ -132,6 +131,18 @@ def _is_soon_over(state: StatusState, workload: Workload, why: Explanation) -> b
         return False
     state.report_in_time(workload, since)
     return True
+
+
+def _may_be_seen_yet(state: StatusState, workload: Workload) -> bool:
+    """Whether what a workload names may exist though it has not been seen; if so, that is looked at again in time."""
+    if workload.reported[0]:
+        return False
+    if workload.missing_since is None:
+        workload.missing_since = state.now
+    due = workload.missing_since + SEEN_APART_SECONDS
+    if state.now < due:
+        state.set_alarm(workload, due)
+    return state.now < due
 
 
 def is_reported_later(state: StatusState, workload: Workload) -> bool:
