@@ -255,6 +255,13 @@ URGENT = {
 SLOW_CLAIM = {"what": "resourceclaims/status", "method": "PATCH", "how": "hold", "seconds": 2.0}
 TOLD = (
     story(cluster(), gang("life", 3, queue="q1", seconds=60), [Step(0.0, "trouble", REFUSED)], heal_at=150),
+    story(
+        cluster(),
+        devices(),
+        with_devices(gang("life", 3, queue="q1", gpus=0, seconds=60)),
+        [Step(0.0, "trouble", REFUSED)],
+        heal_at=150,
+    ),
     story(cluster(), gang("life", 4, gpus=2, seconds=60, slow=200), *CROWD, LOST, heal_at=30),
     story(
         cluster(),
@@ -287,15 +294,24 @@ TOLD = (
         heal_at=60,
     ),
 )
-"""What everybody may come across: a member cannot be bound, or is gone while rivals stand at the door, or somebody comes
-to share a claim whose devices are chosen and not written yet, one of his own or that of his group. And what is not
-blamed on him: that somebody more important has room that was kept, of which he asks for nothing."""
+"""What everybody may come across: a member cannot be bound, also one whose claim is given devices for each try, or is
+gone while rivals stand at the door, or somebody comes to share a claim whose devices are chosen and not written yet,
+one of his own or that of his group. And what is not blamed on him: that somebody more important has room that was kept,
+of which he asks for nothing."""
 
 
 @pytest.mark.parametrize(
     "scenario",
     TOLD,
-    ids=("one of it cannot be bound", "others want its room", "others want its quota", "shared", "its group's", "kept"),
+    ids=(
+        "one of it cannot be bound",
+        "nor with devices",
+        "others want its room",
+        "others want its quota",
+        "shared",
+        "its group's",
+        "kept",
+    ),
 )
 def test_what_everybody_comes_across_ends_well(scenario):
     assert play(scenario).violations == []

@@ -589,7 +589,7 @@ def test_a_job_whose_queue_leads_nowhere_is_told_so_and_goes_on_when_there_is_on
         world.remove_object("ClusterQueue", "lost")
     name = "trainng" if missing == "LocalQueue" else "training"
     uid = world.held("Job", "train", SUSPENDED | {"template": template()}, **{next(iter(QUEUE)): name})
-    world.run()
+    world.until(2.0)
 
     assert world.waits(uid)
     assert only(world).explanation.reason == f"{missing}NotFound"

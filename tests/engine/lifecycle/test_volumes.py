@@ -374,3 +374,18 @@ def test_a_gang_goes_by_how_many_volumes_nodes_take():
     world.run()
 
     assert sorted(world.where().values()) == ["n0", "n0", "n1", "n1", "n1"]
+
+
+def test_a_member_that_is_never_bound_keeps_its_gang_in_part_no_longer_because_it_has_a_volume():
+    world = late()
+    world.hold_binds = True
+    gang(world)
+    world.run()
+    for _ in range(59):
+        for bind in list(world.pending_binds):
+            world.answer(bind, "Failed" if bind.name == "g-2" else "Bound")
+        world.until(1.0)
+    assert len(world.where()) == 2
+    world.until(2.0)
+    assert [event.reason for event in world.events("RolledBack")] == ["RolledBack"]
+    assert replays(world)

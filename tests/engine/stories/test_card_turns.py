@@ -80,6 +80,21 @@ def test_a_gang_that_has_begun_has_its_bind_window_anew_with_each_turn():
     assert not world.events("CardAllocationFailed")
 
 
+def test_a_member_that_is_never_bound_keeps_its_gang_in_part_no_longer_because_it_has_cards():
+    world = HamiWorld(bind_window_seconds=45)
+    for machine in "ab":
+        world.machine(machine, 1)
+    world.hold_binds = True
+    world.sharing_gang("g", 2, 9000)
+    world.run()
+    last = max(bind.name for bind in world.pending_binds)
+    for _ in range(47):
+        for bind in list(world.pending_binds):
+            world.answer(bind, "Failed" if bind.name == last else "Bound")
+        world.until(1.0)
+    assert [event.reason for event in world.events("RolledBack")] == ["RolledBack"]
+
+
 def test_a_bind_says_which_pods_were_counted_and_what_is_left_of_its_cards_without_them():
     """Behind the lock the writer looks at pods that were not: what is left must be enough for them."""
     world = HamiWorld()

@@ -29,6 +29,7 @@ from tutti.engine.lifecycle.reservation import (
     held_seconds,
     named_claims,
     permit_seconds,
+    wait_for_claims,
 )
 from tutti.engine.lifecycle.scale_down import annotations_at_bind, protects
 from tutti.engine.records import members
@@ -101,7 +102,7 @@ def open_bind_window(state: LifecycleState, workload: Workload) -> None:
         )
     transit(workload, _BIND)
     workload.running_since = workload.unready_since = None
-    workload.window_told = False
+    workload.window_told, workload.window_left, workload.window_bound = False, None, 0
     seconds = (
         permit_seconds(state, workload)
         if early_starts.awaits_late_members(workload)
@@ -243,9 +244,7 @@ def prepare_volumes(state: LifecycleState, workload: Workload) -> dict[PodKey, N
         for pledge in outlook.unasked:
             _ask_for_claim(state, pledge)
             outlook.waiting["/".join(pledge.claim)] = None
-        state.set_deadline(workload, claim_seconds(state, workload))
-    elif not outlook.unready and outlook.bound and workload.phase is Phase.BINDING:
-        state.set_deadline(workload, state.configuration.bind_window_seconds)
+        wait_for_claims(state, workload)
     if outlook.unready and starts:
         transit(workload, Transition.RESERVE)
         explain(workload, _waits_for_volumes(state, workload, outlook))

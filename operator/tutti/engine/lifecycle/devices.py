@@ -47,7 +47,7 @@ from tutti.engine.lifecycle.extended_claims import (
     telling_progress,
 )
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims
+from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims, wait_for_claims
 from tutti.engine.records.decisions import DeviceClaimChange, UserName, WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.explanation import Explanation, Gate
@@ -218,12 +218,12 @@ def prepare_devices(state: LifecycleState, workload: Workload) -> dict[PodKey, N
     _ask_all(state, outlook, now)
     outlook.waiting.update(dict.fromkeys(outlook.unasked))
     if outlook.unasked:
-        state.set_deadline(workload, claim_seconds(state, workload))
+        wait_for_claims(state, workload)
         if state.cluster.nodes.devices.quota:
             state.touch(workload.key)  # it is known now which of several ways is charged
     if outlook.unready and starts:
         if workload.deadline is None:  # it waits for what another has asked for
-            state.set_deadline(workload, claim_seconds(state, workload))
+            wait_for_claims(state, workload)
         transit(workload, Transition.RESERVE)
         explain(workload, _waits_for_devices(state, workload, outlook))
         return None

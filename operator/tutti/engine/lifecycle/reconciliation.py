@@ -296,6 +296,8 @@ def _reconcile_binding(state: LifecycleState, workload: Workload) -> None:
             state.keeping_room[workload.key] = workload
         elif workload.deadline is None and not _has_no_sizes(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
+        elif workload.window_left is not None and not _awaits_claims(state, workload):
+            reservation.go_on_with_window(state, workload)
         _send_again(state, workload)
         early_starts.explain_kept_nodes(state, workload)
 
@@ -388,6 +390,10 @@ def _is_empty(tally: MemberCounts) -> bool:
     return not (tally.live or tally.leaving or tally.succeeded or tally.failed)
 
 
+def _awaits_claims(state: LifecycleState, workload: Workload) -> bool:
+    return binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
+
+
 def _scheduled(state: LifecycleState, workload: Workload) -> None:
     was_bound = workload.phase is _BINDING
     bound_by_us = was_bound and not workload.was_scheduled
@@ -395,9 +401,7 @@ def _scheduled(state: LifecycleState, workload: Workload) -> None:
     if was_bound:
         losses.note_brought(state, workload)
     explain(workload, None)
-    if not (
-        binding.awaits_volumes(state, workload) or devices.awaits_devices(state, workload)
-    ):  # of members beyond those that had to be bound
+    if not _awaits_claims(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     eviction.count_lost_members_again(workload)

@@ -190,6 +190,24 @@ def claim_seconds(state: LifecycleState, workload: Workload) -> int:
     return state.configuration.volume_binding_timeout_seconds if seconds is None else seconds
 
 
+def wait_for_claims(state: LifecycleState, workload: Workload) -> None:
+    """Give what members claim its time; a bind window that is open stands still meanwhile.
+
+    It goes on with what is left of it, so that a member whose claims are made ready anew for each try, none of which
+    succeeds, does not keep its gang bound in part for longer than others would.
+    """
+    if workload.phase is Phase.BINDING and workload.window_left is None and workload.deadline is not None:
+        workload.window_left = workload.deadline - state.now
+    state.set_deadline(workload, claim_seconds(state, workload))
+
+
+def go_on_with_window(state: LifecycleState, workload: Workload) -> None:
+    """Have the bind window pass again, as claims are waited for no longer."""
+    if workload.window_left is not None:
+        state.set_deadline(workload, max(0.0, workload.window_left))
+        workload.window_left = None
+
+
 def named_claims(names: Iterable[str], count: int) -> str:
     """Return the first of so many claims by name, and how many more there are."""
     more = f" and {count - _CLAIMS_NAMED} more" if count > _CLAIMS_NAMED else ""

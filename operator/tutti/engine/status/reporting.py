@@ -1,8 +1,8 @@
 """What is told to people and machines: conditions, statuses and events, each written only when it changes.
 
 A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
-reason is written at most every `REFRESH_SECONDS`; a new reason is written at once, but for what is nearly always over in
-a moment (`_is_soon_over`).
+reason is written at most every `REFRESH_SECONDS`; a new reason is written at once, but for what is nearly always over
+in a moment (`_is_soon_over`).
 
 Every admission moves all those behind it, so a position that is written whenever it changes costs a write for each
 workload that waits, each time. A position is written along with a new reason; apart from that, only every
