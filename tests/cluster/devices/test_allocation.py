@@ -245,6 +245,12 @@ def test_why_a_node_has_nothing(slices, claims, said):
             ["p/a", "p/b"],
             id="requests of a claim that only look do so at different devices",
         ),
+        pytest.param(  # allocator_incubating.go, allocateDevice: allocatingDevices has none that several may have
+            [_slice("s1", {"name": "a", "allowMultipleAllocations": True})],
+            [_claim(0, _some(adminAccess=True), {**_some(adminAccess=True), "name": "s"})],
+            ["p/a", "p/a"],
+            id="but at one that several may have they do so together",
+        ),
     ],
 )
 def test_which_devices_are_given(slices, claims, given):

@@ -301,11 +301,12 @@ class _Attempt:
 
     def _is_used(self, slot: _Slot, way: WayAsk, pool: int, device: int) -> bool:
         bit, state = 1 << device, self._pools[pool]
+        multiple = self.offer.pools[pool].kinds[device].multiple
         if way.admin:
-            return (pool, device) in self._seen[slot.claim]
+            return (pool, device) in self._seen[slot.claim] and not multiple
         if state.taken & bit:
             return True
-        return bool(state.chosen & bit) and not self.offer.pools[pool].kinds[device].multiple
+        return bool(state.chosen & bit) and not multiple
 
     def _likeness(self, slot: _Slot, pool: int, device: int) -> object:
         """Return what two devices have in common that lead to the same outcome in the same place."""
