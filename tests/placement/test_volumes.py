@@ -243,6 +243,21 @@ def test_a_volume_that_is_reserved_for_a_claim_is_the_only_one_for_it():
     assert given(cluster, waiting(cluster, **using("d"))) == [("n1", ("mine",))]
 
 
+# component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume: size and mode are looked at before whom it names.
+@pytest.mark.parametrize("unfit", [{"size": "1Mi"}, {"volumeMode": "Block"}, {"volumeAttributesClassName": "fast"}])
+def test_a_volume_that_is_reserved_for_a_claim_but_is_not_what_it_asks_for_leaves_it_others(unfit):
+    cluster = cluster_of(
+        storage_class(provisioner="kubernetes.io/no-provisioner"),
+        volume("any", where=at(ZONE, "a")),
+        volume("mine", where=at(ZONE, "b"), claim="d", phase="Pending", **unfit),
+    )
+
+    decision = said(cluster, claim("d"), **using("d"))
+
+    assert decision.rows.tolist() == [0]
+    assert given(cluster, waiting(cluster, **using("d"))) == [("n0", ("any",))]
+
+
 def given(cluster: Cluster, pod_class: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
     """The nodes and volumes that pods of a class would get."""
     with cluster.transaction() as transaction:

@@ -208,9 +208,11 @@ class VolumeState:
         Rule: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume, 1.36. Ties go by name.
         """
         shelf = self.book.of_class(wanted.storage_class)
-        if wanted.reserved:
-            found = [shelf[wanted.reserved]] if wanted.reserved in shelf else []
-            yield from (volume for volume in found if _is_large_enough(volume, wanted))
+        reserved = shelf.get(wanted.reserved)
+        if reserved is not None and _is_large_enough(reserved, wanted):
+            yield reserved
+            return
+        if wanted.promised:
             return
         fitting = [v for v in shelf.values() if self._is_free(v) and _suits(v, wanted)]
         yield from sorted(fitting, key=lambda volume: (volume.size, volume.metadata.name))
