@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,25 @@ STORAGE = {
 }
 
 
+STORED = {
+    "persistentVolumes": PersistentVolume,
+    "persistentVolumeClaims": PersistentVolumeClaim,
+    "storageClasses": StorageClass,
+    "csiNodes": CSINode,
+    "csiDrivers": CSIDriver,
+    "csiStorageCapacities": CSIStorageCapacity,
+    "volumeAttachments": VolumeAttachment,
+}
+"""What cases about volumes hold besides."""
+
+
+class Decided(NamedTuple):
+    """What an engine decides about the pod: where it is to go, "" where it waits, and all that was decided at once."""
+
+    node: str
+    decisions: list[Decision]
+
+
 def world_of(case: Case) -> World:
     """Everything that existed when the pod in question was decided on."""
     return World(
@@ -53,17 +72,20 @@ def world_of(case: Case) -> World:
         namespaces=[msgspec.convert(one, Namespace) for one in case["namespaces"]],
         classes=[msgspec.convert(one, PriorityClass) for one in case["priorityClasses"]],
         selecting=[_selecting(one) for one in case["services"]],
+        storage=[msgspec.convert(one, kind) for key, kind in STORED.items() for one in case.get(key, ())],
     )
 
 
-def decided(world: World) -> list[Decision]:
+def decided(world: World) -> Decided:
     """What a new engine decides that is told of everything there is, and then of the pod."""
     engine = Engine(TuttiConfiguration())
     for one in _existing(world):
         engine.observe(one)
     engine.observe(seen.PodSeen(ours(world.probe)))
     engine.observe(seen.Synced())
-    return list(engine.decide(NOW))
+    decisions = list(engine.decide(NOW))
+    place = engine.state.cluster.pods[world.probe.metadata.namespace, world.probe.metadata.name].place
+    return Decided(place or "", decisions)
 
 
 def _existing(world: World) -> Iterator[seen.Observation]:

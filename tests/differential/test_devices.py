@@ -16,6 +16,8 @@ from tests.differential.records import cases
 RECORDED = Path(__file__).parent / "dra-1.36.jsonl.gz"
 BEHIND_GATES = Path(__file__).parent / "dra-rules-groups-1.36.jsonl.gz"
 """Decisions with DeviceTaintRules and claims of PodGroups, which are off by default in 1.36."""
+DRAWN = Path(__file__).parent / "dra-drawn-1.36.jsonl.gz"
+"""What kube-scheduler's own code decided of pods one after another, in scenes drawn at random."""
 
 
 def test_all_cases_are_looked_at():
@@ -25,6 +27,9 @@ def test_all_cases_are_looked_at():
     more = Counter(case["family"] for case in cases(BEHIND_GATES))
     assert more == {"taint-rules": 130, "group-claims": 120}
     assert {case["family"] for case in all_cases} | more.keys() == set(FAMILIES)
+    drawn = Counter(case["family"] for case in cases(DRAWN))
+    assert (set(drawn.values()), drawn.keys() - set(FAMILIES)) == ({17}, set())
+    assert drawn.total() == 204
     asked = Counter(question(case) for case in all_cases)
     assert asked == {"node and devices": 245, "nobody fits": 210, "scheduler error": 20, "not looked at": 4}
 
@@ -35,6 +40,13 @@ def test_recorded_decisions_are_met(family):
     different = {case: why for case, why in found.items() if why is not None}
     known = DEVICES.keys() & found.keys()
     assert set(different) == known, "\n".join(f"{case}: {why}" for case, why in different.items())
+
+
+@pytest.mark.parametrize("family", sorted({case["family"] for case in cases(DRAWN)}))
+def test_drawn_decisions_are_met(family):
+    different = [f"{case}: {why}" for case, why in compare(DRAWN, only=family) if why is not None]
+
+    assert not different, "\n".join(different)
 
 
 @pytest.fixture(scope="module")

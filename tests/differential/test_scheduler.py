@@ -13,11 +13,21 @@ import pytest
 from tests.differential.__main__ import main
 from tests.differential.known import SCHEDULER
 from tests.differential.records import cases
-from tests.differential.scheduler import FAMILIES, LEFT_OUT, asked, compare, differences, question
+from tests.differential.scheduler import (
+    FAMILIES,
+    LEFT_OUT,
+    VOLUME_FAMILIES,
+    asked,
+    compare,
+    differences,
+    question,
+)
 from tests.differential.scheduler_reading import world_of
 from tests.placement.naive_preemption import preempt
 
 RECORDED = Path(__file__).parent / "kube-scheduler-1.36.jsonl.gz"
+VOLUMES = Path(__file__).parent / "kube-scheduler-volumes-1.36.jsonl.gz"
+"""What kube-scheduler's own code decided of pods with volumes, in scenes drawn at random."""
 
 
 def test_all_cases_are_looked_at():
@@ -36,6 +46,30 @@ def test_recorded_decisions_are_met(family):
     different = {case: why for case, why in found.items() if why is not None}
     known = SCHEDULER.keys() & found.keys()
     assert set(different) == known, "\n".join(f"{case}: {why}" for case, why in different.items())
+
+
+@pytest.mark.parametrize("family", VOLUME_FAMILIES)
+def test_decisions_about_volumes_are_met(family):
+    found = dict(compare(VOLUMES, only=family))
+    different = [f"{case}: {why}" for case, why in found.items() if why is not None]
+
+    assert len(found) == 22
+    assert not different, "\n".join(different)
+
+
+def test_another_volume_is_told_apart():
+    case = next(
+        one for one in cases(VOLUMES) if any(key.startswith("pv/") for key in one["result"].get("volumes") or ())
+    )
+    wrong = copy.deepcopy(case)
+    wrong["persistentVolumes"] = [
+        one | {"spec": {key: value for key, value in one["spec"].items() if key != "claimRef"}}
+        for one in wrong["persistentVolumes"]
+    ]
+    wrong["result"]["volumes"] = {"pv/another": "another"}
+
+    assert differences(case) == []
+    assert any(one.startswith("volumes: ") for one in differences(wrong))
 
 
 def test_the_naive_preemption_is_what_was_recorded():
