@@ -108,6 +108,39 @@ async def test_binds_that_stand_in_line_are_counted_as_waiting():
     assert waiting["bind"] == 5 * CARRIERS - 2
 
 
+async def test_binds_in_line_to_a_node_that_is_gone_are_not_written_and_are_known_to_have_failed():
+    """The server takes a binding to any name of a node, and the pod would have to be found and deleted there."""
+    under_way, hold, answers = asyncio.Semaphore(0), asyncio.Event(), {}
+    tried = set()
+
+    async def answer(request):
+        tried.add(bound(request))
+        under_way.release()
+        await hold.wait()
+        return status(201, "Created")
+
+    def observe(finished) -> None:
+        answers[finished.name] = (finished.outcome, finished.message)
+
+    stay = [Bind("default", f"stay-{number}", "", "other", "Pod/default/stay") for number in range(CARRIERS)]
+    async with serving(answer, concurrency=2) as server, dispatching(server.client, observe) as dispatch:
+        dispatch.carry_out([*binds(*(f"p-{number}" for number in range(2 * CARRIERS))), *stay])
+        await under_way.acquire()
+        await under_way.acquire()
+        dispatch.node_gone("node")
+        dispatch.node_gone("unknown")
+        hold.set()
+        drained = await dispatch.drain(within_seconds=30)
+    taken = {f"p-{number}" for number in range(CARRIERS)}
+    kept = taken | {bind.name for bind in stay}
+    assert drained.writes
+    assert tried == kept
+    assert {name for name, told in answers.items() if told == (BindAnswer.BOUND, "")} == kept
+    withdrawn = {name: told for name, told in answers.items() if name not in kept}
+    failed = (BindAnswer.FAILED, "the node is gone")
+    assert withdrawn == {f"p-{number}": failed for number in range(CARRIERS, 2 * CARRIERS)}
+
+
 async def test_the_seconds_of_a_bind_begin_when_it_comes_into_line(monkeypatch):
     clock = 0.0
 

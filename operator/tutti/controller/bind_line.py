@@ -61,6 +61,13 @@ class BindLine:
             self._carriers += 1
         self._line.append((bind, perf_counter()))
 
+    def withdraw(self, node: str) -> list[Bind]:
+        """Take out the binds to a node that no carrier has taken, and return them: the server would not refuse them."""
+        withdrawn = [bind for bind, _ in self._line if bind.node == node]
+        if withdrawn:
+            self._line = deque(one for one in self._line if one[0].node != node)
+        return withdrawn
+
     async def _carry(self) -> None:
         """Write the first try of one bind after another until none is left."""
         try:

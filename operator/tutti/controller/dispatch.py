@@ -68,7 +68,7 @@ from tutti.engine.records.observations import (
 )
 from tutti.engine.records.provisioning import ProvisioningWritten
 from tutti.kube.annotator import PodAnnotator
-from tutti.kube.binder import Binder, BindResult, ClaimWriter
+from tutti.kube.binder import Binder, BindOutcome, BindResult, ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
 from tutti.kube.errors import ApiError, WireError
@@ -229,6 +229,11 @@ class Dispatch:
             fields = {"reason": event.reason, "kind": event.kind, "namespace": event.namespace, "name": event.name}
             say("told", **fields, note=event.note)
         self._events.record(event)
+
+    def node_gone(self, node: str) -> None:
+        """Bind nobody more to a node that is gone: who were to be bound there are known not to be."""
+        for bind in self._bind_line.withdraw(node):
+            self._bound(bind, BindResult(BindOutcome.FAILED, "the node is gone"))
 
     def forget(self, resource: APIResource, namespace: str, name: str, uid: str) -> None:
         """Drop what is remembered of an object that is gone: one whose status is written here."""

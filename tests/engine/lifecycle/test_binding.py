@@ -448,3 +448,35 @@ def test_the_policy_of_a_workload_counts_for_its_pod_groups():
     world.remove_node(second.node)
     world.until(130)
     assert len(world.where()) == 1
+
+
+def test_a_member_whose_node_is_gone_before_it_is_bound_goes_elsewhere_and_its_gang_is_whole():
+    world = World()
+    for node in ("n1", "n2"):
+        world.node(node, gpus=1)
+    world.flavor()
+    world.queue("cq", 2)
+    world.hold_binds = True
+    world.workload("w", {"count": 2}, queueName="queue")
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.remove_node(second.node)
+    world.pending_binds.remove(second)
+    world.tell(BindFinished("default", second.name, second.uid, second.node, BindAnswer.FAILED, "the node is gone"))
+    world.run()
+    (event,) = world.events("BindFailed")
+    assert event.note == f"pod {second.name} was not bound to {second.node}: the node is gone"
+
+    world.node("n3", gpus=1)
+    world.hold_binds = False
+    world.until(5.0)
+    for bind in list(world.pending_binds):
+        world.answer(bind)
+    world.run()
+
+    assert world.where() == {first.name: first.node, second.name: "n3"}
+    assert world.used("cq") == 2
+    assert not [decision for decision in world.log if isinstance(decision, Evict)]
