@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.world import GPU, World
+from tests.engine.world import GPU, World, replaced
 from tutti.api.selectors import Taint
 from tutti.engine.records.decisions import Evict
 
@@ -28,6 +28,13 @@ def come_back(world: World, node: str) -> None:
 
 def degraded(world: World, kind: str = "PodGroup", name: str = "g") -> str:
     return world.condition(kind, name, "Degraded")["status"]
+
+
+def fail(world: World, name: str, reason: str) -> None:
+    """Have a kubelet say of a member that it has ended, and why: it evicts it, or refuses it."""
+    pod = world.pods["default", name]
+    world.put(replaced(pod, status=replaced(pod.status, phase="Failed", reason=reason, conditions=[])))
+    world.run()
 
 
 def running(*, nodes: int = 2, gpus: int = 2, size: int = 4, quota: int = 4, **spec) -> World:

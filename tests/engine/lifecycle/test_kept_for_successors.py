@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.lifecycle.degraded_gangs import WINDOW, degraded, die, evicted, running, successors
+from tests.engine.lifecycle.degraded_gangs import WINDOW, degraded, die, evicted, fail, running, successors
 from tests.engine.world import World
 
 
@@ -262,3 +262,22 @@ def test_a_gang_whose_minimum_is_raised_keeps_nothing_that_it_never_had():
     world.run()
     assert world.used("cq") == 2
     assert "p" in world.where()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_degraded_gang_says_which_members_have_failed_and_why_until_they_have_successors(restarted):
+    world = running(onMemberLoss={"windowSeconds": WINDOW})
+    for name in ("g-1", "g-2"):
+        fail(world, name, "Evicted")
+    if restarted:
+        world.restart()
+        world.run()
+    said = world.condition("PodGroup", "g", "Degraded")["message"]
+    assert "; failed: g-1 (Evicted), g-2 (Evicted); waits for 2 successors to be created" in said
+    successors(world, 1, 2)
+    assert degraded(world) == "False"
+
+    fail(world, "g-3", "NodeShutdown")  # and the first two are still there, as a Job keeps them
+    assert "; failed: g-3 (NodeShutdown); waits" in world.condition("PodGroup", "g", "Degraded")["message"]
+    world.until(WINDOW + 1)
+    assert "; failed: g-3 (NodeShutdown), and it was not" in world.condition("PodGroup", "g", "Evicted")["message"]

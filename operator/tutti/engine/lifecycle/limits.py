@@ -15,15 +15,12 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.messages import IS, agreeing, counted
 from tutti.engine.lifecycle import LifecycleState
 from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
+from tutti.engine.lifecycle.losses import describe_failed, name_of_ended
 from tutti.engine.records.explanation import SET_INACTIVE, DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.workloads import ADMITTED, GangStyle, Phase, Workload
 from tutti.quota.ordering import backoff_seconds
-
-MOST_NAMES = 3
-"""How many members that have failed are named."""
-
 
 _BINDING: Final = Phase.BINDING
 _SCHEDULED: Final = Phase.SCHEDULED
@@ -76,7 +73,7 @@ def enforce_limits(state: LifecycleState, workload: Workload) -> None:
     if stopped is not None:
         evict(state, workload, *stopped)
     elif failed is not None:
-        text = f"its member {_name(failed)} has failed (failurePolicy){SET_INACTIVE}"
+        text = f"its member {name_of_ended(failed)} has failed (failurePolicy){SET_INACTIVE}"
         deactivate(state, workload, DeactivationCause.MEMBER_FAILED, text)
     elif _counts_time(workload):
         _enforce_times(state, workload)
@@ -219,16 +216,9 @@ def _enforce_times(state: LifecycleState, workload: Workload) -> None:
 
 def _lost(workload: Workload) -> str:
     """Return which members have failed in this run, as the end of a sentence; "" where none has."""
-    lost = [_name(m) for m in workload.members() if m.pod.phase == "Failed" and not _is_earlier(workload, m)]
-    if not lost:
-        return ""
-    more = f" and {len(lost) - MOST_NAMES} more" if len(lost) > MOST_NAMES else ""
-    return f"; failed: {', '.join(lost[:MOST_NAMES])}{more}"
-
-
-def _name(member: Member) -> str:
-    """Return the name of a member that has ended, with the reason that its status gives."""
-    return f"{member.pod.name} ({member.ended})" if member.ended else member.pod.name
+    return describe_failed(
+        [name_of_ended(m) for m in workload.members() if m.pod.phase == "Failed" and not _is_earlier(workload, m)]
+    )
 
 
 def _is_earlier(workload: Workload, member: Member) -> bool:

@@ -6,7 +6,7 @@ of a gang that has lost some is decided in `member_loss.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import LifecycleState, quota_usage
@@ -16,6 +16,8 @@ from tutti.quota.flavors import usage_of
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
+MOST_NAMES = 3
+"""How many of the members that have failed a message names."""
 _ENDED = (PodPhase.FAILED, PodPhase.LOST)
 """What members do that are there and that nobody counts on any more."""
 
@@ -34,16 +36,17 @@ def note_loss(state: LifecycleState, member: Member) -> None:
         workload.groups[name].ended += 1
         return
     member.loss_noted = True
+    failed = name_of_ended(member) if pod.phase == "Failed" else ""
     for index, loss in enumerate(workload.losses):
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
             amounts = amounts_of(member, member.charge)
-            workload.losses[index] = LostMember(name, pod.node, amounts, loss.flavors, loss.queue)
+            workload.losses[index] = LostMember(name, pod.node, amounts, loss.flavors, loss.queue, failed=failed)
             return
     charge = member.charge or quota_usage.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = LostMember(name, pod.node, amounts_of(member, charge), flavors, queue)
+    found = LostMember(name, pod.node, amounts_of(member, charge), flavors, queue, failed=failed)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -55,6 +58,19 @@ def note_losses(state: LifecycleState, workload: Workload) -> None:
     for member in workload.members():
         if member.pod.counted in _ENDED and not member.over:
             note_loss(state, member)
+
+
+def name_of_ended(member: Member) -> str:
+    """Return the name of a member that has ended, with the reason that its status gives."""
+    return f"{member.pod.name} ({member.ended})" if member.ended else member.pod.name
+
+
+def describe_failed(names: Sequence[str]) -> str:
+    """Say which members have failed, as the end of a sentence; "" where none has."""
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"; failed: {', '.join(names[:MOST_NAMES])}{more}"
 
 
 def note_brought(state: LifecycleState, workload: Workload) -> None:

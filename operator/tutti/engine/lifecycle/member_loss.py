@@ -21,7 +21,7 @@ from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.api.resources import Amounts
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.lifecycle.eviction import evict
-from tutti.engine.lifecycle.losses import charge_of_loss, missed_of, still_missed
+from tutti.engine.lifecycle.losses import charge_of_loss, describe_failed, missed_of, still_missed
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import MemberGroup
@@ -92,7 +92,8 @@ def describe_degraded(workload: Workload) -> str:
     tally, required = workload.counts(), workload.required
     have = tally.placed
     since = "" if workload.degraded_since is None else f" since {timestamp(workload.degraded_since)}"
-    text = f"{have} of {counted(required, 'required member')} {agreeing(have, HAS)} a node that works{since}; "
+    text = f"{have} of {counted(required, 'required member')} {agreeing(have, HAS)} a node that works{since}"
+    text += f"{_failed(workload)}; "
     waiting, missing = tally.waiting + tally.reserved, required - have
     why = workload.reported_explanation
     if waiting < missing:
@@ -104,6 +105,10 @@ def describe_degraded(workload: Workload) -> str:
     at = restarts_at(workload)
     end = "it runs on as it is (onMemberLoss: Keep)" if at is None else f"it is restarted whole at {timestamp(at)}"
     return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
+
+
+def _failed(workload: Workload) -> str:
+    return describe_failed([loss.failed for loss in workload.losses if loss.failed])
 
 
 def follow_losses(state: LifecycleState, workload: Workload) -> None:
@@ -293,7 +298,7 @@ def _restart_in_time(state: LifecycleState, workload: Workload, short: list[Memb
         return  # when all that it lacks is on its way, that is looked at again when it has come
     have = counted(workload.required, "required member", verb=HAS)
     since = timestamp(workload.degraded_since or state.now)
-    text = f"{workload.counts().placed} of {have} a node that works since {since}"
+    text = f"{workload.counts().placed} of {have} a node that works since {since}{_failed(workload)}"
     text += f", and {hopeless}" if hopeless else ", and it was not whole again in time (onMemberLoss)"
     workload.had_turn = False
     evict(state, workload, EvictionReason.MEMBER_LOST, f"{text}; it starts again whole")

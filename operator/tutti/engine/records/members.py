@@ -325,6 +325,7 @@ class LostMember:
         flavors: In which it was counted; none where it needed no quota.
         queue: The ClusterQueue that it was counted in; "" where it was in none, or nothing tells it.
         recalled: Whether a status told it, and the pod has not been seen that may be there still.
+        failed: The name of one that has failed, with the reason that its status gives; "" of any other.
     """
 
     group: str
@@ -333,6 +334,7 @@ class LostMember:
     flavors: FlavorByResource
     queue: str = ""
     recalled: bool = False
+    failed: str = ""
 
 
 def amounts_of(member: Member, charge: Charge | None) -> Amounts:
