@@ -12,6 +12,8 @@ from e2e.harness.servers import Server
 from e2e.harness.story import Story
 from e2e.test_whole_for_life import two_and_two
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture
 def administrator(story: Story) -> Iterator[Administrator]:
