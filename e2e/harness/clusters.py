@@ -20,7 +20,7 @@ from e2e.harness.machines import GPUS, Containers, Hollow, Machines, Pretended
 from e2e.harness.node import NODE, Node, real_node
 from e2e.harness.node import missing as node_lacks
 from e2e.harness.pretended import PRETENDED
-from e2e.harness.processes import running, wait_for
+from e2e.harness.processes import Switched, running, wait_for
 from e2e.harness.servers import Server, served
 
 NODES = 4
@@ -44,6 +44,7 @@ class Cluster:
         machines: What stands behind its nodes.
         runtime: What runs the containers of its one node, for the kind `node`.
         server: Its control plane, where that is one whose processes a story may kill.
+        manager: Its kube-controller-manager, likewise.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Cluster:
     machines: Machines
     runtime: Node | None = None
     server: Server | None = None
+    manager: Switched | None = None
 
     def connect(self) -> client.ApiClient:
         """A connection of its own."""
@@ -130,7 +132,7 @@ def envtest(folder: Path, assets: Path, nodes: int = NODES, arguments: Sequence[
 @contextlib.contextmanager
 def kubelets(folder: Path, assets: Path) -> Iterator[Cluster]:
     """A real control plane with five real kubelets, whose runtime pretends; the fifth is spare."""
-    with served(folder, assets, AUTHORIZED) as server, managed(server, assets):
+    with served(folder, assets, AUTHORIZED) as server, managed(server, assets) as manager:
         machines = Kubelets(server, assets)
         try:
             names = tuple(f"node-{number}" for number in range(NODES))
@@ -139,7 +141,9 @@ def kubelets(folder: Path, assets: Path) -> Iterator[Cluster]:
             machines.start("spare", SPARE_GPUS, taint=f"{SPARE}=:NoSchedule")
             for name in (*names, "spare"):
                 machines.wait_ready(name)
-            yield Cluster("kubelets", server.kubeconfig, names, kubelets=True, machines=machines, server=server)
+            yield Cluster(
+                "kubelets", server.kubeconfig, names, kubelets=True, machines=machines, server=server, manager=manager
+            )
         finally:
             machines.close()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from pathlib import Path
 from kubernetes import client, config
 
 from e2e.harness.machines import GPUS
-from e2e.harness.processes import free_port, free_ports, launch, running, wait_for
+from e2e.harness.processes import Switched, free_port, free_ports, launch, wait_for
 from e2e.harness.servers import FEATURE_GATES, Server
 
 NEEDED = ("kube-apiserver", "etcd", "kube-controller-manager", "kubemark")
@@ -88,6 +89,14 @@ class Kubelets:
         """Start the kubelet anew."""
         self._running[name] = launch(self._commands[name], self._log(name), {"TMPDIR": self._files})
 
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: it says nothing, and goes on with what it runs when it is thawed."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT; one that runs does not notice."""
+        self._running[name].send_signal(signal.SIGCONT)
+
     def _log(self, name: str) -> Path:
         return self._server.folder / f"{name}.log"
 
@@ -99,7 +108,7 @@ class Kubelets:
 
 
 @contextlib.contextmanager
-def managed(server: Server, assets: Path) -> Iterator[None]:
+def managed(server: Server, assets: Path) -> Iterator[Switched]:
     """A kube-controller-manager, which soon notices that a node is silent, and marks as many as are.
 
     StatefulSets are left to stories: those of job frameworks have pods that the frameworks' webhooks complete.
@@ -118,10 +127,10 @@ def managed(server: Server, assets: Path) -> Iterator[None]:
         "--kube-api-qps", "200", "--kube-api-burst", "400",
     ]  # fmt: skip
     log = server.folder / "manager.log"
-    with running(command, log) as process:
+    with Switched(command, log) as manager:
         with client_of(server) as core:
-            wait_for(lambda: has_account(core, "default"), "a service account for `default`", process, log, 120)
-        yield
+            wait_for(lambda: has_account(core, "default"), "a service account for `default`", manager.process, log, 120)
+        yield manager
 
 
 @contextlib.contextmanager
