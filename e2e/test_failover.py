@@ -1,14 +1,17 @@
-"""Two replicas: the one that leads is killed in the middle of a gang, and the other one completes it."""
+"""Two replicas: who leads dies, hangs or loses its lease in the midst of a gang, and the other one completes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from kubernetes import client
 
 from e2e.harness.devices import FROM_TEMPLATE, publish, published, taken, template
 from e2e.harness.replica import Replica, replica
 from e2e.harness.story import Story
+from e2e.test_rivals import used
 
 ELECTION = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 1}
 SIZE = 150
@@ -77,3 +80,63 @@ def test_a_leader_that_is_told_to_end_hands_over_at_once(story: Story, pair: tup
     story.wait(lambda: second.said("deciding"), "the standby to take over")
     story.gang("pair", 2)
     story.wait(lambda: len(story.where("pair")) == 2, "the gang to be bound by the standby")
+
+
+def is_bound_once(story: Story, uids: dict[str, str]) -> None:
+    """Wait until the whole gang is bound, and its queue counts each member once; nobody was made anew."""
+    story.wait(lambda: len(story.where("many")) == SIZE, "the whole gang to be bound", seconds=120)
+    assert {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")} == uids
+    story.wait(lambda: story.condition("PodGroup", "many", "Scheduled").get("status") == "True", "it to say so")
+    story.wait(lambda: used(story) == SIZE * 10, "its queue to count each member once")
+
+
+def begin(story: Story, at_once: Callable[[], None]) -> dict[str, str]:
+    """Have the binding of a gang in a queue begin, and something happen; returns who its members are."""
+    story.queue(story.namespace, 0)
+    story.gang("many", SIZE, gpus=0, queue=story.namespace)
+    story.wait(lambda: story.node_of("many-0"), "binding to begin")  # to list them all takes longer than to bind many
+    at_once()
+    return {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")}
+
+
+def test_a_leader_that_hangs_in_the_middle_of_a_gang_binds_nobody_more_when_it_goes_on(
+    story: Story, pair: tuple[Replica, Replica]
+) -> None:
+    """It has the rest of its binds in line when it goes on, in the midst of those of its successor."""
+    first, second = pair
+    uids = begin(story, at_once=first.freeze)
+    bound = story.where("many")
+    assert 0 < len(bound) < SIZE, "it was stopped too early or too late to show anything"
+    story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
+
+    first.thaw()
+
+    is_bound_once(story, uids)
+    assert first.wait(60) == 1
+    after, decided = story.where("many"), second.decided()
+    assert bound.items() <= after.items()  # nobody was moved
+    assert not bound.keys() & decided.keys()  # what was bound is not bound again
+    assert decided.items() <= after.items()  # and where the other had wanted them, nobody is
+
+
+@pytest.mark.parametrize("by", ["deleting it", "a holder with a clock that is ahead"])
+def test_a_gang_is_bound_whole_though_somebody_meddles_with_the_lease_meanwhile(
+    story: Story, pair: tuple[Replica, Replica], by: str
+) -> None:
+    """Who leads ends; who takes over waits for as long as a lease lasts by its own clock, whatever stands there."""
+    first, second = pair
+    leases = client.CoordinationV1Api(story.api)
+
+    def meddle() -> None:
+        if by == "deleting it":
+            leases.delete_namespaced_lease(story.namespace, story.namespace)
+            return
+        ahead = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        taken = {"holderIdentity": "somebody", "renewTime": ahead, "acquireTime": ahead}
+        leases.patch_namespaced_lease(story.namespace, story.namespace, {"spec": taken})
+
+    uids = begin(story, at_once=meddle)
+    assert first.wait(60) == 1
+    story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
+    is_bound_once(story, uids)
+    assert second.decided().items() <= story.where("many").items()

@@ -159,6 +159,10 @@ class Replica:
         """The uids of the pods that it has decided to bind."""
         return {uid for _, uid, _ in binds(self._folder / "journal")}
 
+    def decided(self) -> dict[str, str]:
+        """The pods that it has decided to bind, and to which node last."""
+        return {pod: node for pod, _, node in binds(self._folder / "journal")}
+
 
 @contextlib.contextmanager
 def replica(story: Story, name: str, *options: str, **configuration: Any) -> Iterator[Replica]:
