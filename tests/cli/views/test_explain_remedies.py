@@ -304,6 +304,19 @@ def test_a_gang_without_pods_is_told_that_they_have_to_be_created():
     assert (found.remedies, found.hopeless.partition(":")[0]) == ((), "Its pods have to be created")
     # Job, ReplicaSet and StatefulSet controllers of Kubernetes all record that reason where a quota refuses a pod.
     assert found.hopeless.endswith("kubectl get events -n d --field-selector reason=FailedCreate")
+    assert "names it (label scheduling.tutti.dev/pod-group: g)" in found.hopeless
+
+
+def test_pods_that_name_no_pod_group_are_told_which_they_may_mean():
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    named = [ours("PodGroup", name, spec, "d") for name in ("train", "train-a", "else")]
+    pods = [pod("d", "p-0", 8, gang="trian"), pod("d", "p-1", 8, gang="train-a")]
+
+    found = of("d/trian", [*named, *pods])
+
+    said = "has to be created, or their label has to name another: no pods name PodGroup train, which may be the one."
+    assert found.hopeless == f"The PodGroup that its pods name {said}"
+    assert of("d/trian", pods).hopeless.endswith("or their label has to name another.")
 
 
 def test_whom_it_waits_for_is_told_with_the_room_that_they_will_leave():

@@ -205,7 +205,17 @@ def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanati
         if why is None or not trying:
             return _Look(told, quota, room, autoscaler=seen)
         remedy = remedies(UnplacedWorkload(asked, state, workload, at, why, mine, quota, room))
-    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why), autoscaler=seen)
+    hopeless = "" if remedy else why_no_remedy(workload, why, _unused_groups(state, key[1]))
+    return _Look(told, quota, room, remedy, hopeless, autoscaler=seen)
+
+
+def _unused_groups(state: State, namespace: str) -> list[str]:
+    """Return the names of the PodGroups of a namespace that no pods name."""
+    return [
+        name
+        for (kind, where, name), workload in state.workloads.items()
+        if kind == "PodGroup" and where == namespace and not any(group.members for group in workload.groups.values())
+    ]
 
 
 def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:

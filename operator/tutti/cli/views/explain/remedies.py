@@ -6,12 +6,14 @@ finds who is worth trying; the engine says whether it would do.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tutti.api.conventions.named_groups import POD_GROUP
 from tutti.api.messages import agreeing, counted, escape_controls, shortened
 from tutti.api.network import GROUP_LABEL
 from tutti.api.resources import format_amount
@@ -237,18 +239,29 @@ def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
             return ()
 
 
-def why_no_remedy(workload: Workload, why: Explanation) -> str:
-    """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
+def why_no_remedy(workload: Workload, why: Explanation, unused: Collection[str] = ()) -> str:
+    """Return what is said where there is no remedy; "" where none is needed, since time or others will tell.
+
+    Args:
+        workload: Who waits.
+        why: At which gate.
+        unused: The names of PodGroups of its namespace that no pods name: one of them may be meant by its pods.
+    """
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
         case Gate.THROTTLE | Gate.USER_LIMIT | Gate.VICTIMS | Gate.PERMIT | Gate.CHECKS:
             return ""
         case Gate.QUEUE | Gate.PLACEMENT if why.reason in (*PATIENT, WAITING_FOR_OTHERS):
             return ""
+        case Gate.GATHER if why.reason == "PodGroupNotFound":
+            near = difflib.get_close_matches(workload.key[2], unused, n=1)
+            meant = f": no pods name PodGroup {near[0]}, which may be the one" if near else ""
+            return f"The PodGroup that its pods name has to be created, or their label has to name another{meant}."
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
+            label = f"label {POD_GROUP}: {workload.key[2]}" if workload.key[0] == "PodGroup" else "its labels"
             return (
-                "Its pods have to be created: none of them is there that names it and has Tutti's schedulerName. Where "
-                "what makes them is there, its events say what keeps it from that, such as a full ResourceQuota: "
+                f"Its pods have to be created: none is there that names it ({label}) and has Tutti's schedulerName. "
+                "Where what makes them is there, its events say what keeps it from that, such as a full ResourceQuota: "
                 f"kubectl get events -n {workload.key[1]} --field-selector reason=FailedCreate"
             )
         case Gate.PLACEMENT if why.reason in LACKS_NODE:
