@@ -239,7 +239,6 @@ SHOWN_IN = {
     "successors are placed one by one": 25,
     "pods are bound before their claims have devices": 15,
     "devices that claims have are free": 8,
-    "devices that claims lose stay on them": 55,
 }
 """Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
 
@@ -286,6 +285,16 @@ TOLD = (
         heal_at=30,
     ),
     story(
+        cluster(nodes=1),
+        devices(),
+        with_devices(gang("life", 2, gpus=0, seconds=30)),
+        [
+            Step(0.0, "trouble", SLOW_CLAIM),
+            Step(START + 0.5, "rival_claim", {"name": "rc", "node": "n0", "seconds": 40.0}),
+        ],
+        heal_at=60,
+    ),
+    story(
         cluster(),
         [Step(0.0, "create", URGENT), *gang("life", 4, gpus=4, seconds=100, slow=80)],
         [Step(10.0, "delete_pod", {"name": "life-1"})],
@@ -296,8 +305,8 @@ TOLD = (
 )
 """What everybody may come across: a member cannot be bound, also one whose claim is given devices for each try, or is
 gone while rivals stand at the door, or somebody comes to share a claim whose devices are chosen and not written yet,
-one of his own or that of his group. And what is not blamed on him: that somebody more important has room that was kept,
-of which he asks for nothing."""
+one of his own or that of his group, or another scheduler has taken these devices meanwhile. And what is not blamed on
+him: that somebody more important has room that was kept, of which he asks for nothing."""
 
 
 @pytest.mark.parametrize(
@@ -310,6 +319,7 @@ of which he asks for nothing."""
         "others want its quota",
         "shared",
         "its group's",
+        "a rival's",
         "kept",
     ),
 )
