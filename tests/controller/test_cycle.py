@@ -103,6 +103,26 @@ async def test_nothing_is_decided_before_all_is_told_that_was_observed_when_it_c
     await running(cycle, story())
 
 
+async def test_a_node_is_told_to_be_gone_once_the_engine_knows_of_it():
+    """What it decides before it knows goes to that node still, and is what is to be withdrawn."""
+    engine = Recorder()
+    known = []
+    cycle = Cycle(
+        engine, lambda _: None, metrics=Metrics(), node_gone=lambda name: known.append((name, [*engine.told]))
+    )
+    many = [NodeGone(f"n{number}") for number in range(300)]
+
+    async def story():
+        for one in many:
+            cycle.observe(one)
+        assert known == []
+        await engine.until(lambda: len(engine.told) == 300)
+
+    await running(cycle, story())
+    assert [name for name, _ in known] == [one.name for one in many]
+    assert all(told[-1] == one for (_, told), one in zip(known, many, strict=True))
+
+
 async def test_synced_is_told_once_however_often_it_is_reported():
     engine = Recorder()
     cycle = Cycle(engine, lambda _: None, metrics=Metrics())

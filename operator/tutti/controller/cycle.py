@@ -25,7 +25,7 @@ from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.engine.journal import Share
 from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, PodSeen, Synced
+from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone, PodSeen, Synced
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
@@ -143,7 +143,8 @@ class Cycle:
 
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not, and not
     while the `fence` doubts that this process leads: what cannot be done is not decided, nor told as if it were done.
-    `decided` is called after each time, with the seconds that the engine took. What the engine is told as the time is
+    `decided` is called after each time, with the seconds that the engine took, and `node_gone` once the engine knows
+    that a node is gone: no earlier, for it may decide on that node until then. What the engine is told as the time is
     the `clock`, steadied by `ticks` (`SteadyTime`).
     """
 
@@ -153,6 +154,7 @@ class Cycle:
         carry_out: Callable[[Sequence[AnyDecision]], None],
         *,
         metrics: Metrics,
+        node_gone: Callable[[str], None] = lambda _: None,
         journal: Journal | None = None,
         decided: Callable[[float], None] = lambda _: None,
         fence: Fence = unfenced,
@@ -161,6 +163,7 @@ class Cycle:
     ) -> None:
         self._engine = engine
         self._carry_out = carry_out
+        self._node_gone = node_gone
         self._metrics = metrics
         # Looked up once: this runs for every change of every pod.
         self._count = {kind: metrics.observations.labels(kind.__name__).inc for kind in get_args(AnyObservation)}
@@ -304,6 +307,8 @@ class Cycle:
         if self._journal is not None:
             self._journal.saw(observation)
         self._engine.observe(observation)
+        if isinstance(observation, NodeGone):  # whatever was decided of it until now was decided without knowing that
+            self._node_gone(observation.name)
         self._synced = self._synced or isinstance(observation, Synced)
 
     def _decide(self, ends: float) -> None:

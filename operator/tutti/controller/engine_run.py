@@ -33,7 +33,7 @@ from tutti.controller.progress import GangTimes, ProgressReporter
 from tutti.controller.supervision import leaves, note_failure
 from tutti.engine.cycle.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
-from tutti.engine.records.observations import AnyObservation, NodeGone, OwnerSeen, PodGone, PodSeen
+from tutti.engine.records.observations import AnyObservation, OwnerSeen, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm
 from tutti.kube.lease import boot_clock
@@ -142,6 +142,7 @@ class EngineRun:
         self._cycle = Cycle(
             engine,
             self._dispatch.carry_out,
+            node_gone=self._dispatch.node_gone,
             metrics=context.metrics,
             journal=context.journal,
             decided=self._decided,
@@ -259,8 +260,6 @@ class EngineRun:
         elif isinstance(observation, OwnerSeen):
             self._arrivals.seen(observation.found)
         self._cycle.observe(observation)
-        if isinstance(observation, NodeGone):
-            self._dispatch.node_gone(observation.name)  # what it answers has to be known after that the node is gone
 
 
 def _is_over(error: Exception) -> bool:
