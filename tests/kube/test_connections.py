@@ -390,8 +390,8 @@ async def test_a_new_token_needs_no_new_connection_but_a_new_certificate_does():
 
 async def test_connections_are_open_before_they_are_needed():
     async with talking([[OK], [OK]], [[OK], [OK]], [[OK], [OK]]) as (server, client):
-        client.keep_ready(3)
         await client.request("GET", "/x")
+        client.keep_ready(3)
         for _ in range(3):
             await server.came.acquire()
         await asyncio.gather(*[client.request("POST", "/x", body=b"{}") for _ in range(3)])
@@ -435,7 +435,33 @@ async def test_a_server_that_is_away_is_not_tried_again_at_once_for_what_nobody_
         while not away.tried.locked():
             await away.tried.acquire()
             tries += 1
-    assert tries == 2  # as many as are opened at once
+    assert tries == 1  # one after the other
+
+
+async def test_who_waits_has_a_connection_opened_for_himself_whatever_is_opened_ahead(monkeypatch):
+    """What is opened ahead hangs; a request is answered on another connection, and hears nothing of that."""
+    async with talking([[OK]]) as (_, client):
+        hanging, connect = asyncio.Event(), asyncio.get_running_loop().create_connection
+
+        async def create(*args, **options):
+            if not hanging.is_set():
+                hanging.set()
+                await asyncio.Event().wait()
+            return await connect(*args, **options)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create)
+        client.keep_ready(2)
+        assert await client.request("GET", "/x") == b"ok"
+        assert hanging.is_set()
+
+
+async def test_connections_that_the_server_has_closed_are_opened_anew():
+    async with talking([[OK, CUT]], *[[[OK]]] * 10) as (server, client):
+        await client.request("GET", "/x")
+        await server.came.acquire()
+        client.keep_ready(2)
+        await server.came.acquire()
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
 
 
 async def test_a_server_that_was_away_is_tried_again_when_what_is_kept_would_have_idled_for_long(monkeypatch):

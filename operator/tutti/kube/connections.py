@@ -107,13 +107,16 @@ class Connections:
         self._wanted: deque[asyncio.Future[Connection]] = deque()  # of requests that none is free for, oldest first
         self._opening: set[asyncio.Task[None]] = set()
         self._ready = 0  # of how many that idle fewer are not kept
-        self._ahead = 0  # to be opened yet, though nobody waits for them
+        self._filling: asyncio.Task[None] | None = None  # opens those that nobody waits for
         self._route: _Route | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """Close what is idle; connections in use are closed by whoever uses them, and who waits for one has none."""
-        self._route, self._ahead = None, 0
+        self._route = None
+        if self._filling is not None:
+            self._filling.cancel()
+            self._filling = None
         while (wanted := self._oldest_wanted()) is not None:
             wanted.set_exception(CannotConnect("connections were closed before there was one"))
         self._deadlines.rest()
@@ -191,18 +194,33 @@ class Connections:
             late.cancel()
 
     def _open_more(self, route: _Route) -> None:
-        """Open connections for those who wait, and ahead, a few at a time."""
-        while len(self._opening) < min(_OPENED_AT_ONCE, len(self._wanted) + self._ahead):
+        """Open connections for those who wait, a few at a time."""
+        while len(self._opening) < min(_OPENED_AT_ONCE, len(self._wanted)):
             opening = self._loop.create_task(self._open(route), name="opening a connection")
             self._opening.add(opening)
             opening.add_done_callback(self._opened)
 
     def _open_ahead(self, route: _Route) -> None:
         """Open what there is too little of, and look again when what there is has idled for long."""
-        self._ahead = max(0, self._ready - len(self._idle))
-        self._open_more(route)
+        missing = self._ready - sum(connection.usable for connection, _ in self._idle)
+        if missing > 0 and self._filling is None:
+            self._filling = self._loop.create_task(self._fill(route, missing), name="opening connections ahead")
+            self._filling.add_done_callback(self._filled)
         if self._ready and self._sweep is None:
             self._sweep = self._loop.call_later(_IDLE_SECONDS, self._close_old)
+
+    async def _fill(self, route: _Route, missing: int) -> None:
+        """Open so many, one after the other, in nobody's way; whoever waits by then takes them."""
+        for _ in range(missing):
+            try:
+                connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
+            except CannotConnect:
+                return  # whoever needs one is told why there is none; it is tried again later
+            self._put_back(connection, route)
+
+    def _filled(self, filling: asyncio.Task[None]) -> None:
+        if self._filling is filling:
+            self._filling = None
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         """Go on with the next where more are waited for."""
@@ -211,15 +229,14 @@ class Connections:
             self._open_more(self._route)
 
     async def _open(self, route: _Route) -> None:
-        """Open a connection for whoever waits for the longest time; if nobody does, it is one that is kept ahead."""
+        """Open a connection for whoever waits for the longest time."""
         try:
             connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told, and nobody tries for ever
-            wanted, self._ahead = self._oldest_wanted(), 0  # of no use to open ahead: it is tried again later
+            wanted = self._oldest_wanted()
             if wanted is not None:
                 wanted.set_exception(error)
         else:
-            self._ahead = max(0, self._ahead - 1)
             self._put_back(connection, route)
 
     def _oldest_wanted(self) -> asyncio.Future[Connection] | None:
@@ -257,13 +274,18 @@ class Connections:
 
     def _kept(self, now: float) -> Connection | None:
         """Take the connection used last, if it can still be used."""
-        oldest = now - _IDLE_SECONDS
-        while self._idle:
+        oldest, closed = now - _IDLE_SECONDS, False
+        kept = None
+        while kept is None and self._idle:
             connection, since = self._idle.pop()
             if connection.usable and since > oldest:
-                return connection
-            connection.close()
-        return None
+                kept = connection
+            else:
+                connection.close()
+                closed = True
+        if closed and self._route is not None:
+            self._open_ahead(self._route)  # the server has closed them, and maybe all
+        return kept
 
     def _close_old(self) -> None:
         """Close what nobody has used for long, and look again when the next may be."""
