@@ -10,6 +10,7 @@ import pytest
 
 from tutti.api.devices import DELETE_PROTECTION, AllocatedDevice, Allocation, DeviceAllocation
 from tutti.engine.records.decisions import WriteDeviceClaim
+from tutti.kube import device_claims
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.device_claims import ClaimTurns, DeviceClaimWriter
@@ -373,3 +374,15 @@ async def test_a_finalizer_that_somebody_takes_off_meanwhile_is_put_on_again(cli
     assert result.done
     assert found["metadata"]["finalizers"] == [DELETE_PROTECTION]
     assert has(found) == (["gpu-0"], ["p"])
+
+
+def test_what_is_nested_deeply_in_a_claim_keeps_nobody_from_it():
+    """Parameters of a driver, which whoever makes the claim writes as he likes."""
+    parameters = {"a": "deep"}
+    claim = {
+        "metadata": {"name": "c", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+        "spec": {"devices": {"config": [{"opaque": {"driver": "example.com", "parameters": parameters}}]}},
+    }
+    raw = json.dumps(claim).replace('"deep"', "[" * 4000 + "]" * 4000).encode()
+    for read in (device_claims._CLAIM, device_claims._WRITTEN):
+        assert read(raw).metadata.resource_version == "7"

@@ -288,7 +288,7 @@ def object_decoder(view: type[T], trim: Callable[[T], T] = _whole) -> Callable[[
         try:
             return strictly(raw)
         except (msgspec.ValidationError, RecursionError):
-            return msgspec.convert(without_nulls(msgspec.json.decode(cut_depth(bytes(raw)))), view)
+            return strictly(msgspec.json.encode(without_nulls(msgspec.json.decode(cut_depth(bytes(raw))))))
 
     return decode
 

@@ -37,9 +37,7 @@ log = structlog.get_logger(__name__)
 _TRIES: Final = 5
 _GROUPS: Final = "scheduling.k8s.io"
 _CLAIM = object_decoder(ResourceClaim)
-_WRITTEN = msgspec.json.Decoder(
-    Head
-)  # of an answer only the version is looked at: to read all takes three times as long
+_WRITTEN = object_decoder(Head)  # of an answer only the version is looked at: to read all takes three times as long
 
 
 class _Overtaken(Exception):  # noqa: N818 - what has happened to the decision
@@ -119,7 +117,7 @@ class DeviceClaimWriter:
         body = msgspec.json.encode({"metadata": meta, "status": status})
         try:
             answer = await self._send(f"{path}/status", body, STRATEGIC_MERGE_PATCH)
-            return _WRITTEN.decode(answer).metadata.resource_version
+            return _WRITTEN(answer).metadata.resource_version
         except ApiError:
             return ""  # changed, gone, or its users too many: reading it tells which
 
@@ -134,7 +132,7 @@ class DeviceClaimWriter:
     async def _patch(self, path: str, uid: str, version: str, change: dict[str, Any]) -> str:
         metadata = {**change.get("metadata", {}), "uid": uid, "resourceVersion": version}
         body = msgspec.json.encode({**change, "metadata": metadata})
-        return _WRITTEN.decode(await self._send(path, body, MERGE_PATCH)).metadata.resource_version
+        return _WRITTEN(await self._send(path, body, MERGE_PATCH)).metadata.resource_version
 
     async def _send(self, path: str, body: bytes, kind: str, level: PriorityLevel = PriorityLevel.BIND) -> bytes:
         async def attempt() -> bytes:
