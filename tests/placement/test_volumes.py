@@ -258,6 +258,21 @@ def test_a_volume_that_is_reserved_for_a_claim_but_is_not_what_it_asks_for_leave
     assert given(cluster, waiting(cluster, **using("d"))) == [("n0", ("any",))]
 
 
+def test_of_several_volumes_that_are_reserved_for_a_claim_one_that_it_can_have_is_for_it():
+    where = at(ZONE, "b")
+    cluster = cluster_of(
+        storage_class(provisioner="kubernetes.io/no-provisioner"),
+        volume("any", where=at(ZONE, "a")),
+        volume("m1", where=where, claim="d", phase="Pending", size="1Mi"),
+        volume("m2", where=where, claim="d", phase="Pending"),
+    )
+
+    decision = said(cluster, claim("d"), **using("d"))
+
+    assert decision.rows.tolist() == [1]
+    assert given(cluster, waiting(cluster, **using("d"))) == [("n1", ("m2",))]
+
+
 def given(cluster: Cluster, pod_class: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
     """The nodes and volumes that pods of a class would get."""
     with cluster.transaction() as transaction:

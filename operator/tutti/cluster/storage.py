@@ -229,15 +229,14 @@ class StorageBook:
         """Return the volumes of a class, by name."""
         return self._of_class.get(storage_class, {})
 
-    def meant_for(self, claim: PersistentVolumeClaim) -> str:
-        """Return the volume of its class that names a claim, or ""."""
+    def meant_for(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
+        """Yield the volumes of its class that name a claim."""
         for name in self._meant_for.get(claim.key, ()):
             volume = self.volumes[name]
             reference = volume.spec.claim_ref
             uids = ("", claim.metadata.uid)
             if reference is not None and reference.uid in uids and volume.storage_class == claim.storage_class:
-                return name
-        return ""
+                yield volume
 
     def volume_of(self, key: ClaimKey) -> VolumeName | None:
         """Return the CSI volume of a claim; of one that has none yet a name of its own with its future driver."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from tutti.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pledges import Pledges
@@ -208,11 +210,9 @@ class VolumeState:
         Rule: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume, 1.36. Ties go by name.
         """
         shelf = self.book.of_class(wanted.storage_class)
-        reserved = shelf.get(wanted.reserved)
-        if reserved is not None and _is_large_enough(reserved, wanted):
-            yield reserved
-            return
-        if wanted.promised:
+        if wanted.reserved:
+            found = [shelf[wanted.reserved]] if wanted.reserved in shelf else []
+            yield from (volume for volume in found if _is_large_enough(volume, wanted))
             return
         fitting = [v for v in shelf.values() if self._is_free(v) and _suits(v, wanted)]
         yield from sorted(fitting, key=lambda volume: (volume.size, volume.metadata.name))
@@ -258,8 +258,7 @@ class VolumeState:
     def _wanted(self, claim: PersistentVolumeClaim) -> UnboundClaim:
         pledge, size = self.pledges.of(claim.key), claim.size
         assert size is not None  # such a claim stands in the way
-        reserved = self.book.meant_for(claim)
-        return UnboundClaim(
+        wanted = UnboundClaim(
             storage_class=claim.storage_class,
             size=size,
             modes=tuple(sorted(claim.spec.access_modes)),
@@ -267,10 +266,15 @@ class VolumeState:
             selector=claim.spec.selector,
             attributes_class=claim.spec.volume_attributes_class_name,
             selected=pledge.node if pledge is not None and not pledge.volume else claim.selected_node,
-            reserved=pledge.volume if pledge is not None and pledge.volume else reserved,
+            reserved=pledge.volume if pledge is not None else "",
             promised=pledge is not None and bool(pledge.volume),
             shared="/".join(claim.key) if self.users.is_shared(claim.key) else "",
         )
+        if wanted.promised:
+            return wanted
+        fitting = (volume for volume in self.book.meant_for(claim) if _is_large_enough(volume, wanted))
+        reserved = next((volume.metadata.name for volume in fitting), "")
+        return msgspec.structs.replace(wanted, reserved=reserved) if reserved else wanted
 
     def _attached(self, uses: Sequence[ClaimUse]) -> Iterator[AttachedVolume]:
         seen = {}

@@ -52,7 +52,7 @@ class UnboundClaim(msgspec.Struct, frozen=True):
         modes: Access modes, sorted.
         mode: Filesystem or Block.
         selected: The node that was chosen for it before, or "": it can be provisioned there only.
-        reserved: The volume that names this claim, or "": no other will do if it has what the claim asks for.
+        reserved: The volume that names this claim and has what it asks for, or "": no other will do.
         promised: Whether that volume was promised to it here, so that none will be made for it.
         shared: The claim (namespace/name) where several pods use it, else "".
     """
