@@ -222,6 +222,7 @@ class Objects:
         whole = await self._ranked(document)
 
         async def put() -> bytes:
+            """Replace what is there now."""
             head = await self.client.request("GET", path)
             found = msgspec.json.decode(head, type=Head).metadata
             meta = {**document["metadata"], "resourceVersion": found.resource_version}
