@@ -196,7 +196,7 @@ class CoreState:
 
     def set_deadline(self, workload: Workload, seconds: float) -> None:
         """Give a workload so many seconds from now, after which it is looked at as one that is late."""
-        workload.deadline = self.now + seconds
+        workload.deadline, workload.window_left = self.now + seconds, None
         self.timers.add(workload)
 
     def set_alarm(self, workload: Workload, at: float) -> None:

@@ -403,3 +403,22 @@ def test_a_taint_rule_that_says_nothing_of_use_harms_nobody(spec):
     gang(world, 1)
     world.run()
     assert len(world.where()) == 1
+
+
+@pytest.mark.parametrize(("patience", "after"), [(5, 58.0), (600, 599.0)])
+def test_a_bind_window_stands_still_while_a_member_waits_for_its_claim(patience, after):
+    """What was waited for in vain is taken off: the gang is not bound in part for longer than both take at most."""
+    world = with_devices()
+    world.hold_binds = True
+    gang(world)
+    world.object("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 3}}, "scheduleTimeoutSeconds": patience})
+    world.run()
+    for bind in list(world.pending_binds):
+        world.answer(bind, "Failed" if bind.name == "g-2" else "Bound")
+    world.run()
+    world.devices.held = True
+    world.until(after)
+    assert not world.events("RolledBack")
+    world.until(5.0)
+    assert [event.reason for event in world.events("RolledBack")] == ["RolledBack"]
+    assert replays(world)

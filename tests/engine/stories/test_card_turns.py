@@ -80,6 +80,27 @@ def test_a_gang_that_has_begun_has_its_bind_window_anew_with_each_turn():
     assert not world.events("CardAllocationFailed")
 
 
+def test_a_member_that_is_lost_meanwhile_does_not_hide_that_another_had_its_turn():
+    world = HamiWorld(answers=False, bind_window_seconds=45)
+    world.machine("a", 1)
+    world.sharing_gang("g", 5, 3000)
+    world.run()
+
+    served: set[str] = set()
+    for turn in range(6):
+        (now,) = set(world.where("g")) - served
+        world.until(25)
+        world.serve(now)
+        served.add(now)
+        if turn == 2:
+            world.delete("g-0")
+            world.card_pod("g-9", 3000, group="g")
+        world.run()
+
+    assert not world.events("RolledBack")
+    assert len(world.where("g")) == 5
+
+
 def test_a_member_that_is_never_bound_keeps_its_gang_in_part_no_longer_because_it_has_cards():
     world = HamiWorld(bind_window_seconds=45)
     for machine in "ab":

@@ -102,7 +102,7 @@ def open_bind_window(state: LifecycleState, workload: Workload) -> None:
         )
     transit(workload, _BIND)
     workload.running_since = workload.unready_since = None
-    workload.window_told, workload.window_left, workload.window_bound = False, None, 0
+    workload.window_told = workload.window_earned = False
     seconds = (
         permit_seconds(state, workload)
         if early_starts.awaits_late_members(workload)
@@ -127,6 +127,8 @@ def bind_finished(state: LifecycleState, result: BindFinished) -> None:
         return
     if result.outcome is _BOUND:
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
+        if state.cluster.nodes.cards:
+            state.workloads[state.pod_group_of[member.pod.key][0]].window_earned = True
         return  # and nothing becomes of its workload before
     member.sent = False
     workload = state.workloads[state.pod_group_of[member.pod.key][0]]

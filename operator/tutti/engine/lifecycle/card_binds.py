@@ -86,10 +86,9 @@ def card_annotations(
     if grant is None:
         return {}, None
     state.card_turns[pod.assumed] = pod.key
-    bound = workload.counts().bound
-    if workload.phase is Phase.BINDING and bound > workload.window_bound:  # no try that fails again keeps it open
+    if workload.phase is Phase.BINDING and workload.window_earned:  # no try that fails again keeps it open
         state.set_deadline(workload, state.configuration.bind_window_seconds)
-        workload.window_bound = bound
+        workload.window_earned = False
     known = nodes.cards.locks.get(pod.assumed)
     said = binding_annotations(pod.assumed, grant.parts, state.now)
     replaces = known.text if known is not None and _may_go(state, known) else ""

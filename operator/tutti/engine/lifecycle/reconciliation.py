@@ -185,7 +185,8 @@ def expire(state: LifecycleState, workload: Workload) -> None:
         reservation.time_out_members(state, workload)
         owner_starts.give_up_start(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
-        _end_bind_window(state, workload)
+        if not (awaited and reservation.go_on_with_window(state, workload, in_vain=True)):
+            _end_bind_window(state, workload)
     elif not awaited:
         return
     state.touch(workload.key)

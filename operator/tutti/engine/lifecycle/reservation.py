@@ -196,16 +196,24 @@ def wait_for_claims(state: LifecycleState, workload: Workload) -> None:
     It goes on with what is left of it, so that a member whose claims are made ready anew for each try, none of which
     succeeds, does not keep its gang bound in part for longer than others would.
     """
-    if workload.phase is Phase.BINDING and workload.window_left is None and workload.deadline is not None:
-        workload.window_left = workload.deadline - state.now
+    left = workload.window_left
+    if left is None and workload.deadline is not None:
+        left = workload.deadline - state.now
     state.set_deadline(workload, claim_seconds(state, workload))
+    workload.window_left = left if workload.phase is Phase.BINDING else None
 
 
-def go_on_with_window(state: LifecycleState, workload: Workload) -> None:
-    """Have the bind window pass again, as claims are waited for no longer."""
-    if workload.window_left is not None:
-        state.set_deadline(workload, max(0.0, workload.window_left))
-        workload.window_left = None
+def go_on_with_window(state: LifecycleState, workload: Workload, *, in_vain: bool = False) -> bool:
+    """Have the bind window pass again, as claims are waited for no longer; returns whether anything is left of it.
+
+    What was waited for in vain is taken off: claims that never get ready would keep it open for ever.
+    """
+    left = workload.window_left
+    if left is None:
+        return False
+    left = max(0.0, left - (claim_seconds(state, workload) if in_vain else 0.0))
+    state.set_deadline(workload, left)
+    return left > 0
 
 
 def named_claims(names: Iterable[str], count: int) -> str:

@@ -146,7 +146,7 @@ class Workload:
         began: When it was admitted again after its last eviction, Unix seconds; 0 where there was none.
         window_left: How much is left of its bind window, which stands still while claims are made ready, in seconds;
             None while it passes.
-        window_bound: How many members were bound when that was opened anew last, because one more was.
+        window_earned: Whether a member was bound since that was opened, so that it may be opened anew.
         running_since: When its required members were first bound together in this run, Unix seconds; of a gang that
             keeps room for members yet to be made, when the first of the others were.
         ran: How many seconds earlier runs, each ended by an eviction, have lasted together.
@@ -242,7 +242,7 @@ class Workload:
     ask_at: float = 0.0
     began: float = 0.0
     window_left: float | None = None
-    window_bound: int = 0
+    window_earned: bool = False
     running_since: float | None = None
     ran: float = 0.0
     unready_since: float | None = None
