@@ -214,8 +214,8 @@ class Connections:
         for _ in range(missing):
             try:
                 connection = await self._connect(route, self._loop.time() + _CONNECT_SECONDS)
-            except CannotConnect:
-                return  # whoever needs one is told why there is none; it is tried again later
+            except Exception:  # noqa: BLE001 - whoever needs one is told why there is none; it is tried again later
+                return
             self._put_back(connection, route)
 
     def _filled(self, filling: asyncio.Task[None]) -> None:
