@@ -16,7 +16,7 @@ from tests.simulation.stories import cluster, devices, gang, story
 from tests.simulation.test_mutations import BREAKAGES, TOLD
 from tests.simulation.world import World
 
-SHARED = TOLD[3]
+SHARED = TOLD[4]
 """Somebody comes to share a claim whose devices are chosen and not written yet."""
 
 

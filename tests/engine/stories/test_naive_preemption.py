@@ -111,7 +111,7 @@ def worlds(draw: st.DrawFn, *, protected: bool) -> World:
 
 def answer(world: World) -> Cleared | None:
     """Whom the engine takes out, and for which node; None where nobody."""
-    out = decided(world)
+    out = decided(world).decisions
     assert not any(isinstance(one, Bind) for one in out)
     gone = {one.name for one in out if isinstance(one, Evict)}
     if not gone:
