@@ -7,7 +7,8 @@ reason is written on each of its pods, so what is allowed here counts as often a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 LONGEST_TEXT: Final = 4_096
@@ -36,6 +37,12 @@ def join_listed(entries: Sequence[object]) -> str:
     left = len(entries) - MOST_ENTRIES
     said = [str(entry) for entry in entries[:MOST_ENTRIES]]
     return shortened("; ".join([*said, f"and {left} more"] if left > 0 else said))
+
+
+def listed(names: Iterable[str], count: int, most: int) -> str:
+    """The first of so many names, and how many more there are than are given at most."""
+    more = f" and {count - most} more" if count > most else ""
+    return ", ".join(islice(names, most)) + more
 
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tutti.api.crds import structural_schema
 from tutti.api.kinds import KINDS
-from tutti.api.messages import counted
+from tutti.api.messages import counted, listed
 from tutti.api.model import GROUP, VERSION
 from tutti.cli.doctor.findings import Finding, bad, good, unknown, warning
 from tutti.cli.doctor.reading import Json, Patient
@@ -204,7 +204,7 @@ async def rights_check(patient: Patient) -> AsyncIterator[Finding]:
     if not missing:
         yield good("rights", f"{user} has all {len(wanted)} rights that it needs here")
         return
-    said = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")  # noqa: PLR2004
+    said = listed(missing, len(missing), 12)
     remedy = (
         "apply the roles of this release, by your overlay: kubectl apply --server-side --force-conflicts -k "
         "manifests/overlays/default; with the component of each kind that is served: docs/rbac.md"

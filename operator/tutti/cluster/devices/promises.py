@@ -18,7 +18,7 @@ import msgspec
 from tutti.api.devices import ResourceClaim
 from tutti.cluster.devices.allotments import Allotments, ClaimAllotment
 from tutti.cluster.devices.asks import ClaimAsk, ClaimKey, DeviceUse
-from tutti.cluster.devices.extended import EXTENDED, extended_claim_name
+from tutti.cluster.devices.extended import extended_claim_name
 from tutti.cluster.devices.ledger import DeviceLedger, HeldDevice
 from tutti.cluster.pods import PodKey, PodRecord
 
@@ -204,7 +204,7 @@ class DevicePromises:
                 claim = _claim_for(one.ask, key, pod.uid, pod.device_uses)
                 promise = of_claim.get(claim)
                 if promise is None:
-                    there = None if one.ask.name == EXTENDED else claims.get(claim)
+                    there = None if one.is_extended else claims.get(claim)
                     promise = DevicePromise(claim, one, "" if there is None else there.metadata.uid, (key,))
                     of_claim[claim] = promise
                 elif key not in promise.pods:

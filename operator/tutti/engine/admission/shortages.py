@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tutti.api.conditions import timestamp
-from tutti.api.messages import HAS, agreeing, counted, followed_by
+from tutti.api.messages import HAS, agreeing, counted, followed_by, listed
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.admission import AdmissionState
@@ -176,8 +176,7 @@ def _shortage(state: AdmissionState, queue: Queue, what: FlavorResource, asked: 
     if lent <= 0:
         return text
     borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
-    to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
-    to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
+    to = f" to {listed(borrowers, len(borrowers), MOST_NAMES)}" if borrowers else ""
     return f"{text}, {format_amount(resource, lent)} lent{to}, {RECLAIMABLE[queue.policy.reclaim]}"
 
 

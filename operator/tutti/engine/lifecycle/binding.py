@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tutti.api.messages import IS, WAS, Forms, agreeing, counted
+from tutti.api.messages import IS, WAS, Forms, agreeing, counted, listed
 from tutti.api.selectors import Toleration
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey, PodPhase
@@ -23,11 +23,11 @@ from tutti.engine.lifecycle.devices import prepare_devices
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import (
+    CLAIMS_NAMED,
     break_up,
     claim_seconds,
     give_back,
     held_seconds,
-    named_claims,
     permit_seconds,
     wait_for_claims,
 )
@@ -263,7 +263,7 @@ def time_out_volumes(state: LifecycleState, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
     outlook = _progress_of(state, workload)
     late = len(outlook.waiting)
-    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {named_claims(outlook.waiting, late)}"
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {listed(outlook.waiting, late, CLAIMS_NAMED)}"
     _give_up_volumes(state, workload, list(outlook.unready), why)
 
 
@@ -339,7 +339,7 @@ def _waits_for_volumes(state: LifecycleState, workload: Workload, outlook: Claim
         Gate.PERMIT,
         "WaitingForVolumes",
         f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
-        f"{agreeing(count, IS)} being bound: {named_claims(outlook.waiting, count)} "
+        f"{agreeing(count, IS)} being bound: {listed(outlook.waiting, count, CLAIMS_NAMED)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )

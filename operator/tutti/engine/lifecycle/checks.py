@@ -26,7 +26,7 @@ import msgspec
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds.checks import AdmissionCheckState
-from tutti.api.messages import IS, agreeing, counted, followed_by
+from tutti.api.messages import IS, agreeing, counted, followed_by, listed
 from tutti.api.selectors import Toleration
 from tutti.engine.lifecycle import LifecycleState, provisioning, quota_usage
 from tutti.engine.lifecycle.eviction import deactivate, evict
@@ -392,9 +392,8 @@ def _waiting_for(workload: Workload, pending: Sequence[str], said: Mapping[str, 
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     checks = agreeing(len(names), ("AdmissionCheck", "AdmissionChecks"))
-    return f"{checks} {', '.join(names[:MOST_NAMED])}{more}"
+    return f"{checks} {listed(names, len(names), MOST_NAMED)}"
 
 
 def _said_by(found: Sequence[AdmissionCheckState], what: str) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from tutti.api.devices import DELETE_PROTECTION, MOST_CONSUMERS, DeviceClass, ResourceClaim, ResourceClaimTemplate
-from tutti.api.messages import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted, listed
 from tutti.cluster.devices.allocation import allocation_of
 from tutti.cluster.devices.asks import NO_DEVICES, ClaimKey
 from tutti.cluster.devices.group_claims import Consumer
@@ -47,7 +47,7 @@ from tutti.engine.lifecycle.extended_claims import (
     telling_progress,
 )
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.lifecycle.reservation import break_up, claim_seconds, give_back, named_claims, wait_for_claims
+from tutti.engine.lifecycle.reservation import CLAIMS_NAMED, break_up, claim_seconds, give_back, wait_for_claims
 from tutti.engine.records.decisions import DeviceClaimChange, UserName, WriteDeviceClaim
 from tutti.engine.records.device_writes import DeviceWrite
 from tutti.engine.records.explanation import Explanation, Gate
@@ -522,4 +522,4 @@ def _waits_for_devices(state: LifecycleState, workload: Workload, outlook: Devic
 
 
 def _named(outlook: DeviceProgress) -> str:
-    return named_claims(map("/".join, outlook.waiting), len(outlook.waiting))
+    return listed(map("/".join, outlook.waiting), len(outlook.waiting), CLAIMS_NAMED)

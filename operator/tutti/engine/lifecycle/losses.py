@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tutti.api.messages import listed
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import LifecycleState, quota_usage
 from tutti.engine.records.members import Charge, LostMember, Member, MemberGroup, amounts_of
@@ -67,10 +68,7 @@ def name_of_ended(member: Member) -> str:
 
 def describe_failed(names: Sequence[str]) -> str:
     """Say which members have failed, as the end of a sentence; "" where none has."""
-    if not names:
-        return ""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"; failed: {', '.join(names[:MOST_NAMES])}{more}"
+    return f"; failed: {listed(names, len(names), MOST_NAMES)}" if names else ""
 
 
 def note_brought(state: LifecycleState, workload: Workload) -> None:

@@ -9,7 +9,6 @@ Gangs that start before all their members exist are in `early_starts.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -28,6 +27,8 @@ from tutti.engine.records.members import Member, MemberGroup, PromisedReservatio
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.plugins.leaving_nodes import is_leaving
 
+CLAIMS_NAMED = 3
+"""How many of the claims that are waited for a message names."""
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
     for state in ("not-ready", "unreachable")
@@ -214,15 +215,6 @@ def go_on_with_window(state: LifecycleState, workload: Workload, *, in_vain: boo
     left = max(0.0, left - (claim_seconds(state, workload) if in_vain else 0.0))
     state.set_deadline(workload, left)
     return left > 0
-
-
-def named_claims(names: Iterable[str], count: int) -> str:
-    """Return the first of so many claims by name, and how many more there are."""
-    more = f" and {count - _CLAIMS_NAMED} more" if count > _CLAIMS_NAMED else ""
-    return ", ".join(islice(names, _CLAIMS_NAMED)) + more
-
-
-_CLAIMS_NAMED = 3
 
 
 def permit_seconds(state: LifecycleState, workload: Workload) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
-from tutti.api.messages import counted
+from tutti.api.messages import counted, listed
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.preemption import PreemptionState, kept_room, lower_priority, nominated_room, nominations
@@ -173,10 +173,10 @@ def _take_kept_room(state: PreemptionState, entry: QueueEntry, priority: int, fr
     """Hold the room that some gangs keep for members yet to be made for a workload, and have these gangs leave."""
     workload, until = entry.workload, state.now + state.configuration.victims_timeout_seconds
     pods, again = sum(need.required for need in freed.option.needs), timestamp(until)
-    names = [workload_named(one, workload.key[1], discreet=state.discreet) for one in freed.gangs[:MOST_NAMES]]
-    more = f" and {len(freed.gangs) - MOST_NAMES} more" if len(freed.gangs) > MOST_NAMES else ""
+    names = (workload_named(one, workload.key[1], discreet=state.discreet) for one in freed.gangs)
     text = f"has the room that {counted(len(freed.gangs), 'gang')} of lower priority kept for members yet to be made "
-    text += f"({', '.join(names)}{more}); the room for its {counted(pods, 'pod')} is held until {again}"
+    text += f"({listed(names, len(freed.gangs), MOST_NAMES)}); "
+    text += f"the room for its {counted(pods, 'pod')} is held until {again}"
     nomination = Nomination(
         priority=priority,
         spots=list(nominations.spots_of(state, freed.option.needs, freed.rows)),
@@ -202,10 +202,10 @@ def _waiting_for(
     state: PreemptionState, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
 ) -> Explanation:
     reader, discreet = workload.key[1], state.discreet
-    names = [f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims[:MOST_NAMES]]
-    more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
+    names = (f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims)
     again = timestamp(until)
-    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
+    leaving = listed(names, len(victims), MOST_NAMES)
+    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({leaving}); "
     text += f"the room for its {counted(pods, 'pod')} is held until {again}"
     nodes = len({pod.place for pod in victims})
     return Explanation(

@@ -21,6 +21,7 @@ from itertools import takewhile
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds import ClusterQueue, LocalQueue
 from tutti.api.kinds.workload import WorkloadSpec
+from tutti.api.messages import listed
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.records.explanation import SET_INACTIVE, Explanation, Gate
 from tutti.engine.records.members import MemberGroup
@@ -97,9 +98,8 @@ def _no_local_queue(catalog: Catalog, namespace: str, name: str) -> Explanation:
     if wrong:
         return Explanation(Gate.QUEUE, "LocalQueueInvalid", f"its LocalQueue cannot be used: {wrong}")
     known = sorted(catalog.local_queues(namespace), key=lambda one: -_begin_alike(one, name))
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     text = f"LocalQueue {namespace}/{name} does not exist; this namespace has: "
-    text += f"{', '.join(known[:MOST_NAMED]) or 'none'}{more}"
+    text += listed(known, len(known), MOST_NAMED) or "none"
     return Explanation(Gate.QUEUE, "LocalQueueNotFound", text)
 
 

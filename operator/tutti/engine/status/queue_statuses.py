@@ -20,6 +20,7 @@ from typing import Any
 from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.kinds.queues import MOST_USERS_TOLD
+from tutti.api.messages import listed
 from tutti.api.model import API_VERSION
 from tutti.api.resources import format_amount
 from tutti.cluster.capacity import FreeCapacity, free_capacity
@@ -328,11 +329,11 @@ def _announce(state: StatusState, key: ObjectKey, message: str) -> None:
 
 
 def _message(found: Mapping[FlavorResource, Overuse]) -> str:
-    parts = [_part(what, one) for what, one in sorted(found.items())[:_OVERUSES_NAMED]]  # the same whoever came first
-    more = f" and {len(found) - _OVERUSES_NAMED} more" if len(found) > _OVERUSES_NAMED else ""
+    parts = (_part(what, one) for what, one in sorted(found.items()))  # the same whoever came first
     return (
-        f"more is used than there is quota for: {', '.join(parts)}{more}; nobody is taken out for that alone, "
-        f"and nobody is given more of it until enough has ended or the quota is raised"
+        f"more is used than there is quota for: {listed(parts, len(found), _OVERUSES_NAMED)}; "
+        "nobody is taken out for that alone, "
+        "and nobody is given more of it until enough has ended or the quota is raised"
     )
 
 
