@@ -72,6 +72,20 @@ def power(story: Story) -> Iterator[Power]:
 
 
 @pytest.fixture
+def machines(story: Story) -> Iterator[tuple[str, ...]]:
+    """Three nodes of this story's own, which may be lost."""
+    if why := story.cluster.machines.can_come:
+        pytest.skip(why)
+    names = tuple(f"{story.namespace}-{letter}" for letter in "abc")
+    for name in names:
+        story.cluster.machines.add(name)
+    story.label_nodes(names, {"e2e/story": story.namespace})
+    yield names
+    for name in names:
+        story.cluster.machines.remove(name)
+
+
+@pytest.fixture
 def server(story: Story) -> Server:
     """The control plane, where it is one whose processes a story may kill."""
     if story.cluster.server is None:

@@ -2,25 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from e2e.harness.story import GROUP, Story
-
-
-@pytest.fixture
-def machines(story: Story) -> Iterator[tuple[str, ...]]:
-    """Three nodes of this story's own, which may be lost."""
-    if why := story.cluster.machines.can_come:
-        pytest.skip(why)
-    names = tuple(f"{story.namespace}-{letter}" for letter in "abc")
-    for name in names:
-        story.cluster.machines.add(name)
-    story.label_nodes(names, {"e2e/story": story.namespace})
-    yield names
-    for name in names:
-        story.cluster.machines.remove(name)
 
 
 def lose(story: Story, node: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
@@ -14,22 +13,6 @@ from e2e.harness.story import Story
 from e2e.test_rivals import SIZE, slow_operator, used
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def machines(story: Story) -> Iterator[tuple[str, ...]]:
-    """Three nodes of this story's own, which may be lost."""
-    if not story.cluster.replica_sets:
-        pytest.skip("nobody makes the pods of a controller anew")
-    if why := story.cluster.machines.can_come:
-        pytest.skip(why)
-    names = tuple(f"{story.namespace}-{letter}" for letter in "abc")
-    for name in names:
-        story.cluster.machines.add(name)
-    story.label_nodes(names, {"e2e/story": story.namespace})
-    yield names
-    for name in names:
-        story.cluster.machines.remove(name)
 
 
 def stop_midway(story: Story, of: Story | None = None) -> dict[str, str]:
@@ -145,6 +128,8 @@ def test_a_gang_that_is_being_bound_when_its_queue_is_drained_goes_back_whole_an
 def test_members_that_were_to_be_bound_to_a_node_that_is_deleted_go_elsewhere(
     story: Story, machines: tuple[str, ...]
 ) -> None:
+    if not story.cluster.replica_sets:
+        pytest.skip("nobody makes the pods of a controller anew")
     slow_operator(story)
     story.crew("train", SIZE, gpus=0, queue=story.namespace, selector={"e2e/story": story.namespace})
     begun = stop_midway(story)

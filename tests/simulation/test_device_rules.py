@@ -13,11 +13,8 @@ from tests.simulation.devices import DRIVER, GROUP
 from tests.simulation.run import play
 from tests.simulation.scenario import Scenario, drawn
 from tests.simulation.stories import cluster, devices, gang, story
-from tests.simulation.test_mutations import BREAKAGES, TOLD
+from tests.simulation.test_mutations import BREAKAGES, SHARED
 from tests.simulation.world import World
-
-SHARED = TOLD[4]
-"""Somebody comes to share a claim whose devices are chosen and not written yet."""
 
 
 @pytest.mark.timeout(300)

@@ -252,6 +252,15 @@ URGENT = {
     "body": {"metadata": {"name": "urgent"}, "value": 100},
 }
 SLOW_CLAIM = {"what": "resourceclaims/status", "method": "PATCH", "how": "hold", "seconds": 2.0}
+SHARED = story(
+    cluster(),
+    devices(shared="one"),
+    with_devices(gang("first", 1, how="Pod", gpus=0, seconds=30), shared="one"),
+    with_devices(gang("second", 1, at=START + 0.5, how="Pod", gpus=0, seconds=30), shared="one"),
+    [Step(0.0, "trouble", SLOW_CLAIM)],
+    heal_at=30,
+)
+"""Somebody comes to share a claim whose devices are chosen and not written yet."""
 TOLD = (
     story(cluster(), gang("life", 3, queue="q1", seconds=60), [Step(0.0, "trouble", REFUSED)], heal_at=150),
     story(
@@ -269,14 +278,7 @@ TOLD = (
         LOST,
         heal_at=30,
     ),
-    story(
-        cluster(),
-        devices(shared="one"),
-        with_devices(gang("first", 1, how="Pod", gpus=0, seconds=30), shared="one"),
-        with_devices(gang("second", 1, at=START + 0.5, how="Pod", gpus=0, seconds=30), shared="one"),
-        [Step(0.0, "trouble", SLOW_CLAIM)],
-        heal_at=30,
-    ),
+    SHARED,
     story(
         cluster(),
         devices(),

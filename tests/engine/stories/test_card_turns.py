@@ -61,6 +61,14 @@ def test_what_is_kept_for_who_waits_for_a_turn_is_given_back_in_time():
     assert [one.note for one in world.events("CardAllocationFailed", "g")]
 
 
+def serve_next(world: HamiWorld, served: set[str]) -> None:
+    """Have the device plugin serve the one member of `g` that has come to a node since, after 25 s."""
+    (now,) = set(world.where("g")) - served
+    world.until(25)
+    world.serve(now)
+    served.add(now)
+
+
 def test_a_gang_that_has_begun_has_its_bind_window_anew_with_each_turn():
     """The members of a node are served one after another: that takes as many turns as there are members."""
     world = HamiWorld(answers=False, bind_window_seconds=45)
@@ -70,10 +78,7 @@ def test_a_gang_that_has_begun_has_its_bind_window_anew_with_each_turn():
 
     served: set[str] = set()
     for _ in range(5):
-        (now,) = set(world.where("g")) - served
-        world.until(25)
-        world.serve(now)
-        served.add(now)
+        serve_next(world, served)
         world.run()
 
     assert len(served) == 5
@@ -88,10 +93,7 @@ def test_a_member_that_is_lost_meanwhile_does_not_hide_that_another_had_its_turn
 
     served: set[str] = set()
     for turn in range(6):
-        (now,) = set(world.where("g")) - served
-        world.until(25)
-        world.serve(now)
-        served.add(now)
+        serve_next(world, served)
         if turn == 2:
             world.delete("g-0")
             world.card_pod("g-9", 3000, group="g")
