@@ -11,6 +11,7 @@ from kubernetes import client
 
 from e2e.harness.clusters import KINDS, Cluster, started, unavailable
 from e2e.harness.crds import install_crds
+from e2e.harness.doorway import Doorway
 from e2e.harness.power import Power
 from e2e.harness.servers import Server
 from e2e.harness.story import Story
@@ -18,6 +19,8 @@ from e2e.harness.story import Story
 _numbers = itertools.count(1)
 # Longer than any one wait of a story: that one says what it has waited for.
 _STORY_SECONDS = 600
+# So many binds come through a doorway.
+_LETS = 30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,6 +61,17 @@ def story(cluster: Cluster, tmp_path: Path) -> Iterator[Story]:
     told = Story(cluster, f"story-{next(_numbers)}", tmp_path)
     yield told
     told.close()
+
+
+@pytest.fixture
+def doorway(story: Story, tmp_path: Path) -> Iterator[Doorway]:
+    """What the operator comes through: half of a small gang is bound, and then nobody before it is opened."""
+    with Doorway(story.kubeconfig, tmp_path, _LETS) as found:
+        story.kubeconfig = found.kubeconfig
+        yield found
+        found.open()
+        story.stop_operator()
+        story.kubeconfig = story.cluster.kubeconfig
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.harness.devices import FROM_TEMPLATE, claims, publish, published, taken, template
+from e2e.harness.doorway import Doorway
 from e2e.harness.servers import Server
 from e2e.harness.story import Story
 from tutti.api.quantity import parse_quantity
@@ -46,20 +47,16 @@ def uids(story: Story) -> dict[str, str]:
 
 
 @pytest.fixture
-def burst(story: Story) -> Iterator[Burst]:
+def burst(story: Story, doorway: Doorway) -> Iterator[Burst]:
     if not story.cluster.kubelets:
         pytest.skip("without a control plane nobody makes claims from templates")
     with published(story) as create:
         template(story, DEVICES, publish(story, create, TRAIN * DEVICES // len(story.cluster.nodes)))
-        try:
-            yield begun(story)
-        finally:
-            if story.operator is not None:  # who stands still cannot be told to end
-                story.operator.send_signal(signal.SIGCONT)
+        yield begun(story, doorway)
 
 
-def begun(story: Story) -> Burst:
-    """Have an operator find everything at its start, and stand still when the first of many is bound."""
+def begun(story: Story, doorway: Doorway) -> Burst:
+    """Have an operator find everything at its start, and stand still when the first of many are bound."""
     high = story.priority_class("high", 1000)
     story.queue(story.namespace, 0)
     story.start_operator()
@@ -76,10 +73,11 @@ def begun(story: Story) -> Burst:
     story.start_operator(clientConnection={"concurrency": 2})
     operator = story.operator
     assert operator is not None
-    story.wait(lambda: story.node_of("many-0-0"), "binding to begin")  # to list them all takes longer than to bind them
+    story.wait(lambda: doorway.kept, "some to be bound")
     operator.send_signal(signal.SIGSTOP)
+    doorway.open()
     bound = story.where("many") | story.where("train")
-    assert 0 < len(bound) < MANY + TRAIN, "it was stopped too early or too late to show anything"
+    assert 0 < len(bound) < MANY + TRAIN
     assert not story.where("urgent")
     return Burst(story, bound, uids(story))
 

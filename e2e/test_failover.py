@@ -9,6 +9,7 @@ import pytest
 from kubernetes import client
 
 from e2e.harness.devices import FROM_TEMPLATE, publish, published, taken, template
+from e2e.harness.doorway import Doorway
 from e2e.harness.replica import Replica, replica
 from e2e.harness.story import Story
 from e2e.test_rivals import used
@@ -18,7 +19,7 @@ SIZE = 150
 
 
 @pytest.fixture
-def pair(story: Story) -> Iterator[tuple[Replica, Replica]]:
+def pair(story: Story, doorway: Doorway) -> Iterator[tuple[Replica, Replica]]:
     """Two replicas that contend for a lease of this story's own; the first one leads."""
     election = {**ELECTION, "leaseName": story.namespace, "leaseNamespace": story.namespace}
     settings = {"leaderElection": election, "clientConnection": {"concurrency": 1}}
@@ -30,15 +31,16 @@ def pair(story: Story) -> Iterator[tuple[Replica, Replica]]:
 
 
 def test_the_leader_is_killed_in_the_middle_of_a_gang_and_the_standby_completes_it(
-    story: Story, pair: tuple[Replica, Replica]
+    story: Story, doorway: Doorway, pair: tuple[Replica, Replica]
 ) -> None:
     first, second = pair
     story.gang("many", SIZE, gpus=0)
-    story.wait(lambda: story.node_of("many-0"), "binding to begin")
+    story.wait(lambda: doorway.kept, "some to be bound")
     first.kill()
+    doorway.open()
     assert not second.said("deciding")
     bound = story.where("many")
-    assert 0 < len(bound) < SIZE, "it was killed too early or too late to show anything"
+    assert 0 < len(bound) < SIZE
     uids = {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")}
 
     story.wait(lambda: second.said("deciding"), "the standby to take over")
@@ -90,23 +92,24 @@ def is_bound_once(story: Story, uids: dict[str, str]) -> None:
     story.wait(lambda: used(story) == SIZE * 10, "its queue to count each member once")
 
 
-def begin(story: Story, at_once: Callable[[], None]) -> dict[str, str]:
+def begin(story: Story, doorway: Doorway, at_once: Callable[[], None]) -> dict[str, str]:
     """Have the binding of a gang in a queue begin, and something happen; returns who its members are."""
     story.queue(story.namespace, 0)
     story.gang("many", SIZE, gpus=0, queue=story.namespace)
-    story.wait(lambda: story.node_of("many-0"), "binding to begin")  # to list them all takes longer than to bind many
+    story.wait(lambda: doorway.kept, "some to be bound")
     at_once()
+    doorway.open()
     return {pod.metadata.name: pod.metadata.uid for pod in story.pods("many")}
 
 
 def test_a_leader_that_hangs_in_the_middle_of_a_gang_binds_nobody_more_when_it_goes_on(
-    story: Story, pair: tuple[Replica, Replica]
+    story: Story, doorway: Doorway, pair: tuple[Replica, Replica]
 ) -> None:
     """It has the rest of its binds in line when it goes on, in the midst of those of its successor."""
     first, second = pair
-    uids = begin(story, at_once=first.freeze)
+    uids = begin(story, doorway, at_once=first.freeze)
     bound = story.where("many")
-    assert 0 < len(bound) < SIZE, "it was stopped too early or too late to show anything"
+    assert 0 < len(bound) < SIZE
     story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
 
     first.thaw()
@@ -121,7 +124,7 @@ def test_a_leader_that_hangs_in_the_middle_of_a_gang_binds_nobody_more_when_it_g
 
 @pytest.mark.parametrize("by", ["deleting it", "a holder with a clock that is ahead"])
 def test_a_gang_is_bound_whole_though_somebody_meddles_with_the_lease_meanwhile(
-    story: Story, pair: tuple[Replica, Replica], by: str
+    story: Story, doorway: Doorway, pair: tuple[Replica, Replica], by: str
 ) -> None:
     """Who leads ends; who takes over waits for as long as a lease lasts by its own clock, whatever stands there."""
     first, second = pair
@@ -135,7 +138,7 @@ def test_a_gang_is_bound_whole_though_somebody_meddles_with_the_lease_meanwhile(
         taken = {"holderIdentity": "somebody", "renewTime": ahead, "acquireTime": ahead}
         leases.patch_namespaced_lease(story.namespace, story.namespace, {"spec": taken})
 
-    uids = begin(story, at_once=meddle)
+    uids = begin(story, doorway, at_once=meddle)
     assert first.wait(60) == 1
     story.wait(lambda: second.said("deciding"), "the standby to take over", seconds=60)
     is_bound_once(story, uids)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import signal
-from http import HTTPStatus
 
 import pytest
-from kubernetes.client import ApiException
 
+from e2e.harness.doorway import Doorway
 from e2e.harness.replica import OperatorProcess
 from e2e.harness.story import PAUSE, Story
 from tutti.api.quantity import parse_quantity
@@ -44,15 +43,18 @@ def degraded(story: Story) -> tuple[str, str]:
     return found.get("status", ""), found.get("message", "")
 
 
-def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew(story: Story) -> None:
+def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew(
+    story: Story, doorway: Doorway
+) -> None:
     if not story.cluster.kubelets:
         pytest.skip("without kubelets nobody refuses a pod, and nobody makes it anew")
     operator = slow_operator(story)
     story.crew("train", SIZE, gpus=0, queue=story.namespace)
-    story.wait(lambda: story.living("train"), "binding to begin")
+    story.wait(lambda: doorway.kept, "some to be bound")
     operator.send_signal(signal.SIGSTOP)
+    doorway.open()
     begun = story.living("train")
-    assert 0 < len(begun) < SIZE, "it was stopped too early or too late to show anything"
+    assert 0 < len(begun) < SIZE
     for node in story.cluster.nodes:
         take_rest(story, node, left=5)
     story.wait(lambda: len(story.living("rival")) == len(story.cluster.nodes), "the rival to have all room")
@@ -73,34 +75,26 @@ def test_members_that_kubelets_refuse_for_a_rivals_pods_are_missed_and_made_anew
     assert begun.items() <= story.living("train").items()  # nobody was moved
 
 
-def test_members_that_a_rival_binds_first_are_members_where_it_has_put_them(story: Story) -> None:
+def test_members_that_a_rival_binds_first_are_members_where_it_has_put_them(story: Story, doorway: Doorway) -> None:
     operator = slow_operator(story)
     story.gang("train", SIZE, gpus=0, queue=story.namespace)
-    story.wait(lambda: story.where("train"), "binding to begin")
+    story.wait(lambda: doorway.kept, "some to be bound")
     operator.send_signal(signal.SIGSTOP)
     begun = story.where("train")
     late = sorted({pod.metadata.name for pod in story.pods("train")} - begun.keys())
-    assert late, "it was stopped too late to show anything"
+    assert 0 < len(late) < SIZE
     for name, node in zip(late, itertools.cycle(story.cluster.nodes), strict=False):
-        bind(story, name, node)
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        story.core.create_namespaced_pod_binding(name, story.namespace, body, _preload_content=False)
     put = story.where("train")
     assert len(put) == SIZE
 
+    doorway.open()  # one is on its way, and comes too late
     operator.send_signal(signal.SIGCONT)
 
     story.wait(lambda: story.condition("PodGroup", "train", "Scheduled").get("status") == "True", "it to say so")
     assert story.where("train") == put
     story.wait(lambda: used(story) == SIZE * 10, "its queue to count each member once")
-
-
-def bind(story: Story, name: str, node: str) -> None:
-    """Bind a pod, unless what was on its way to it when the operator was stopped has arrived by now."""
-    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-    try:
-        story.core.create_namespaced_pod_binding(name, story.namespace, body, _preload_content=False)
-    except ApiException as problem:
-        if problem.status != HTTPStatus.CONFLICT:
-            raise
 
 
 def used(story: Story) -> int:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import pytest
 from kubernetes.client import ApiException
 
+from e2e.harness.doorway import Doorway
 from e2e.harness.power import SOON
 from e2e.harness.story import Story
 from e2e.test_rivals import SIZE, slow_operator, used
@@ -15,14 +16,15 @@ from e2e.test_rivals import SIZE, slow_operator, used
 pytestmark = pytest.mark.timeout(600)
 
 
-def stop_midway(story: Story, of: Story | None = None) -> dict[str, str]:
+def stop_midway(story: Story, doorway: Doorway, of: Story | None = None) -> dict[str, str]:
     """Have the operator stand still when the first of a gang are bound; returns who is, and where."""
     gang = of or story
-    story.wait(lambda: gang.living("train"), "binding to begin")
+    story.wait(lambda: doorway.kept, "some to be bound")
     assert story.operator is not None
     story.operator.send_signal(signal.SIGSTOP)
+    doorway.open()
     begun = gang.living("train")
-    assert 0 < len(begun) < SIZE, "it was stopped too early or too late to show anything"
+    assert 0 < len(begun) < SIZE
     return begun
 
 
@@ -48,14 +50,16 @@ def counts(story: Story, **numbers: int) -> bool:
     return numbers.items() <= story.get("ClusterQueue", story.namespace).get("status", {}).items()
 
 
-def test_the_namespace_of_a_gang_is_deleted_while_it_is_bound_and_its_quota_is_anothers(story: Story) -> None:
+def test_the_namespace_of_a_gang_is_deleted_while_it_is_bound_and_its_quota_is_anothers(
+    story: Story, doorway: Doorway
+) -> None:
     if not story.cluster.replica_sets:
         pytest.skip("nobody empties a namespace here that is deleted")
     gone = Story(story.cluster, f"{story.namespace}-gone", story.folder)
     slow_operator(story)
     gone.object("LocalQueue", story.namespace, {"clusterQueue": story.namespace})
     gone.gang("train", SIZE, gpus=0, queue=story.namespace)
-    stop_midway(story, gone)
+    stop_midway(story, doorway, gone)
     story.core.delete_namespace(gone.namespace)
 
     go_on(story)
@@ -81,11 +85,11 @@ def exists(story: Story, namespace: str) -> bool:
 
 
 def test_a_gang_that_is_being_bound_when_its_quota_is_taken_away_is_bound_whole_and_the_next_waits(
-    story: Story,
+    story: Story, doorway: Doorway
 ) -> None:
     slow_operator(story)
     story.gang("train", SIZE, gpus=0, queue=story.namespace)
-    begun = stop_midway(story)
+    begun = stop_midway(story, doorway)
     covered = ["cpu", "memory", "nvidia.com/gpu"]
     none = {"name": story.namespace, "resources": [{"name": name, "nominalQuota": 0} for name in covered]}
     groups = [{"coveredResources": covered, "flavors": [none]}]
@@ -105,13 +109,13 @@ def test_a_gang_that_is_being_bound_when_its_quota_is_taken_away_is_bound_whole_
 
 
 def test_a_gang_that_is_being_bound_when_its_queue_is_drained_goes_back_whole_and_starts_again_whole(
-    story: Story,
+    story: Story, doorway: Doorway
 ) -> None:
     if not story.cluster.replica_sets:
         pytest.skip("nobody makes the pods of a controller anew")
     slow_operator(story)
     story.crew("train", SIZE, gpus=0, queue=story.namespace)
-    stop_midway(story)
+    stop_midway(story, doorway)
     story.change("ClusterQueue", story.namespace, {"stopPolicy": "HoldAndDrain"})
 
     go_on(story)
@@ -126,13 +130,13 @@ def test_a_gang_that_is_being_bound_when_its_queue_is_drained_goes_back_whole_an
 
 
 def test_members_that_were_to_be_bound_to_a_node_that_is_deleted_go_elsewhere(
-    story: Story, machines: tuple[str, ...]
+    story: Story, doorway: Doorway, machines: tuple[str, ...]
 ) -> None:
     if not story.cluster.replica_sets:
         pytest.skip("nobody makes the pods of a controller anew")
     slow_operator(story)
     story.crew("train", SIZE, gpus=0, queue=story.namespace, selector={"e2e/story": story.namespace})
-    begun = stop_midway(story)
+    begun = stop_midway(story, doorway)
     lost = machines[-1]
     story.cluster.machines.remove(lost)
 

@@ -170,7 +170,7 @@ def replica(story: Story, name: str, *options: str, **configuration: Any) -> Ite
     folder = story.folder / name
     folder.mkdir()
     (folder / "operator.log").touch()  # a forked operator opens it in its own time
-    process = launched(story.cluster.kubeconfig, folder, configuration, *options)
+    process = launched(story.kubeconfig, folder, configuration, *options)
     running = Replica(process, folder)
     try:
         yield running

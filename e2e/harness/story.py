@@ -74,6 +74,7 @@ class Story:
         if self.operator is None:
             return None
         self.operator.send_signal(signal.SIGTERM)
+        self.operator.send_signal(signal.SIGCONT)  # a story may have failed while it stood still
         code = self.operator.wait(60)
         self.operator = None
         return code

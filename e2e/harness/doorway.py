@@ -1,0 +1,141 @@
+"""A doorway to the API server, which stays open for so many binds: an operator is caught in the midst of binding.
+
+To see that binding has begun and then to stop the operator is a race, which a busy machine loses. Behind a doorway it
+is none: the binds after the first few are kept there, for as long as the story needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from http import HTTPMethod
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+import yaml
+from aiohttp import web
+from kubernetes import client, config
+from yarl import URL
+
+_LOCAL = "127.0.0.1"
+# What each of the two connections says of itself, and what this says anew.
+_HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+
+
+class Doorway:
+    """A proxy that passes on every request, and keeps binds after the first `lets` until it is opened.
+
+    Who comes through it comes as whom a kubeconfig names. It is a context, and leads somewhere within it.
+    """
+
+    def __init__(self, kubeconfig: Path, folder: Path, lets: int) -> None:
+        self.kubeconfig = folder / "doorway.yaml"
+        self._beyond = config.new_client_from_config(str(kubeconfig)).configuration
+        self._lets = lets
+        self._begun = 0
+        self._kept = 0
+        self._answered = 0
+        self._loop = asyncio.new_event_loop()
+        self._open = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="doorway", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        port = asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result()
+        cluster = {"name": "doorway", "cluster": {"server": f"http://{_LOCAL}:{port}"}}
+        context = {"name": "doorway", "context": {"cluster": "doorway", "user": "doorway"}}
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "doorway",
+            "clusters": [cluster], "contexts": [context], "users": [{"name": "doorway", "user": {}}],
+        }  # fmt: skip
+        self.kubeconfig.write_text(yaml.safe_dump(document))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def kept(self) -> int:
+        """How many binds have been kept so far; none before those that it lets through have been answered."""
+        return self._kept if self._answered >= self._lets else 0
+
+    def open(self) -> None:
+        """Let those through that are kept, unless who asked for them is gone, and all after them."""
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    async def _begin(self) -> int:
+        """Listen; returns the port."""
+        self._session = aiohttp.ClientSession(
+            auto_decompress=False,
+            connector=aiohttp.TCPConnector(limit=0, ssl=_trusting(self._beyond)),
+            headers={one["key"]: one["value"] for one in self._beyond.auth_settings().values()},
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        application = web.Application(client_max_size=2**26)
+        application.router.add_route("*", "/{path:.*}", self._pass)
+        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, _LOCAL, 0)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def _end(self) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _pass(self, request: web.Request) -> web.StreamResponse:
+        """Pass a request on, and its answer back as it comes."""
+        if request.method == HTTPMethod.POST and request.path.endswith("/binding"):
+            return await self._pass_bind(request)
+        return await self._forward(request)
+
+    async def _pass_bind(self, request: web.Request) -> web.StreamResponse:
+        """Pass a bind on when it may pass."""
+        self._begun += 1
+        if self._begun > self._lets:
+            self._kept += 1
+            await self._open.wait()
+        response = await self._forward(request)
+        self._answered += 1
+        return response
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        """Ask beyond the doorway what is asked here, and answer so."""
+        sent = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
+        where = URL(self._beyond.host + request.raw_path, encoded=True)
+        body = await request.read() or None
+        try:
+            return await self._answer(request, where, sent, body)
+        except aiohttp.ClientError as lost:  # as its own connection would have been
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError from lost
+
+    async def _answer(
+        self, request: web.Request, where: URL, sent: dict[str, str], body: bytes | None
+    ) -> web.StreamResponse:
+        """Ask beyond the doorway, and give the answer as it comes."""
+        async with self._session.request(request.method, where, headers=sent, data=body) as answer:
+            said = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
+            response = web.StreamResponse(status=answer.status, headers=said)
+            response.content_length = answer.content_length
+            await response.prepare(request)
+            async for part in answer.content.iter_any():
+                await response.write(part)
+            await response.write_eof()
+            return response
+
+
+def _trusting(beyond: client.Configuration) -> ssl.SSLContext | bool:
+    """Whom a connection beyond the doorway trusts, and as whom it comes."""
+    if not beyond.host.startswith("https"):
+        return True
+    trusts = ssl.create_default_context(cafile=beyond.ssl_ca_cert)
+    if beyond.cert_file:
+        trusts.load_cert_chain(beyond.cert_file, beyond.key_file)
+    return trusts
