@@ -10,6 +10,8 @@ scheduler for each pod. With `--drain` the scheduler stands still while pods tha
 pace is its own; otherwise the API server and whoever creates the pods often set it. Neither client has a limit to
 its requests (`stage.py`), as in scheduler_perf. With `--floor` the columns of kube-scheduler are those of a program
 that makes its writes for each pod, with a claim or without, and decides nothing (`claim_floor.py`).
+With `--runs N` each has N turns, each of the two is first in as many, and figures are medians: whoever is first finds
+a server that has just started, which shows where a workload is over after some milliseconds.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="REGEX", help="by <scenario>/<workload>")
     parser.add_argument("--size", type=int, default=1200)
     parser.add_argument("--most", type=int, default=7000)
+    parser.add_argument("--runs", type=int, default=1, help="turns of each; even, for each to be first as often")
     parser.add_argument("--alone", action="store_true", help="without kube-scheduler")
     parser.add_argument("--floor", action="store_true", help="a program that decides nothing in kube-scheduler's place")
     options = parser.parse_args()
@@ -69,7 +72,7 @@ def main() -> int:
     with OUT.open("w", encoding="utf-8") as out:
         _tell(_heading(), out)
         for file, names in files.items():
-            items, ended = run(file, names, assets, _against(options), drains=options.drain)
+            items, ended = run(file, names, assets, _against(options), drains=options.drain, runs=options.runs)
             _tell(_lines(items), out)
             code = max(code, ended)
     return code
@@ -92,7 +95,7 @@ def _against(options: argparse.Namespace) -> str | None:
 
 
 def run(
-    file: Path, names: Sequence[str], assets: Path, against: str | None, *, drains: bool
+    file: Path, names: Sequence[str], assets: Path, against: str | None, *, drains: bool, runs: int = 1
 ) -> tuple[list[DataItem], int]:
     """Run workloads of a file on an API server of their own; return what was found, and the exit code.
 
@@ -101,10 +104,12 @@ def run(
         names: Of the workloads, as `<scenario>/<workload>`.
         assets: The folder with the binaries.
         against: KUBE_SCHEDULER or FLOOR, which goes second in each workload; None for Tutti alone.
+        runs: Times that each has its turn, and each begins as often; figures are medians.
         drains: Whether the scheduler stands still while pods that are measured are created.
     """
     command = [sys.executable, "-m", "tutti", "bench", "run", str(file), "--operator", "-o", "json"]
     command += ["--only", f"^({'|'.join(map(re.escape, names))})$", *(["--drain"] if drains else [])]
+    command += ["--runs", str(runs)]
     with (
         tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
         envtest(Path(folder), assets, nodes=0, arguments=[SERVED]) as up,

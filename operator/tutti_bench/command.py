@@ -57,6 +57,13 @@ def command() -> None:
 @click.option(
     "--drain", is_flag=True, help="Stop the scheduler while measured pods are created; time what comes after."
 )
+@click.option(
+    "--runs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Times that each scheduler has its turn; medians are told.",
+)
 @click.option("--argument", "more", multiple=True, help="Further argument of the binary of --against.")
 @click.option("--label-filter", default="", help="Labels to have, and with - not to have: performance,-long.")
 @click.option("--only", default="", metavar="REGEX", help="Which workloads, by <scenario>/<workload>.")
@@ -76,6 +83,7 @@ def run(
     against: str | None,
     more: tuple[str, ...],
     drain: bool,
+    runs: int,
     label_filter: str,
     only: str,
     topic: str | None,
@@ -111,6 +119,7 @@ def run(
     performance = Benchmark(
         tasks=tasks,
         contenders=contenders,
+        runs=runs,
         embedded=embedded,
         kubeconfig=kubeconfig,
         limits=Limits(operation=timeout, workload=max(timeout, _LONGEST.workload)),

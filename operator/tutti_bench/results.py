@@ -8,6 +8,7 @@ the time is; nothing here looks at a clock.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,22 @@ def item(name: str, metric: str, unit: str, data: Mapping[str, float], **labels:
 def with_label(one: DataItem, key: str, value: str) -> DataItem:
     """Return an item with one more label."""
     return msgspec.structs.replace(one, labels={**one.labels, key: value})
+
+
+def medians(items: Iterable[DataItem]) -> list[DataItem]:
+    """Return one item for all that have the same labels and unit, with the median of each figure.
+
+    A figure that only some of them have is the median of these.
+    """
+    alike: dict[tuple[str, frozenset[tuple[str, str]]], list[DataItem]] = {}
+    for one in items:
+        alike.setdefault((one.unit, frozenset(one.labels.items())), []).append(one)
+    return [msgspec.structs.replace(those[0], data=_median(those)) for those in alike.values()]
+
+
+def _median(items: Sequence[DataItem]) -> dict[str, float]:
+    buckets = dict.fromkeys(bucket for one in items for bucket in one.data)
+    return {bucket: statistics.median(one.data[bucket] for one in items if bucket in one.data) for bucket in buckets}
 
 
 def encode(items: Sequence[DataItem]) -> str:

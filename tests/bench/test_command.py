@@ -21,6 +21,7 @@ from rich.console import Console
 from tutti.api.configuration import TuttiConfiguration
 from tutti_bench.command import command
 from tutti_bench.outcomes import Bars, Lines, Outcome, progress_on
+from tutti_bench.performance import in_turn
 from tutti_bench.results import encode, item, read_data_items
 from tutti_bench.stage import Contender
 
@@ -110,7 +111,7 @@ def test_pods_and_gangs_are_measured_on_a_cluster_of_its_own(folder):
 
 def test_a_given_scheduler_runs_the_same_and_the_ratio_is_told(folder):
     binary = executable(folder, FIRST_NODE.format(python=sys.executable))
-    more = ("--drain", "--against", f"kube-scheduler={binary}", "--data-items-dir", str(folder / "out"))
+    more = ("--drain", "--runs", "2", "--against", f"kube-scheduler={binary}", "--data-items-dir", str(folder / "out"))
     done = bench(folder, "few.yaml", "--embedded", "--only", "small", *more)
     assert done.returncode == 0, done.stderr
     last = done.stdout.strip().splitlines()
@@ -118,10 +119,18 @@ def test_a_given_scheduler_runs_the_same_and_the_ratio_is_told(folder):
     assert last[-1].startswith("Few/small/namespace-1")
     assert float(last[-1].split()[-1]) > 0
     items = read_data_items(next((folder / "out").iterdir()))
+    assert len(items) == len({(one.metric, one.labels["Scheduler"]) for one in items})  # medians of both runs
+    assert done.stderr.count("1/2 createNodes") == 4
     assert {(one.labels["Drain"], one.labels["Scheduler"]) for one in items} == {
         ("true", "tutti"), ("true", "kube-scheduler"),
     }  # fmt: skip
     assert not list(folder.glob("tutti-bench-*"))
+
+
+def test_each_scheduler_begins_as_often_as_the_other():
+    tutti, other = (Contender(name, name, starts=False) for name in ("tutti", "other"))
+    assert list(in_turn([tutti, other], 1)) == [tutti, other]
+    assert list(in_turn([tutti, other], 3)) == [tutti, other, other, tutti, tutti, other]
 
 
 @contextmanager

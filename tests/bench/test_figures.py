@@ -19,6 +19,7 @@ from tutti_bench.results import (
     item,
     judged,
     markdown,
+    medians,
     read_data_items,
     summary,
     threshold_of,
@@ -86,6 +87,24 @@ def test_data_items_have_the_shape_that_perf_dash_reads():
     )
     expected = "BenchmarkPerfScheduling_benchmark_misc_2026-01-02T03:04:05Z.json"
     assert file_name("misc", "2026-01-02T03:04:05Z") == expected
+
+
+def test_of_several_runs_the_median_of_each_figure_is_told():
+    """A run that was over too soon has no samples, and a figure of another scheduler is another item."""
+    found = [
+        item("a", "OverallThroughput", "pods/s", {"Average": 9.0}),
+        item("a", "SchedulingThroughput", "pods/s", {}),
+        item("a", "OverallThroughput", "pods/s", {"Average": 1.0}),
+        item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
+        item("a", "OverallThroughput", "pods/s", {"Average": 2.0}),
+        item("a", "OverallThroughput", "pods/s", {"Average": 7.0}, Scheduler="other"),
+    ]
+    assert medians(found) == [
+        item("a", "OverallThroughput", "pods/s", {"Average": 2.0}),
+        item("a", "SchedulingThroughput", "pods/s", {"Average": 4.0, "Perc99": 6.0}),
+        item("a", "OverallThroughput", "pods/s", {"Average": 7.0}, Scheduler="other"),
+    ]
+    assert medians(found[:1]) == found[:1]
 
 
 def test_data_items_are_read_again(tmp_path):
