@@ -382,6 +382,16 @@ def test_a_queue_that_is_off_is_told_until_what_it_lacks_is_there(hospital: Hosp
     hospital.recovers("queues")
 
 
+def test_a_label_that_nobody_reads_is_told_until_it_is_the_right_one(hospital: Hospital) -> None:
+    space = hospital.story.namespace
+    hospital.story.pod("rank-0", labels={"scheduling.tutti.dev/podgroup": "train"})
+    remedy = hospital.finds("labels", "Warning", "scheduling.tutti.dev/podgroup of 1 pod", f"{space}/rank-0")
+    assert "write the label scheduling.tutti.dev/pod-group" in remedy
+    hospital.story.core.delete_namespaced_pod("rank-0", space, grace_period_seconds=0)
+    hospital.story.gang("rank", 1, gpus=0)
+    hospital.recovers("labels")
+
+
 def test_a_shard_that_nobody_leads_is_told_until_a_process_is_run_for_it(hospital: Hospital) -> None:
     shards = [{"name": "gpu", "cohorts": ["all"]}]
     hospital.configure(lambda one: one.update(shards=shards))

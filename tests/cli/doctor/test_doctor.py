@@ -199,6 +199,12 @@ async def with_pods_of_a_queue_for_another(ward: Ward) -> None:
     await scene.create(ward.client, made)
 
 
+async def with_a_mistyped_label(ward: Ward) -> None:
+    for rank in range(2):
+        made = scene.pod("vision", f"rank-{rank}", 1, labels={"scheduling.tutti.dev/podgroup": "train"})
+        await scene.create(ward.client, made)
+
+
 async def with_devices_taken_beside(ward: Ward) -> None:
     nodes = json.loads(await ward.client.request("GET", "/api/v1/nodes"))["items"]
     on = nodes[0]["metadata"]["name"]
@@ -325,6 +331,13 @@ FAULTS = [
     (with_a_node_of_tomorrow, "clocks", "Bad", "node-of-tomorrow by 3", "NTP"),
     (with_pods_of_a_queue_for_another, "schedulers", "Bad", "vision/lost", "write schedulerName: tutti"),
     (with_devices_taken_beside, "schedulers", "Warning", "4 nvidia.com/gpu by 1 pod of default-scheduler", "taint"),
+    (
+        with_a_mistyped_label,
+        "labels",
+        "Warning",
+        "nobody reads label scheduling.tutti.dev/podgroup of 2 pods, as vision/rank-0",
+        "write the label scheduling.tutti.dev/pod-group where",
+    ),
     (without_figures, "metrics", "Bad", "nobody tells", "install metrics-server"),
     (
         with_a_queue_that_is_off,

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tutti.cli.doctor.findings import CheckUp, Finding, FindingVerdict, check_up, unknown
 from tutti.cli.doctor.installation import kinds_check, operator_check, rights_check, server_check, webhooks_check
+from tutti.cli.doctor.labels import labels_check
 from tutti.cli.doctor.reading import Patient
 from tutti.cli.doctor.shards import shards_check
 from tutti.cli.doctor.surroundings import clocks_check, metrics_check, queues_check, schedulers_check
@@ -38,6 +39,7 @@ CHECKS: Mapping[str, DoctorCheck] = MappingProxyType(
         "webhooks": webhooks_check,
         "clocks": clocks_check,
         "schedulers": schedulers_check,
+        "labels": labels_check,
         "metrics": metrics_check,
         "queues": queues_check,
         "shards": shards_check,

@@ -1,0 +1,78 @@
+"""The check of what pods have written on them: a key that nobody reads, and is nearly one that somebody does.
+
+Such a pod is not refused, and nothing is missing either: it runs alone, as a pod that names no gang and no queue does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Final
+
+from tutti.api.conventions.named_groups import POD_GROUP, PRIORITY_CLASS, QUEUE_NAME, TUTTI_KEYS, WORKLOAD
+from tutti.api.conventions.order_annotations import EXPECTED_SECONDS, PROGRESS, USER
+from tutti.api.conventions.speed_by_members import SPEED_BY_MEMBERS
+from tutti.api.messages import counted
+from tutti.cli.doctor.findings import Finding, good, warning
+from tutti.cli.doctor.reading import Json, Patient
+from tutti.cli.views.configuration import configuration_in
+from tutti.kube.resources import PODS
+
+LABELS: Final = frozenset((QUEUE_NAME, POD_GROUP, WORKLOAD, PRIORITY_CLASS))
+"""What is read of a pod's labels."""
+ANNOTATIONS: Final = frozenset((*TUTTI_KEYS, EXPECTED_SECONDS, PROGRESS, USER, SPEED_BY_MEMBERS)) - LABELS
+"""What is read of its annotations."""
+_OURS: Final = "tutti"
+_ALIKE: Final = 0.75  # pod-groups and podgroup are more, and all that we write ourselves is less
+_SHORT: Final = 5
+_LONGEST: Final = 317  # of a key of a label: a domain of 253, and a name of 63
+
+
+async def labels_check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look for pods of ours with a label that is nearly one that is read, or with an annotation in a label's place."""
+    ours = set((await configuration_in(patient.client)).configuration.scheduler_names)
+    mistaken: dict[tuple[str, str], list[str]] = {}
+    for pod in await patient.each(PODS):
+        if (pod.get("spec") or {}).get("schedulerName") in ours:
+            for found in mistaken_keys(pod):
+                mistaken.setdefault(found, []).append(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}")
+    for (written, meant), pods in sorted(mistaken.items()):
+        text = f"nobody reads {written} of {counted(len(pods), 'pod')}, as {pods[0]}: they run as if it were not there"
+        yield warning("labels", text, f"write the {meant} where these pods are made")
+    if not mistaken:
+        yield good("labels", "no pod of ours has one that is nearly what is read")
+
+
+def mistaken_keys(pod: Json) -> Iterator[tuple[str, str]]:
+    """Give what is written on a pod that nobody reads, and what was meant by it, each as `label KEY`."""
+    meta = pod["metadata"]
+    for kind, mine, other, others in (
+        ("label", LABELS, "annotation", ANNOTATIONS),
+        ("annotation", ANNOTATIONS, "label", LABELS),
+    ):
+        written: Mapping[str, str] = meta.get(f"{kind}s") or {}
+        elsewhere: Mapping[str, str] = meta.get(f"{other}s") or {}
+        for key in written.keys() - mine:
+            if key in others:
+                meant, its_kind = key, other
+            elif _OURS in key.rpartition("/")[0] and len(key) <= _LONGEST:
+                meant = _nearest(key)
+                its_kind = "label" if meant in LABELS else "annotation"
+            else:
+                continue
+            if meant and meant not in (written if its_kind == kind else elsewhere):
+                yield f"{kind} {key}", f"{its_kind} {meant}"
+
+
+def _nearest(key: str) -> str:
+    """Return the key that is read whose name is most like that of another one; "" where none is like it."""
+    name = _plain(key)
+    named = {_plain(one): one for one in (*LABELS, *ANNOTATIONS)}
+    begun = [one for one in sorted(named) if len(name) >= _SHORT and one.startswith(name)]
+    alike = begun or difflib.get_close_matches(name, sorted(named), n=1, cutoff=_ALIKE)
+    return named[alike[0]] if alike else ""
+
+
+def _plain(key: str) -> str:
+    return re.sub("[^a-z]", "", key.rpartition("/")[2].lower())
