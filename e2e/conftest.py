@@ -18,7 +18,7 @@ from e2e.harness.story import Story
 
 _numbers = itertools.count(1)
 # Longer than any one wait of a story: that one says what it has waited for.
-_STORY_SECONDS = 600
+_STORY_SECONDS = 1800
 # So many binds come through a doorway.
 _LETS = 30
 

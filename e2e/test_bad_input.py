@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from e2e.harness.processes import PATIENCE
 from e2e.harness.story import GROUP, Story
 
 
@@ -122,7 +123,7 @@ def test_a_gang_whose_members_ask_for_different_queues_is_told_who_asks_for_what
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tutti", "run", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_a_kubeconfig_that_does_not_exist_ends_the_start_with_2(tmp_path: Path) -> None:

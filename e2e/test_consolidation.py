@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
+import yaml
 
+from e2e.harness.frameworks import TEMPLATE
 from e2e.harness.story import Story
 
 QUEUE = "moving"
@@ -17,17 +17,17 @@ def scattered(story: Story, **consolidation: object) -> None:
         pytest.skip("nobody makes the pods of a controller anew")
     story.wait(lambda: not others(story), "what other stories have run here to be gone")
     story.queue(QUEUE, 16, **({"consolidation": consolidation} if consolidation else {}))
-    story.start_operator(victimsTimeoutSeconds=60)
     nodes = story.cluster.nodes
     assert len(nodes) == 4
-    cordon(story, nodes[1:], so=True)
-    for number, node in enumerate(nodes):
-        cordon(story, [node], so=False)
+    for node in nodes:
+        fill(story, f"filler-{node}", node)
+    story.start_operator(victimsTimeoutSeconds=600)
+    for number in range(4):
         story.crew(f"steady-{number}", 1, queue=QUEUE)
-        story.wait(lambda number=number: len(story.where("steady")) == number + 1, "a Job to have its node")
-        cordon(story, [node], so=True)
-    cordon(story, nodes, so=False)
+    story.wait(lambda: len(story.where("steady")) == 4, "each Job to have its node")
     assert len(set(story.where("steady").values())) == 4
+    for node in nodes:
+        story.core.delete_namespaced_pod(f"filler-{node}", story.namespace, grace_period_seconds=0)
 
 
 def others(story: Story) -> list[str]:
@@ -36,9 +36,10 @@ def others(story: Story) -> list[str]:
     return [pod.metadata.name for pod in pods if pod.spec.node_name in story.cluster.nodes]
 
 
-def cordon(story: Story, nodes: Iterable[str], *, so: bool) -> None:
-    for name in nodes:
-        story.core.patch_node(name, {"spec": {"unschedulable": so or None}})
+def fill(story: Story, name: str, node: str) -> None:
+    """A pod that somebody else has placed takes one GPU."""
+    spec = {**yaml.safe_load(TEMPLATE)["spec"], "schedulerName": "default-scheduler", "nodeName": node}
+    story.core.create_namespaced_pod(story.namespace, {"metadata": {"name": name}, "spec": spec})
 
 
 def moves(story: Story) -> list[dict[str, object]]:
@@ -77,7 +78,7 @@ def test_an_operator_that_is_killed_while_it_moves_comes_to_the_same_end(story: 
     story.wait(lambda: moves(story), "the moves to be written down")
 
     story.kill_operator()
-    story.start_operator(victimsTimeoutSeconds=60)
+    story.start_operator(victimsTimeoutSeconds=600)
 
     story.wait(lambda: len(story.where("whole")) == 2, "the gang to be bound")
     story.wait(lambda: len(story.living("steady")) == 4, "all Jobs to have nodes again")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.harness.installing import ROOT, Administrator, own_cluster
+from e2e.harness.processes import PATIENCE
 from e2e.harness.story import Story
 
 Ward = tuple[Story, Administrator]
@@ -25,7 +26,6 @@ def ward(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ward]:
         try:
             administrator.kubectl("create", "namespace", "tutti-system")
             administrator.apply("-k", str(ROOT / "manifests" / "overlays" / "default"))
-            administrator.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
             story.start_operator(**{**administrator.configuration(), "metrics": {"bindAddress": "127.0.0.1:0"}})
             yield story, administrator
         finally:
@@ -36,13 +36,12 @@ def ward(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ward]:
 def findings(story: Story) -> dict[str, Finding]:
     """What it says, by check."""
     command = [sys.executable, "-m", "tutti", "doctor", "--kubeconfig", str(story.cluster.kubeconfig), "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
     return {one["check"]: one for one in (told["findings"] if isinstance(told, dict) else told)}
 
 
-@pytest.mark.timeout(300)
 def test_faults_of_an_installation_are_found_one_by_one_with_their_remedies(ward: Ward) -> None:
     story, administrator = ward
     story.queue("team", 4)

@@ -58,7 +58,7 @@ class Hospital:
         container = {"name": "tutti", "readinessProbe": None, "livenessProbe": None}
         change = {"spec": {"template": {"spec": {"containers": [container]}}}}
         self._patch_deployment("--type=strategic", "-p", json.dumps(change))
-        self.story.wait(self._placed_and_ready, "the Deployment to be ready", seconds=120)
+        self.story.wait(self._placed_and_ready, "the Deployment to be ready")
 
     def _placed_and_ready(self) -> bool:
         core, node = self.story.core, {"kind": "Node", "name": self.story.cluster.nodes[0]}

@@ -8,11 +8,10 @@ import pytest
 from kubernetes import client
 
 from e2e.harness.installing import Administrator
+from e2e.harness.processes import PATIENCE
 from e2e.harness.servers import Server
 from e2e.harness.story import Story
 from e2e.test_whole_for_life import two_and_two
-
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -52,17 +51,17 @@ def test_members_of_a_node_that_is_drained_go_elsewhere_and_the_others_stay(
 
     if killed == "operator":
         story.kill_operator()
-    drain = ("kubectl", "drain", drained, "--pod-selector=app=train", "--timeout=150s")
+    drain = ("kubectl", "drain", drained, "--pod-selector=app=train", f"--timeout={PATIENCE}s")
     leaving = administrator.begin(*drain)
     story.wait(lambda: not before.keys() <= story.living("train").keys(), "the first to leave")
     if killed == "operator":
         story.start_operator()
     if server is not None:
         server.restart(server.api, 3)
-        leaving.communicate(timeout=160)  # it gives up where nobody answers, and is begun again
+        leaving.communicate(timeout=PATIENCE + 10)  # it gives up where nobody answers, and is begun again
         leaving = administrator.begin(*drain)
 
-    said, _ = leaving.communicate(timeout=160)
+    said, _ = leaving.communicate(timeout=PATIENCE + 10)
     assert leaving.returncode == 0, said
     story.wait(lambda: ready(story) == 4, "the gang to be whole")
     after = story.living("train")

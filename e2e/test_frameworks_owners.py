@@ -34,6 +34,7 @@ from e2e.harness.plays import (
     ray_spec,
     role,
 )
+from e2e.harness.processes import PATIENCE
 from e2e.harness.rights import unreadable
 from e2e.harness.story import Story
 
@@ -206,6 +207,6 @@ def test_a_description_that_is_wrong_is_told_at_the_start(story: Story) -> None:
     wrong = {**yaml.safe_load(SOLVER), "gang": "Sometimes"}
     story.start_operator(frameworks=[yaml.safe_load(SOLVER), wrong])
     assert story.operator is not None
-    assert story.operator.wait(60) == 2
+    assert story.operator.wait(PATIENCE) == 2
     assert "frameworks[1].gang: must be 'Together', 'Requested', 'Alone'" in story.log.read_text()
     story.operator = None

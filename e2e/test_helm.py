@@ -11,7 +11,7 @@ from kubernetes import client
 from e2e.harness.helm import NAMESPACE, PREVIOUS, Helm, begin_test, chart_of_before
 from e2e.harness.installing import ROOT, Administrator, own_cluster
 from e2e.harness.kubelets import has_account
-from e2e.harness.processes import wait_for
+from e2e.harness.processes import PATIENCE, wait_for
 from e2e.harness.story import Story
 from tests.manifests.helm import sdk
 
@@ -34,7 +34,7 @@ def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Story
 
 def start(story: Story, administrator: Administrator) -> None:
     """Start the operator with what the chart has configured, at an address of this machine."""
-    administrator.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    administrator.wait_established()
     story.start_operator(**{**administrator.configuration(), "metrics": {"bindAddress": "127.0.0.1:0"}})
 
 
@@ -59,12 +59,12 @@ def it_goes_on(story: Story, places: dict[str, str]) -> None:
 
 def its_test_passes(story: Story) -> None:
     """`helm test` says so when its pod was placed, and has ended well."""
-    test = begin_test(story.cluster, 60)
+    test = begin_test(story.cluster, PATIENCE)
     here, story.namespace = story.namespace, NAMESPACE
     story.wait(lambda: bool(story.where("tutti-test")), "the pod of the test to be bound")
     story.finish("tutti-test")
     story.namespace = here
-    said, _ = test.communicate(timeout=60)
+    said, _ = test.communicate(timeout=PATIENCE)
     assert test.returncode == 0, said
 
 

@@ -30,18 +30,16 @@ def test_a_gang_waits_for_its_data_and_then_goes_without_also_after_a_restart(st
     holds: dict[str, str | None] = {f"fluid.io/s-{story.namespace}-images": "true"}
     story.label_nodes(nodes, own)
     story.label_nodes(nodes[:1], holds)
-    settings: dict[str, Any] = {"profiles": [{"schedulerName": "tutti", "dataLocality": {"waitSeconds": 4}}]}
-    story.start_operator(**settings)
+    story.start_operator(**waiting(3600))
     story.pod("there", gpus=2, selector={"kubernetes.io/hostname": nodes[0]})
     story.wait(lambda: story.where("there") == {"there": nodes[0]}, "the node with the data to be taken")
     gang(story, "reads", 2, own, {DATASET: "images"}, gpus=1)
     story.wait(lambda: story.why("reads").get("reason") == "WaitingForData", "the gang to wait for its data")
-    since = story.why("reads")["details"]["passedUpSince"]
+    assert story.why("reads")["details"]["passedUpSince"]
     story.kill_operator()
-    story.start_operator(**settings)
+    story.start_operator(**waiting(4))
 
-    story.wait(lambda: set(story.where("reads").values()) == {nodes[1]}, "the gang to go elsewhere in the end", 60)
-    assert since
+    story.wait(lambda: set(story.where("reads").values()) == {nodes[1]}, "the gang to go elsewhere in the end")
     story.label_nodes(nodes, dict.fromkeys([*own, *holds]))
 
 
@@ -71,6 +69,11 @@ def test_work_waits_for_the_flavor_in_which_it_ends_first(story: Story) -> None:
 
     story.wait(lambda: set(story.where("second").values()) == {nodes[0]}, "the second to take the fast one")
     story.label_nodes(nodes, {"e2e.example.com/kind": None})
+
+
+def waiting(seconds: int) -> dict[str, Any]:
+    """A configuration with which work waits so long for its data."""
+    return {"profiles": [{"schedulerName": "tutti", "dataLocality": {"waitSeconds": seconds}}]}
 
 
 def gang(

@@ -32,7 +32,7 @@ def test_a_gang_as_large_as_all_pretended_nodes_is_bound_whole(story: Story) -> 
     tolerates = [{"key": PRETENDED, "operator": "Exists"}]
     story.gang("large", len(nodes), gpus=GPUS, selector={"type": "kwok"}, tolerations=tolerates)
 
-    story.wait(lambda: len(story.where("large")) == len(nodes), "the whole gang to be bound", seconds=120)
+    story.wait(lambda: len(story.where("large")) == len(nodes), "the whole gang to be bound")
 
     assert len(set(story.where("large").values())) == len(nodes)  # eight GPUs each: one on each node
 

@@ -62,5 +62,5 @@ def test_hot_nodes_take_nobody_until_they_have_cooled(story: Story, meter: Meter
 
     meter.say(**{nodes[1]: 0})  # a hollow kubelet has one core in all
 
-    story.wait(lambda: set(story.where("ring").values()) == {nodes[1]}, "the gang to be bound where it is cool", 90)
+    story.wait(lambda: set(story.where("ring").values()) == {nodes[1]}, "the gang to be bound where it is cool")
     story.label_nodes(nodes, {"e2e.example.com/measured": None})

@@ -72,7 +72,7 @@ def test_who_runs_with_a_claim_that_somebody_changes_or_removes_is_told_and_runs
     said = {"train-0": "does not exist any more", "train-1": "has no devices any more"}
     if not story.cluster.kubelets:  # the claim controller writes who runs on its claim again
         said["train-2"] = "is not reserved for it any more"
-    story.wait(lambda: all(lost(story, pod) for pod in said), "those who run to be told of it", seconds=120)
+    story.wait(lambda: all(lost(story, pod) for pod in said), "those who run to be told of it")
 
     for pod, text in said.items():
         (note,) = lost(story, pod)
@@ -81,7 +81,7 @@ def test_who_runs_with_a_claim_that_somebody_changes_or_removes_is_told_and_runs
     assert story.where("train") == where
     story.kill_operator()
     story.start_operator()
-    story.wait(lambda: all(times(story, pod) == 2 for pod in said), "the next operator to add to these", seconds=120)
+    story.wait(lambda: all(times(story, pod) == 2 for pod in said), "the next operator to add to these")
     gang(story, "next", 2, device_class)
     story.wait(lambda: len(story.where("next")) == 2, "the next gang to be bound")
 
@@ -117,7 +117,7 @@ def test_a_gang_whose_claim_is_changed_before_it_is_bound_goes_back_and_starts_w
     else:
         story.wait(lambda: gave_up(story), "the reservation to be given back")
 
-    story.wait(lambda: attach(story) and len(story.where("train")) == 3, "the whole gang to be bound", seconds=120)
+    story.wait(lambda: attach(story) and len(story.where("train")) == 3, "the whole gang to be bound")
     devices = taken(story)
     assert len(devices) == len(set(devices)) == 3
     for claim in claims(story):

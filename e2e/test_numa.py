@@ -95,7 +95,7 @@ def test_zones_are_given_once_while_the_agent_reports_late(story: Story, agent: 
 
     agent.report([1, 1])
 
-    story.wait(lambda: len(story.where("second")) == 2, "the second pair to be bound once zones are free", 90)
+    story.wait(lambda: len(story.where("second")) == 2, "the second pair to be bound once zones are free")
 
 
 def test_a_report_that_cannot_be_right_is_told_on_the_report(story: Story, agent: Agent) -> None:

@@ -50,7 +50,6 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         yield story, administrator, replicas
 
 
-@pytest.mark.timeout(600)
 def test_who_looks_at_the_standby_goes_on_looking_when_the_leader_dies(pair: Pair) -> None:
     story, administrator, (first, second) = pair
     ports = [port_of(story, one) for one in (first, second)]

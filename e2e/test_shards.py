@@ -69,7 +69,7 @@ def test_each_shard_binds_its_own_and_what_leaves_a_dead_one_is_taken_over(
         gone = next(node for node in nodes)
         story.label_nodes((gone,), {"pool": None})
         story.wait(lambda: has(story, gone) == "default", "the node to be taken over from the dead")
-        assert left.said("stands_in")
+        story.wait(lambda: left.said("stands_in"), "it to say in whose place it is")
         labels = {"scheduling.tutti.dev/queue-name": f"{story.namespace}-q"}
         story.pod("c", selector={"kubernetes.io/hostname": gone}, labels=labels)
         story.wait(lambda: story.node_of("c") == gone, "a pod to be bound there")

@@ -16,8 +16,6 @@ from e2e.harness.processes import Switched
 from e2e.harness.servers import Server
 from e2e.harness.story import GROUP, Story
 
-pytestmark = pytest.mark.timeout(600)
-
 HOST = "kubernetes.io/hostname"
 RACK = "e2e.example.com/rack"
 TURNS, STALL = 15, 3

@@ -61,4 +61,5 @@ def _at(document: dict[str, Any], port: int, name: str) -> dict[str, Any]:
     for one in document["webhooks"]:
         path = one["clientConfig"].pop("service")["path"]
         one["clientConfig"]["url"] = f"https://127.0.0.1:{port}{path}"
+        one["timeoutSeconds"] = 30  # as long as may be: who is not answered on a busy machine goes without
     return document

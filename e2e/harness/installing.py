@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from e2e.harness.clusters import Cluster, started, unavailable
+from e2e.harness.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,11 @@ class Administrator:
     def apply(self, *what: str) -> None:
         """Apply manifests, and wait until our kinds are served."""
         self.kubectl("apply", "--server-side", "--force-conflicts", *what)
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        self.wait_established()
+
+    def wait_established(self) -> None:
+        """Wait until our kinds are served."""
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={PATIENCE}s")
 
     def configuration(self) -> dict[str, object]:
         """The configuration that the operator's pod would have mounted."""

@@ -129,7 +129,7 @@ def managed(server: Server, assets: Path) -> Iterator[Switched]:
     log = server.folder / "manager.log"
     with Switched(command, log) as manager:
         with client_of(server) as core:
-            wait_for(lambda: has_account(core, "default"), "a service account for `default`", manager.process, log, 120)
+            wait_for(lambda: has_account(core, "default"), "a service account for `default`", manager.process, log)
         yield manager
 
 

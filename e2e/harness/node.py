@@ -241,7 +241,7 @@ def real_node(server: Server, assets: Path) -> Iterator[Node]:
                     client_of(server) as core,
                 ):
                     ready = f"{NODE} to be ready"
-                    wait_for(lambda: is_ready(core, NODE), ready, kubelet, said, 120)
+                    wait_for(lambda: is_ready(core, NODE), ready, kubelet, said)
                     yield node
             finally:
                 node.clear()

@@ -44,7 +44,7 @@ def install_by_chart(administrator: Administrator, cluster: Cluster, folder: Pat
         helm.install(webView={"enabled": True})
     finally:
         helm.close()
-    administrator.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    administrator.wait_established()
 
 
 def address_of_pages(administrator: Administrator) -> tuple[int, int, int]:
@@ -72,7 +72,7 @@ def begin_replica(story: Story, administrator: Administrator, folder: Path, name
     here = {"metrics": {"bindAddress": _ANYWHERE, "secureBindAddress": _ANYWHERE}, "ui": {"bindAddress": _ANYWHERE}}
     replica = Replica(launched(account, log, {**administrator.configuration(), **here}), log)
     try:
-        story.wait(lambda: replica.said(until), f"the {name} replica to say {until}", seconds=60)
+        story.wait(lambda: replica.said(until), f"the {name} replica to say {until}")
     except BaseException:
         replica.stop()
         raise
@@ -81,7 +81,7 @@ def begin_replica(story: Story, administrator: Administrator, folder: Path, name
 
 def port_of(story: Story, replica: Replica) -> int:
     """The port that a replica serves pages on, once it does."""
-    story.wait(lambda: replica.said("serving_pages"), "pages to be served", seconds=60)
+    story.wait(lambda: replica.said("serving_pages"), "pages to be served")
     return int(next(line["port"] for line in replica.lines() if line.get("event") == "serving_pages"))
 
 

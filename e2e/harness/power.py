@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from e2e.harness.kubelets import is_ready
+from e2e.harness.processes import PATIENCE
 from e2e.harness.story import Story
 
-SOON = 120
+SOON = PATIENCE
 """Seconds within which a cluster has noticed that a node is silent, or is there again, and has done what follows."""
 
 

@@ -15,6 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
+PATIENCE = 300
+"""Seconds after which what is waited for will not come: far more than it takes on a slow and busy machine."""
+
 # Below what systems give to connections that go out (Linux from 32,768, others from 49,152): a port from there may be
 # such a connection's by the time somebody listens on it, and stays so for as long as a watch lasts.
 _PORTS = range(15_000, 32_000)
@@ -125,7 +128,7 @@ class Pollable(Protocol):
 
 
 def wait_for(
-    so: object, what: str, process: Pollable | None = None, log: Path | None = None, seconds: float = 60
+    so: object, what: str, process: Pollable | None = None, log: Path | None = None, seconds: float = PATIENCE
 ) -> None:
     """Wait until `so()` is true; say what was waited for, and the end of the log, where it does not become so."""
     assert callable(so)

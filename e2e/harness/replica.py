@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from e2e.harness.processes import PATIENCE
+
 if TYPE_CHECKING:
     from e2e.harness.story import Story
 
@@ -153,7 +155,7 @@ class Replica:
         """Ask it to end; returns its exit code."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(60)
+        return self._process.wait(PATIENCE)
 
     def bound(self) -> set[str]:
         """The uids of the pods that it has decided to bind."""

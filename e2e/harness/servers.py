@@ -41,7 +41,7 @@ class Server:
     def wait_ready(self) -> None:
         """Wait until it is ready, at its start or after one of its processes was started anew."""
         what = "kube-apiserver to be ready"
-        wait_for(lambda: is_ready(self.url, self.token), what, self.api.process, self.api.log, 120)
+        wait_for(lambda: is_ready(self.url, self.token), what, self.api.process, self.api.log)
 
     def restart(self, process: Switched, seconds: float) -> None:
         """Kill one of the two, and have it back, and the API server ready, after so many seconds without it."""

@@ -14,7 +14,7 @@ from kubernetes import client
 
 from e2e.harness.clusters import Cluster
 from e2e.harness.kubelets import has_account
-from e2e.harness.processes import wait_for
+from e2e.harness.processes import PATIENCE, wait_for
 from e2e.harness.replica import OperatorProcess, binds, launched
 
 GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
@@ -42,7 +42,7 @@ class Story:
         self._told = itertools.count(1)
         self.core.create_namespace({"metadata": {"name": namespace}})
         if cluster.replica_sets:
-            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account", seconds=120)
+            wait_for(lambda: has_account(self.core, namespace), "the namespace to have a service account")
 
     def close(self) -> None:
         """Stop the operator and remove what the story has made; nobody is left to take finalizers off."""
@@ -75,7 +75,7 @@ class Story:
             return None
         self.operator.send_signal(signal.SIGTERM)
         self.operator.send_signal(signal.SIGCONT)  # a story may have failed while it stood still
-        code = self.operator.wait(60)
+        code = self.operator.wait(PATIENCE)
         self.operator = None
         return code
 
@@ -375,7 +375,7 @@ class Story:
         found = self.custom.list_namespaced_custom_object("events.k8s.io", "v1", self.namespace, "events")["items"]
         return list(found)
 
-    def wait(self, so: Callable[[], object], what: str, seconds: float = 120) -> None:
+    def wait(self, so: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something is so; fails with the end of the operator's log."""
         wait_for(so, what, self.operator, self.log, seconds)
 
