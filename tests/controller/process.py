@@ -24,11 +24,11 @@ from tutti.kube.retry import retrying
 
 ROOT = Path(__file__).parents[2]
 API = "scheduling.tutti.dev/v1alpha1"
-PATIENCE = 150
+PATIENCE = 300
 LONGEST_LINE = 1 << 20
 CRDS = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
-# Elections that a test can wait for.
-ELECTION = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1}
+# Elections that a test can wait for, and that nobody loses who has to wait for a busy machine.
+ELECTION = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 1}
 
 
 class Forked:

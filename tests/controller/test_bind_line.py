@@ -77,7 +77,7 @@ async def test_binds_that_have_to_go_on_hold_up_none_that_come_after_them():
 
     async with serving(answer, concurrency=2) as server, dispatching(server.client, observe) as dispatch:
         dispatch.carry_out(binds(*unclear, *plain))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await all_plain.wait()
         assert not set(unclear) & set(answers)
         read.set()

@@ -85,5 +85,5 @@ async def test_a_waiter_gets_the_version_it_has_not_seen():
     assert not waiting.done()
 
     catalogue.seen("Topology", {"metadata": {"name": "racks"}})
-    assert await asyncio.wait_for(waiting, 5) == 1
+    assert await asyncio.wait_for(waiting, 60) == 1
     assert await catalogue.changed(0) == 1

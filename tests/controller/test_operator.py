@@ -82,7 +82,7 @@ async def test_a_gang_is_bound_whole_and_everything_says_so(cluster, running):
     assert 'kueue_admitted_workloads_total{cluster_queue="cq"} 1.0' in metrics
     assert "scheduler_pod_scheduling_sli_duration_seconds_count 3.0" in metrics
     assert "tutti_partial_gangs 0.0" in metrics
-    assert running.said("workload_scheduled", name="trio", queue="cq", pods=3)
+    await running.says("workload_scheduled", name="trio", queue="cq", pods=3)
     await until(lambda: told(cluster, "Scheduled", "trio"))
 
 

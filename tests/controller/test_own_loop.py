@@ -63,7 +63,7 @@ async def test_it_goes_on_while_this_loop_is_busy(own):
 
     task = asyncio.ensure_future(own.run(going()))
     await asyncio.sleep(0)
-    assert half.wait(20)  # this loop does nothing else meanwhile
+    assert half.wait(60)  # this loop does nothing else meanwhile
     whole.set()
     await task
     assert steps == list(range(20))

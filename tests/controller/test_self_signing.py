@@ -346,7 +346,7 @@ async def test_who_is_told_to_stop_while_the_certificate_comes_stops(steps):
     for _ in range(steps):
         await asyncio.sleep(0)
     serving.cancel()
-    done, _ = await asyncio.wait({serving}, timeout=30)
+    done, _ = await asyncio.wait({serving}, timeout=60)
     assert done
     assert serving.cancelled()
 

@@ -19,7 +19,7 @@ async def test_a_crash_stops_the_process_and_is_raised_in_the_end():
     stop, health = asyncio.Event(), Health()
     supervisor = Supervisor(work, stop=stop, health=health)
     supervisor.start()
-    await asyncio.wait_for(stop.wait(), 5)
+    await asyncio.wait_for(stop.wait(), 60)
     await supervisor.finished()
 
     assert not health.alive["engine"]().ok
@@ -121,12 +121,12 @@ async def test_whichever_of_events_and_tasks_is_first_ends_the_wait_and_nothing_
     never, event = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(never.wait())
     failing = asyncio.create_task(fail())
-    await asyncio.wait_for(first_of(running, failing, never), 5)
+    await asyncio.wait_for(first_of(running, failing, never), 60)
     assert failing.done()
     assert not running.done()
 
     event.set()
-    await asyncio.wait_for(first_of(running, event), 5)
+    await asyncio.wait_for(first_of(running, event), 60)
     assert not running.done()
 
     with pytest.raises(ValueError, match="broken"):

@@ -110,7 +110,7 @@ async def test_who_sends_no_body_does_not_keep_others_from_their_turn(monkeypatc
         for number, (_, writer) in enumerate(asking):  # a body comes with its head: it is there when its turn comes
             writer.write(head + (b"{" if number < 2 * MOST_AT_ONCE else body.ljust(100)))
             await writer.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             said = [(await reader.readline()).split()[1] for reader, _ in asking]
         assert said == [b"408"] * 2 * MOST_AT_ONCE + [b"200"] * 5
         for _, writer in asking:

@@ -72,5 +72,5 @@ def metric(server, name, **labels):
 
 async def anew(informer):
     """Have everything listed anew; not to be waited for long."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await informer.list_anew()

@@ -88,7 +88,7 @@ async def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(serve):
     server = await serve(answer)
     await server.client.request("POST", "/x", body=b"{}")  # so there is a connection, and all the time is the answer's
     with pytest.raises(UnknownOutcome):
-        await server.client.request("POST", "/silent", body=b"{}", timeout_seconds=0.05)
+        await server.client.request("POST", "/silent", body=b"{}", timeout_seconds=0.5)
 
 
 async def test_a_redirect_is_a_refusal(serve):

@@ -23,7 +23,7 @@ class Drawn(Backoff):
 
 async def fails(informer) -> None:
     """Return once an informer has been interrupted."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while informer.problem is None:  # noqa: ASYNC110 - the informer has no event for it
             await asyncio.sleep(0)  # it may be over in a moment
 
@@ -38,7 +38,7 @@ def expire(collection) -> None:
 async def away(server, collection, backoff) -> None:
     """Have the server be away until it was tried in vain several times."""
     await server.go_away()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while backoff.waits < 5:  # noqa: ASYNC110 - the backoff has no event for it
             await asyncio.sleep(0.001)
     expire(collection)
@@ -90,7 +90,7 @@ async def test_a_watch_that_is_opened_only_to_say_that_it_is_too_old_is_no_recov
             await away(server, collection, backoff)
             await server.come_back(collection.handle)
             await world.until({"a": 1, "b": 2})
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while informer.problem is not None:  # noqa: ASYNC110 - the informer has no event for it
                     await asyncio.sleep(0.001)
     told = [line["event"] for line in said if line["log_level"] != "debug"]
@@ -105,7 +105,7 @@ async def test_a_watch_on_which_nothing_is_told_is_a_recovery_all_the_same(serve
         await informer.synced.wait()
         collection.end_watches()
         await fails(informer)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while informer.problem is not None:  # noqa: ASYNC110 - the informer has no event for it
                 await asyncio.sleep(0.001)
     assert len(world.history) == 1
@@ -122,7 +122,7 @@ async def test_what_one_informer_has_found_to_be_back_another_need_not_wait_for(
 
     server, world, others = await serve(handle), World(), World()
     patient = Backoff(first=3600, longest=3600)
-    async with asyncio.timeout(10), informing(server, world, backoff=patient, streams=False) as informer:
+    async with asyncio.timeout(60), informing(server, world, backoff=patient, streams=False) as informer:
         await fails(informer)
         pods.put("a", value=1)
         async with informing(server, others, resource=NODES, streams=False) as other:
@@ -157,7 +157,7 @@ async def test_nobody_waits_for_long_for_a_server_that_cannot_be_connected_to(se
     collection.put("a", value=1)
     server, world = await serve(collection.handle), World()
     await server.go_away()
-    async with asyncio.timeout(10), informing(server, world, backoff=Backoff(first=3600, longest=3600)) as informer:
+    async with asyncio.timeout(60), informing(server, world, backoff=Backoff(first=3600, longest=3600)) as informer:
         await fails(informer)
         await server.come_back(collection.handle)
         await informer.synced.wait()

@@ -130,7 +130,7 @@ async def test_the_official_client_reads_writes_and_watches(official):
                 spec=client.V1PodSpec(node_name="node-0000", containers=[client.V1Container(name="c", image="i:1")]),
             ),
         )
-        for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=10):
+        for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=60):
             if event["object"].status.phase == "Running":
                 break
         core.patch_namespaced_pod("p", "default", {"metadata": {"labels": {"a": "b"}}})
@@ -162,10 +162,10 @@ async def test_the_official_clients_informer_follows_pods(official):
             informer.add_event_handler(kind, tell(kind))
         informer.start()
         try:
-            assert happened[ADDED].wait(10)
+            assert happened[ADDED].wait(60)
             core.patch_namespaced_config_map("before", "default", {"data": {"a": "b"}})
             core.delete_namespaced_config_map("before", "default")
-            assert happened[DELETED].wait(10)
+            assert happened[DELETED].wait(60)
             return seen, informer.cache.list_keys()
         finally:
             informer.stop()

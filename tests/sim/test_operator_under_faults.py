@@ -49,7 +49,7 @@ async def embedded():
 @pytest.fixture
 async def cluster(embedded):
     access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
-    async with Client(Credentials.fixed(access), user_agent="test", timeout_seconds=5) as client:
+    async with Client(Credentials.fixed(access), user_agent="test", timeout_seconds=30) as client:
         found = Cluster(client)
         await found.install_crds()
         await found.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))

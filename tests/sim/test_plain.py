@@ -50,7 +50,7 @@ def on_a_connection(talk):
     """Run a conversation over one connection to a cluster."""
 
     async def run():
-        async with asyncio.timeout(30), EmbeddedCluster(nodes=0, token="t", controllers=False) as cluster:
+        async with asyncio.timeout(60), EmbeddedCluster(nodes=0, token="t", controllers=False) as cluster:
             host, port = cluster.url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             try:
@@ -201,7 +201,7 @@ def test_what_is_sent_while_an_answer_is_worked_on_is_read_no_further_than_a_bod
         assert asked_for == ["/first", "/second", "/third"]
         assert pipe.done == ["pause", "write", "resume", "write", "write"]
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_what_raises_is_told_as_an_error_and_ends_the_connection():
@@ -219,4 +219,4 @@ def test_what_raises_is_told_as_an_error_and_ends_the_connection():
         writer.close()
         server.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -360,7 +360,7 @@ class Server:
         reader, writer = await asyncio.open_connection(host, int(port))
         try:
             writer.write(data)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 answer = await reader.read()
         finally:
             writer.close()

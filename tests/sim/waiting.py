@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-async def until(cluster, so, seconds=20.0):
+async def until(cluster, so, seconds=120.0):
     """What `so` gives, once it is true; it is asked after each write."""
     written = asyncio.Event()
 

@@ -40,7 +40,7 @@ def pods(mirror: ClusterMirror) -> set[str]:
 
 
 async def until(mirror: ClusterMirror, condition) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             mirror.changed.clear()
             await mirror.changed.wait()

@@ -176,7 +176,7 @@ def trying(monkeypatch) -> Iterator[threading.Event]:
     may, try_all = threading.Event(), standing.engine_answers
 
     def tried(*asked: Any) -> standing.Answers:
-        assert may.wait(30)
+        assert may.wait(60)
         return try_all(*asked)
 
     monkeypatch.setattr(standing, "engine_answers", tried)
