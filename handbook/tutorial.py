@@ -23,6 +23,8 @@ LAST_OF_THE_BEGINNING = "train() {"
 """What the last block has in it that other pages go on from."""
 PORT = "8080"
 """The port that pages name; a free one is taken in its place."""
+PATIENCE = {"--timeout=60s": "--timeout=600s", "--retry 60": "--retry 600"}
+"""For how long readers wait for what a command has begun, and what a busy machine is given in its place."""
 
 
 def beginning() -> list[Step]:
@@ -44,7 +46,14 @@ async def _run(blocks: list[Step]) -> list[str]:
     port = str(free_port())
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     async with shell(ROOT, {"PATH": path}) as running:
-        return [(await running.run(step.command.replace(PORT, port))).replace(port, PORT) for step in blocks]
+        return [(await running.run(_as_run(step.command, port))).replace(port, PORT) for step in blocks]
+
+
+def _as_run(command: str, port: str) -> str:
+    """A command as it is run here."""
+    for shown, taken in {PORT: port, **PATIENCE}.items():
+        command = command.replace(shown, taken)
+    return command
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 600
 _END_OF_GROUP = """
 cat > /dev/null  # nothing is written: it ends when the other end of its pipe is closed, or whoever held that is gone
 kill -TERM -- "-$1" || exit 0

@@ -83,7 +83,7 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     files = [str(folder / one) if one.endswith(".yaml") else one for one in arguments]
     return subprocess.run(
         [sys.executable, "-c", source, "bench", *files],
-        capture_output=True, text=True, check=False, env=environment, timeout=220,
+        capture_output=True, text=True, check=False, env=environment, timeout=800,
     )  # fmt: skip
 
 

@@ -17,9 +17,6 @@ async def _against_embedded(names):
         return await replay_all(cluster.url, cluster.token, {name: CASES[name] for name in names})
 
 
-pytestmark = pytest.mark.timeout(600)  # whoever asks first has all of them replayed
-
-
 @pytest.fixture(scope="module")
 def faults(request):
     """What differs, for each of the cases that were selected, replayed together against one cluster."""

@@ -60,7 +60,7 @@ class Wire:
 
     async def send(self, step: dict[str, Any], method: str, path: str) -> Answer:
         """Send a request and read the whole answer."""
-        timeout = aiohttp.ClientTimeout(total=step.get("timeout", 30))
+        timeout = aiohttp.ClientTimeout(total=step.get("timeout", 90))
         async with self.session.request(method, self.base + path, timeout=timeout, **self.options(step, method)) as got:
             return Answer(got.status, got.headers, (await got.read()).decode("utf-8", "replace"))
 
@@ -84,7 +84,7 @@ class Watch:
         self._task = asyncio.create_task(self._pump())
 
     async def opened(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             await self._opened.wait()
 
     async def _pump(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 import aiohttp
-import pytest
 import yaml
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
@@ -75,7 +74,6 @@ def all_asked(method, path, query):
             yield (ask[0], BESIDE[ask[1]], *ask[2:])
 
 
-@pytest.mark.timeout(600)  # every kind is watched through a proxy, and what happens takes many turns of all
 async def test_a_full_life_needs_every_right_of_the_role_and_no_other(bare, cluster, tmp_path):
     authorizer = Authorizer()
     async with recorded(bare.url, authorizer) as proxy:

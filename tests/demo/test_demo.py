@@ -28,7 +28,7 @@ async def demo_with(*arguments: str, directory: Path) -> AsyncIterator[Process]:
     """A running demo, which is asked to end if a test fails before it has."""
     environment = {**os.environ, "TMPDIR": str(directory), "COLUMNS": "80", "HTTPS_PROXY": "http://127.0.0.1:9"}
     demo = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", DEMO, "demo", "--limit", "100", *arguments, stdout=PIPE, stderr=PIPE, env=environment
+        sys.executable, "-c", DEMO, "demo", "--limit", "600", *arguments, stdout=PIPE, stderr=PIPE, env=environment
     )
     try:
         yield demo
@@ -133,7 +133,7 @@ async def starts(command: list[str]) -> None:
     """The gang that a command makes, as it is printed, gets its nodes."""
     if shutil.which(command[0]) is None:
         return
-    wait = ["wait", "-n", "team-a", "podgroup/trio", "--for=condition=Scheduled", "--timeout=60s"]
+    wait = ["wait", "-n", "team-a", "podgroup/trio", "--for=condition=Scheduled", "--timeout=300s"]
     for one in (command, [*command[: command.index("apply")], *wait]):
         process = await asyncio.create_subprocess_exec(*one, cwd=ROOT, stdout=PIPE, stderr=STDOUT)
         out, _ = await process.communicate()

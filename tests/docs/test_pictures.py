@@ -33,7 +33,6 @@ def is_shown(name: str, made: Made) -> None:
         assert made.table in page, f"make pictures: the table of {PAGES[name]} is of an older run"
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", QUICK)
 def test_what_a_page_shows_is_what_a_run_comes_to_now(name: str) -> None:
     is_shown(name, QUICK[name]())
@@ -44,7 +43,6 @@ def test_what_takes_minutes_to_play_is_shown_as_it_was_played(name: str) -> None
     is_shown(name, SLOW[name])
 
 
-@pytest.mark.timeout(300)
 def test_an_order_that_is_played_again_comes_to_the_figures_that_are_kept() -> None:
     assert order_of("helios", "Shortest") == kept()["orders"]["helios"]["Shortest"]
 

@@ -251,7 +251,6 @@ def test_deciding_a_queued_pod_goes_through_the_engine_of_users():
     assert queued_pod().calls == queued_pod().calls, "what has been read once is remembered; else all is the same"
 
 
-@pytest.mark.timeout(300)
 def test_what_is_printed_is_counted_on_this_source_tree(capsys: pytest.CaptureFixture[str]):
     main(["-o", "json", "--names"])
     said = json.loads(capsys.readouterr().out)

@@ -97,7 +97,6 @@ def writes_of(name: str) -> tuple[int, Outcome]:
     return nobody.count, outcome
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", STORIES)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_any_write_it_reaches_the_same_end(name: str, when: str):

@@ -17,7 +17,6 @@ from tests.simulation.test_mutations import BREAKAGES, SHARED
 from tests.simulation.world import World
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("said", "breakage", "scenarios"),
     [

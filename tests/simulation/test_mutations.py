@@ -329,7 +329,6 @@ def test_what_everybody_comes_across_ends_well(scenario):
     assert play(scenario).violations == []
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_the_simulation_finds_it(monkeypatch: pytest.MonkeyPatch, breakage: str):
     BREAKAGES[breakage](monkeypatch)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.simulation.soak import SLACK, soaked
 
 EVERY_SECONDS = 300.0
@@ -11,7 +9,6 @@ SHORT, LONG = 0.05, 0.35
 """Days; in the longer run seven times as much has come and gone."""
 
 
-@pytest.mark.timeout(600)
 def test_a_process_holds_as_much_after_a_long_life_as_after_a_short_one_and_as_one_that_starts_anew():
     short, _, first = soaked(SHORT, EVERY_SECONDS)
     long, new, second = soaked(LONG, EVERY_SECONDS)

@@ -115,16 +115,19 @@ async def _asks_on(writer: asyncio.StreamWriter, asked: bytes) -> None:
 
 async def test_who_begins_tls_and_does_not_go_on_is_cut_off() -> None:
     context = Certificate.make(["127.0.0.1"], lasts=timedelta(days=1)).context()
-    guests = Guests(replace(GUESTS, seconds=0.6))
-    async with serving(web.Application(), host="127.0.0.1", port=0, context=context, guests=guests) as port:
-        for said in (b"", b"\x16\x03\x01\x02\x00"):
-            await ended(f"https://127.0.0.1:{port}", said)
-        trusting = ssl.create_default_context()
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    guests = Guests(replace(GUESTS, seconds=3.0))  # within which who goes on has to come to terms
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+
+    async def goes_on(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
-        async with asyncio.timeout(60):
-            await is_ended(reader)
+        await is_ended(reader)
         writer.close()
+
+    async with serving(web.Application(), host="127.0.0.1", port=0, context=context, guests=guests) as port:
+        begins = [ended(f"https://127.0.0.1:{port}", said) for said in (b"", b"\x16\x03\x01\x02\x00")]
+        async with asyncio.timeout(60):
+            await asyncio.gather(goes_on(port), *begins)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ async def test_a_proxy_may_send_a_token_as_long_as_one_may_be() -> None:
 
 async def test_only_so_many_forms_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "_MOST_FORMS", 2)
-    monkeypatch.setattr(application, "_SLOWEST_SECONDS", 1.0)
+    monkeypatch.setattr(application, "_SLOWEST_SECONDS", 3.0)
     async with site(Heard()) as one, AsyncExitStack() as stack:
         head = f"POST /login HTTP/1.1\r\nHost: {urlsplit(one.url).netloc}\r\nContent-Length: 100\r\n"
         head += "Content-Type: application/x-www-form-urlencoded\r\n\r\n"

@@ -102,4 +102,4 @@ class CheckHistories(Histories):
 
 
 CheckHistories.TestCase.settings = examples(40, stateful_step_count=50, suppress_health_check=list(HealthCheck))
-TestCheckHistories = pytest.mark.timeout(120 + 120 * TIMES)(CheckHistories.TestCase)
+TestCheckHistories = pytest.mark.timeout(900 * TIMES)(CheckHistories.TestCase)

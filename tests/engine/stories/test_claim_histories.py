@@ -248,4 +248,4 @@ class ClaimHistories(RuleBasedStateMachine):
 
 
 ClaimHistories.TestCase.settings = examples(40, stateful_step_count=40, suppress_health_check=list(HealthCheck))
-TestClaimHistories = pytest.mark.timeout(120 + 120 * TIMES)(ClaimHistories.TestCase)
+TestClaimHistories = pytest.mark.timeout(900 * TIMES)(ClaimHistories.TestCase)

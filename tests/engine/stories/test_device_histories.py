@@ -242,7 +242,7 @@ class DeviceHistories(RuleBasedStateMachine):
 
 
 DeviceHistories.TestCase.settings = examples(40, stateful_step_count=25, suppress_health_check=list(HealthCheck))
-TestDeviceHistories = pytest.mark.timeout(120 + 120 * TIMES)(DeviceHistories.TestCase)
+TestDeviceHistories = pytest.mark.timeout(900 * TIMES)(DeviceHistories.TestCase)
 
 
 class CardHistories(RuleBasedStateMachine):
@@ -314,4 +314,4 @@ class CardHistories(RuleBasedStateMachine):
 
 
 CardHistories.TestCase.settings = examples(40, stateful_step_count=20, suppress_health_check=list(HealthCheck))
-TestCardHistories = pytest.mark.timeout(120 + 120 * TIMES)(CardHistories.TestCase)
+TestCardHistories = pytest.mark.timeout(900 * TIMES)(CardHistories.TestCase)

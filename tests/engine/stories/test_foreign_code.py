@@ -110,4 +110,4 @@ class ForeignHistories(Histories):
 
 
 ForeignHistories.TestCase.settings = examples(30, stateful_step_count=60, suppress_health_check=list(HealthCheck))
-TestForeignHistories = pytest.mark.timeout(120 + 120 * TIMES)(ForeignHistories.TestCase)
+TestForeignHistories = pytest.mark.timeout(900 * TIMES)(ForeignHistories.TestCase)

@@ -291,4 +291,4 @@ class Histories(QueueSteps, PodSteps, RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = examples(60, stateful_step_count=60, suppress_health_check=list(HealthCheck))
-TestHistories = pytest.mark.timeout(120 + 120 * TIMES)(Histories.TestCase)
+TestHistories = pytest.mark.timeout(900 * TIMES)(Histories.TestCase)

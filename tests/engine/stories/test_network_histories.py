@@ -142,4 +142,4 @@ def group_of(needs: dict[str, tuple[tuple[str, int], ...]]) -> dict[str, Any]:
 
 
 NetworkHistories.TestCase.settings = examples(5, stateful_step_count=40, suppress_health_check=list(HealthCheck))
-TestNetworkHistories = pytest.mark.timeout(120 + 120 * TIMES)(NetworkHistories.TestCase)
+TestNetworkHistories = pytest.mark.timeout(900 * TIMES)(NetworkHistories.TestCase)

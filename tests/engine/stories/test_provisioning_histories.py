@@ -151,4 +151,4 @@ class ProvisioningHistories(Histories):
 
 
 ProvisioningHistories.TestCase.settings = examples(20, stateful_step_count=50, suppress_health_check=list(HealthCheck))
-TestProvisioningHistories = pytest.mark.timeout(120 + 120 * TIMES)(ProvisioningHistories.TestCase)
+TestProvisioningHistories = pytest.mark.timeout(900 * TIMES)(ProvisioningHistories.TestCase)

@@ -165,4 +165,4 @@ class VolumeHistories(Histories):
 
 
 VolumeHistories.TestCase.settings = examples(40, stateful_step_count=60, suppress_health_check=list(HealthCheck))
-TestVolumeHistories = pytest.mark.timeout(120 + 120 * TIMES)(VolumeHistories.TestCase)
+TestVolumeHistories = pytest.mark.timeout(900 * TIMES)(VolumeHistories.TestCase)

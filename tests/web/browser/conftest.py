@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[3]
 AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "the-token-of-these-tests"
+PATIENCE_MS = 120_000
+"""Milliseconds after which what a page is waited for to show will not come."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -89,7 +91,7 @@ def window(chromium: Any) -> Iterator[Callable[..., Any]]:
     def open_window(**options: Any) -> Any:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         windows.callback(context.close)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)

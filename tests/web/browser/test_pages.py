@@ -11,10 +11,11 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from e2e.harness.processes import free_port
 from tests.cli.views import scene
 from tests.engine.devices import resource_slice
 from tests.engine.hami_world import card
-from tests.web.browser.conftest import TOKEN
+from tests.web.browser.conftest import PATIENCE_MS, TOKEN
 from tests.web.serving import Loop, MadeUpMirror
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.hami import REGISTER
@@ -45,7 +46,7 @@ CONTRAST = "async () => (await axe.run(document, {runOnly: ['color-contrast']}))
 def expect(page: Any, selector: str, text: str | re.Pattern[str]) -> None:
     from playwright.sync_api import expect as expecting
 
-    expecting(page.locator(selector).first).to_contain_text(text)
+    expecting(page.locator(selector).first).to_contain_text(text, timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -279,9 +280,7 @@ async def _add_member(kubeconfig: Path) -> None:
 def test_a_page_comes_back_after_its_server_was_away(loop: Loop, scene: Path, window):
     """The same address answers again after a while; the page that was open all the time says so, and goes on."""
     page = window()
-    with loop.holding(pages_at_home(HomeOptions(scene, token=TOKEN))) as (address, _):
-        port = int(address.partition("/?")[0].rpartition(":")[2])
-    options = HomeOptions(scene, port=port, token=TOKEN)
+    options = HomeOptions(scene, port=free_port(), token=TOKEN)
     with loop.holding(pages_at_home(options)) as (address, _):
         page.goto(address)
         expect(page, "#link", "live")
